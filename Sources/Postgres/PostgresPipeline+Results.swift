@@ -11,8 +11,9 @@ extension PostgresPipeline {
         }
     }
 
-    /// Takes the results that arrived before the connection was lost. The last of them may be the server's reason for
-    /// closing it. Always returns false, which `advance` returns to say that nothing is left to read.
+    /// Takes the results that had arrived when the connection was lost, and then fails all calls. The last result may
+    /// contain the server's reason for closing the connection. Always returns false: `advance` returns this value,
+    /// because nothing is left to read.
     mutating func takeLastResults() -> Bool {
         takeResults()
         if loss == nil { loseByFailure() }
@@ -46,7 +47,8 @@ extension PostgresPipeline {
         case (.query, .error), (.query, .aborted):
             fail(with: result, sent.first?.nextQuery?.statement.name ?? "")
             _ = expected.popFirst()
-        // The commit at the Sync failed, for example because of a deferred constraint. The answer to the Sync follows.
+        // A Sync commits the statements of its call if no transaction was opened explicitly. This commit failed, for
+        // example because of a deferred constraint. The answer to the Sync still follows.
         case (.endOfCall, .error): fail(with: result, "Sync")
         case (.endOfPreparations, .sync):
             _ = expected.popFirst()
@@ -114,8 +116,9 @@ extension PostgresPipeline {
             return
         }
         finish(call, call.outcome)
-        // A server that no longer accepts writes was demoted, and another server may be the primary. If a ROLLBACK that
-        // the pipeline sent on its own (a call without a caller) failed, the session is unusable.
+        // Two errors make the connection unusable. If the server no longer accepts writes, another server may be the
+        // primary now. If the call has no caller, it is the pipeline's own ROLLBACK, and the session is still in a
+        // failed transaction.
         if call.error?.sqlState == SQLState.readOnlyTransaction || call.error != nil && call.caller == nil {
             lose(PostgresError(.connectionLost, "The connection was closed: \(call.error?.message ?? "")"))
         }

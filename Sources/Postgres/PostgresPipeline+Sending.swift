@@ -4,8 +4,8 @@
 internal import Sockets
 
 extension PostgresPipeline {
-    /// The name of a prepared statement consists of at most this many bytes of `PostgresStatement.name`, and a number.
-    /// PostgreSQL truncates names to 63 bytes, which would cut off the number.
+    /// A prepared statement is named by the first bytes of `PostgresStatement.name`, at most this many, and a number.
+    /// With a longer name, PostgreSQL would cut off the number, because it truncates names to 63 bytes.
     private static let nameBytesMax = 40
 
     /// Whether a call can be sent before another answer arrives.

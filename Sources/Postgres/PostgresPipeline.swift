@@ -1,8 +1,8 @@
 // The calls of one connection, in the order in which libpq sends them and the server answers them. Nothing here waits.
 //
-// Each call is one segment: its statements and a Sync. After an error the server skips the rest of the segment. If the
-// connection has not prepared a statement yet, it does so before the call, in a separate segment. So the error of
-// another statement cannot prevent the preparation.
+// Each call is one segment: its statements and a Sync. After an error the server skips the rest of the segment.
+// Statements that the connection has not prepared yet are prepared in a segment of their own, which is sent before the
+// call. So an error in the call cannot make the server skip a preparation.
 //
 // If a segment fails within an explicit transaction, the session stays in the failed transaction. The server then
 // rejects segments that were sent before the failure was known (SQLSTATE 25P02); they have no effect. The pipeline
@@ -24,13 +24,14 @@ struct PostgresPipeline {
     var expectsEnd = false
     var prepared: [PreparedKey: String] = [:]
     var lastNumber = 0
-    /// The status after the last answered Sync. It is stored, because libpq does not report a failed transaction while
-    /// further calls are under way.
+    /// The transaction status after the last answered Sync. It is stored here, because libpq does not report a failed
+    /// transaction while further calls are under way.
     var transactionStatus = LibpqConnection.TransactionStatus.none
     /// Whether the call that was answered last has failed. If so, the next calls may be rejected because they were sent
     /// before this failure was known.
     var followsFailure = false
-    /// The time at which `failTimedOut` must be called. It is not later than the first deadline of an unanswered call.
+    /// The time at which `failTimedOut` must be called. Usually the earliest deadline of the unanswered calls. It may
+    /// be earlier, because it is not updated when a call is answered.
     var nextCheck = Deadline.never
     /// Why the connection is unusable; nil while it is usable.
     private(set) var loss: PostgresError?
@@ -53,9 +54,8 @@ struct PostgresPipeline {
 
     /// The maximum number of reads in one round of the loop. Each reads about 8 KiB or more.
     private static let readsMax = 64
-    /// The number of further reads that empty OpenSSL's buffer when the socket is empty. The buffer holds at most one
-    /// record (16 KiB), and libpq reads at least 8 KiB of the record at a time. PostgreSQL 15 sends records of 8 KiB,
-    /// but 17 sends larger ones.
+    /// How often libpq is asked to read again although the socket is empty. OpenSSL may still hold decrypted bytes: at
+    /// most one record, which is 16 KiB. One read by libpq takes at least 8 KiB of them, so two reads empty the buffer.
     private static let readsOfOneRecord = 2
 
     init(_ libpq: LibpqConnection, rollbackTimeoutMilliseconds: Int, redact: @escaping @Sendable (String) -> String) {

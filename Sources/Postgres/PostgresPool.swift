@@ -23,9 +23,9 @@ package final class PostgresPool: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    /// The maximum delay, in milliseconds, after the first failure. A failure is a failed attempt to connect, or a
-    /// connection that lasted less than `stableDuration`. Each further failure in a row doubles the maximum delay, up
-    /// to `delayMillisecondsMax`. The actual delay is random, between half of the maximum and the maximum.
+    /// The upper bound of the delay, in milliseconds, between a failure and the next attempt to connect. A connection
+    /// that lasted less than `stableDuration` also counts as a failure. Each further failure in a row doubles the
+    /// bound, up to `delayMillisecondsMax`. The delay is random, between half of the bound and the bound.
     private static let delayMilliseconds = 50
     private static let delayMillisecondsMax = 2000
     /// If a connection lasted at least this long before it was lost, the next attempt is made immediately.
@@ -144,8 +144,8 @@ package final class PostgresPool: Sendable {
             return nil
         }
         waiter?.resume(returning: .success(connection))
-        // If the connection was lost just now, `connectAndLend` may have removed it from `idle` before it was added
-        // there.
+        // The connection may have been lost just before it was added to `idle`. Then `connectAndLend` removed it from
+        // `idle` too early, and it must be removed here.
         if waiter == nil, !connection.isOpen { state.withLock { $0.idle.removeAll { $0 === connection } } }
     }
 

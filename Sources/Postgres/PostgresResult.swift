@@ -67,8 +67,8 @@ package struct PostgresRow: Sendable {
 
     package var columnCount: Int { answer.columnCount }
 
-    /// Returns the value as the case of `PostgresValue` for the column's type. Throws `.unreadable` for an array, and
-    /// for a type without such a case.
+    /// Returns the value as a `PostgresValue`, whose case follows from the column's type. Throws `.unreadable` for an
+    /// array, and for a type that has no case.
     package func value(_ column: Int) throws(PostgresError) -> PostgresValue {
         try check(column)
         if answer.isNull(row, column) { return .null }

@@ -5,7 +5,8 @@ package import JourneyModel
 package import SharedTables
 
 extension PostgresEventStore: EventExport {
-    /// A snapshot is enough: a refold is one transaction, so no snapshot shows a half-finished refold.
+    /// Reads everything in one snapshot. A refold is one transaction, so the snapshot never shows a half-finished
+    /// refold.
     package func readEvents<Value: Sendable>(
         of driver: DriverID, _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
     ) async throws(StoreFailure) -> Value {
@@ -63,9 +64,9 @@ extension PostgresEventStore: EventExport {
 
     private static let sessionMembers = ["session_id", "opened_at_ms", "registered_at_ms", "charger_id", "merchant_id"]
 
-    /// First the exported members. Then the journey after the session's last event after which the journey was still in
-    /// this session. The last column is not NULL if an event at or after that time closed the session; it tells whether
-    /// the closing event was a reset.
+    /// The columns: first the exported members. Then the journey after one of the session's events, the last one after
+    /// which the journey still belongs to this session. The last column is NULL if no event at or after that time
+    /// closed the session. Otherwise it tells whether the closing event was a reset.
     private static let sessionSQL = """
         SELECT session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
             session.registered_merchant, last.after_state, last.after_grace_deadline_ms, last.after_hard_deadline_ms,

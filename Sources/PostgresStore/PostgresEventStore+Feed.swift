@@ -33,7 +33,8 @@ extension PostgresEventStore: EventFeed {
             PostgresQuery(FeedStatements.newest, [.int8(end)]),
         ])
         let (last, lostCount, newest) = try decoded { () throws(PostgresError) in
-            // Events that were deleted before the consumer was added do not count as lost.
+            // A new consumer begins before the oldest stored event. Events that were deleted earlier do not count as
+            // lost.
             let beforeFirst = try found[1][0].optionalInt8(0).map { $0 - 1 }
             return (
                 try found[0][0].optionalInt8(0) ?? beforeFirst ?? 0, try found[0][0].int8(1),

@@ -1,6 +1,6 @@
 // `JourneyReader` on PostgreSQL. The id of an event is its number among the events of its driver (`event.seq`). This
-// number never changes. Events committed later have higher numbers, because each commit raises the driver's version and
-// so must follow the previous commit.
+// number never changes. Of two events of a driver, the one committed later has the higher number: a batch only commits
+// events if the driver's version is unchanged, so it has read the numbers of all events committed before.
 
 package import Engine
 package import JourneyModel
@@ -48,16 +48,17 @@ extension PostgresEventStore: JourneyReader {
         return .newest(JourneyChange(id: newest, journey: head, cause: causes[newest]))
     }
 
-    /// Returns the changes after event `id`. Returns nil if some of them are no longer stored, or if `id` is above the
-    /// newest change.
+    /// Returns the changes that a reader missed who knows those up to event `id`. Returns nil if some of them are no
+    /// longer stored, or if `id` is higher than the number of the newest change.
     private static func missed(
         after id: Int64, newest: Int64, _ stored: StoredDriver?
     ) -> [RecentJourneyChanges.Change]? {
         guard id >= 0, id <= newest else { return nil }
         guard let stored else { return [] }
         guard let oldest = stored.recent.changes.first else {
-            // A refold by new rules or other settings deletes the recent changes. The reader may still have a state
-            // from before the refold, so only IDLE counts as unchanged.
+            // No changes are stored: either there was none, or a refold by new rules or other settings has deleted
+            // them. After a refold, the reader may still have the old state. If the state is IDLE, the reader is taken
+            // to be up to date.
             return stored.journey.state == .idle ? [] : nil
         }
         guard !stored.recent.isFull || oldest.seq <= id else { return nil }
@@ -93,9 +94,10 @@ extension PostgresEventStore: JourneyReader {
         return name
     }
 
-    /// Compares the versions of the drivers with those of the previous read. No number ascends with the commits of all
-    /// instances, so this method reads every driver that has an open stream, each by its key. The mark is the number of
-    /// the read. If `mark` is not the mark of the previous read, the result is `.any`.
+    /// Returns which of the drivers have a new version since the previous read. The store has no number that ascends
+    /// with the commits of all instances. So each call reads the versions of all these drivers and compares them with
+    /// those of the previous call. `mark` must be the mark that the previous call returned; otherwise the result is
+    /// `.any`.
     package func committedChanges(
         after mark: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges {
@@ -133,7 +135,8 @@ extension PostgresEventStore: JourneyReader {
         }
     }
 
-    /// A correction raises the versions of its drivers, so `committedChanges` reports them.
+    /// Returns no drivers, or `.any` if `id` is nil. Nothing else is necessary: corrections raise the versions of their
+    /// drivers, so `committedChanges` already reports them.
     package func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
         CommittedChanges(newest: 0, drivers: id == nil ? .any : .these([]))
     }

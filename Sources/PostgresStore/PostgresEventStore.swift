@@ -24,8 +24,8 @@ package final class PostgresEventStore: EventStore {
     package static let tailBegin: Int64 = 64
     /// The number of connections for the tables of SharedTables.
     package static let tableConnections = 4
-    /// The pause, in milliseconds, after a failed attempt to reach the server, and after a conflict of work that locks
-    /// its driver.
+    /// The pause, in milliseconds, after the server could not be reached. Also the pause after a conflict, if the work
+    /// had already locked its driver.
     private static let retryMilliseconds = 20
 
     let queue = WorkQueue(worksMax: PostgresEventStore.waitingMax)
@@ -181,7 +181,7 @@ package final class PostgresEventStore: EventStore {
                     putBack(works, of: group.driver, "PostgreSQL: \(error)")
                 }
             }
-            // A cancelled sleep only shortens the pause. The loop ends when the queue is closed.
+            // Cancellation only shortens the pause. It also closes the queue, which ends the loop.
             if pauses { try? await Task.sleep(for: .milliseconds(Self.retryMilliseconds)) }
         }
     }

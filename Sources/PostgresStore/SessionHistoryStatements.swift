@@ -39,9 +39,10 @@ enum SessionHistoryStatements {
         ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $7::int8
         """)
 
-    /// For each session, the session's last event after which the journey was still in the session. The last column is
-    /// NULL if no event at or after that time closed the session. Otherwise it tells whether the closing event was a
-    /// reset. Parameters: `LaneParameters`, the `driver_id` of drivers, ids of their sessions.
+    /// For each session, the journey after one of its events, the last one after which the journey still belongs to
+    /// this session. The last column is NULL if no event at or after that time closed the session. Otherwise it tells
+    /// whether the closing event was a reset. Parameters: `LaneParameters`, the `driver_id` of drivers, ids of their
+    /// sessions.
     static let journeys = PostgresStatement(
         "session_journeys",
         """

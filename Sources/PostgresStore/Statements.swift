@@ -9,24 +9,24 @@ extension PostgresStatement {
     static let beginSnapshot = PostgresStatement("begin_snapshot", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     package static let commit = PostgresStatement("commit", "COMMIT")
     package static let rollback = PostgresStatement("rollback", "ROLLBACK")
-    /// Writes a message to the WAL without changing a row. The COMMIT of the transaction then waits for the synchronous
-    /// standby (`PostgresConnection.isConfirmed`).
+    /// Makes the following COMMIT wait for the synchronous standby (`PostgresConnection.isConfirmed`), although the
+    /// transaction changes no row: it writes a message to the WAL.
     static let confirm = PostgresStatement("confirm", "SELECT pg_logical_emit_message(true, 'dwell', '')")
 }
 
-/// The first two parameters of most statements on tables with lanes: the lanes of the statement's rows, and whether
-/// rows of any lane may be in it. On one PostgreSQL, any lane is allowed. On Citus, a statement gets the lanes of one
-/// shard, and runs on that shard as one task. A plain `lane = ANY($1)` would become an index condition, and PostgreSQL
-/// would choose a worse index.
+/// The first two parameters of most statements on tables with lanes: some lanes, and whether rows of all lanes are
+/// meant instead. On Citus, a statement gets the lanes of one shard, and runs only there. On one PostgreSQL, all lanes
+/// are meant. The OR in `condition` has a second purpose: a plain `lane = ANY($1)` would become an index condition, and
+/// PostgreSQL would choose a worse index.
 enum LaneParameters {
     static let any: [PostgresValue] = [.int2s([]), .bool(true)]
 
     static func condition(_ table: String) -> String { "($2::bool OR \(table).lane = ANY ($1::int2[]))" }
 }
 
-/// Items of a FROM clause. For each row of the items before it, such an item finds one row by its key. OFFSET 0 makes
-/// PostgreSQL use the index of the key. Without it, PostgreSQL may compare every row with every other or read all rows
-/// of a driver, especially while a table has no statistics. An INSERT of 128 events then took 16 ms.
+/// Items of a FROM clause, each a LATERAL subquery that finds one row by its key, for each row of the items before it.
+/// OFFSET 0 makes PostgreSQL use the index of the key. Without it, PostgreSQL may compare every row with every other or
+/// read all rows of a driver, especially while a table has no statistics: an INSERT of 128 events then took 16 ms.
 enum RowByKey {
     /// The driver with the id `asked.driver_id`.
     static let askedDriver = row("driver", where: "driver.driver_id = asked.driver_id")
@@ -51,8 +51,7 @@ enum RowByKey {
     }
 }
 
-/// A column of the rows that one statement writes: its name, its type, and a function that returns its values as one
-/// array.
+/// A column of the rows that one statement writes. `values` returns the column's values of all rows, as one array.
 struct ArrayColumn<Row>: Sendable {
     let name: String
     let type: String

@@ -111,8 +111,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         return series
     }
 
-    // These four functions remove nothing. A series exists until the process ends, because a reader of the metrics
-    // would interpret a missing counter as a restart.
+    // These four functions do nothing: a series exists until the process ends. If a counter disappeared and came back,
+    // a reader of the metrics would take that for a restart of the server.
     package func destroyCounter(_ handler: any CounterHandler) {}
     package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
     package func destroyRecorder(_ handler: any RecorderHandler) {}

@@ -2,9 +2,9 @@
 package struct AppStoreApp: Hashable, Sendable {
     /// The bundle id as in Xcode, for example `com.example.dwell`. It is compared byte for byte.
     package var bundleID: String
-    /// The app's Apple ID in App Store Connect. Only production notifications contain this id, as `appAppleId`. If the
-    /// property is nil, production notifications for this app are rejected. The exceptions are notifications that do
-    /// not contain the id and need not contain it (`NotificationEnvelope.App.needsAppleID`).
+    /// The app's Apple ID in App Store Connect. Apple documents it only for production notifications, as `appAppleId`.
+    /// If the property is nil, a notification is rejected if it contains an `appAppleId`, or if it must contain one
+    /// (`NotificationEnvelope.App.needsAppleID`). In sandbox notifications, the Apple ID is not checked.
     package var appleID: Int64?
 
     package init(bundleID: String, appleID: Int64?) {
@@ -17,8 +17,8 @@ package struct AppStoreApp: Hashable, Sendable {
 /// payloads.
 package enum AppStoreEnvironment: String, Hashable, Sendable, CaseIterable {
     case production = "Production"
-    /// Purchases by sandbox accounts and through TestFlight. App Review buys in the sandbox but uses the production
-    /// server. A production server therefore accepts sandbox purchases too. They are counted separately.
+    /// Purchases by sandbox accounts and through TestFlight. A production server accepts them too, because Apple's App
+    /// Review tests the released app with sandbox purchases. They are counted separately.
     case sandbox = "Sandbox"
     /// StoreKit testing in Xcode. Xcode generates the signing certificate itself, so this server cannot verify the
     /// signature.

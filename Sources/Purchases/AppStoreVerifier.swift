@@ -77,9 +77,8 @@ package struct AppStoreVerifier: Sendable {
             appTransactionID: envelope.appTransactionID, signedDate: signed.signedDate, payload: signed.payload)
     }
 
-    /// Verifies the certificates, the signature and the date of a payload. `allowsXcode` permits an exception: a
-    /// payload from `.xcode` or `.localTesting` is accepted without these checks, provided that `environments` contains
-    /// its environment.
+    /// Verifies the certificates, the signature and the date of a payload. With `allowsXcode`, a payload from `.xcode`
+    /// or `.localTesting` is accepted without these checks, if `environments` contains its environment.
     private func verify(_ signed: SignedPayload, now: Moment, allowsXcode: Bool) async throws(PurchaseRefusal) {
         if allowsXcode, let environment = try? signed.claims.environment(), !environment.isSignedByApple,
             environments.contains(environment)

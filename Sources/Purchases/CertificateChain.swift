@@ -102,8 +102,8 @@ package final class CertificateChain: Sendable {
         guard
             case .validCertificate(let valid) = await verifier.validate(
                 leaf: leaf, intermediates: CertificateStore([intermediate])),
-            // The library may have found a shorter path from the leaf to the root, so compare the path that it
-            // validated.
+            // The library may have found a shorter path from the leaf to the root. Only a path over all three
+            // certificates of the header is accepted.
             Array(valid) == certificates, let key = P256.Signing.PublicKey(leaf.publicKey)
         else { throw .wrongCertificate }
         return TrustedLeaf(key: key, validity: first...last)

@@ -1,7 +1,7 @@
 // Asks Apple's OCSP responder (RFC 6960) whether the certificates that signed stored facts were revoked. Each leaf is
 // checked in the background, once a day, together with its intermediate. Facts signed by a revoked leaf no longer
-// count. If no response arrives, nothing changes, and the next pass asks again. A response with a wrong signature
-// counts as good.
+// count. Only a valid response can revoke a leaf. If no response arrives, the next pass asks again. A response with a
+// wrong signature revokes nothing, and the certificate counts as checked.
 
 package import Foundation
 package import JourneyModel
@@ -93,8 +93,8 @@ package struct CertificateStatus: Sendable {
         let parsed = certificates.compactMap { try? Certificate(derEncoded: $0) }
         guard parsed.count == CertificateChain.certificateCount else { return .unknown }
         let requester = Requester(query: query)
-        // The chain is validated for the first moment at which all three certificates are valid. A leaf that has
-        // expired since then is therefore checked too.
+        // The chain is validated for the first moment at which all three certificates are valid. If it were validated
+        // for now, an expired leaf could not be checked.
         let time = parsed.map(\.notValidBefore).max() ?? Date()
         var verifier = Verifier(rootCertificates: CertificateStore([parsed[2]])) {
             RFC5280Policy(fixedExpiryValidationTime: time)

@@ -25,8 +25,8 @@ package struct ConsumptionAnswers: Sendable {
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Report) -> Void
 
-    /// - Parameter api: nil if the API is not configured. A request with consent then waits until the server is
-    ///   restarted with a configured API, or until the time limit for the answer has passed.
+    /// - Parameter api: nil if the API is not configured. Requests then wait in the queue. They are answered if the
+    ///   server is restarted with a configured API before their time limit passes.
     package init(
         queue: any ConsumptionQueue, api: (any AppStoreAPI)?, clock: @escaping @Sendable () -> Moment,
         report: @escaping @Sendable (Report) -> Void

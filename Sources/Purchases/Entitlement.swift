@@ -6,8 +6,8 @@ package import JourneyModel
 /// A driver's entitlements, and the number of facts from which they were computed.
 package struct DriverEntitlements: Hashable, Sendable {
     package var entitlements: [Entitlement]
-    /// Transactions and renewals. The time to read and parse the facts grows with their number, even if only a few give
-    /// an entitlement.
+    /// The number of transactions and renewals. It shows how long a computation takes, which reads and parses all of
+    /// them, even if only a few give an entitlement.
     package var factCount: Int
 
     package init(_ entitlements: [Entitlement], factCount: Int) {
@@ -55,14 +55,14 @@ package struct Entitlement: Hashable, Sendable {
     package var productID: String
     package var kind: TransactionFact.Kind
     package var status: Status
-    /// The time when access ends, or ended, according to the known facts. Nil for consumables and non-consumables that
-    /// are not revoked, because access to them does not end. Also nil for an unrevoked non-renewing subscription
-    /// without a signed end. The app then decides when access ends.
+    /// The time when access ends, or ended, according to the known facts. Nil if access does not end: for a consumable
+    /// or non-consumable that is not revoked. Also nil if the app decides when access ends: for a non-renewing
+    /// subscription that was not revoked and has no signed end.
     package var accessEnds: Moment?
     /// The start of the current period. If there is no current period, the start of the last period.
     package var purchaseDate: Moment
-    /// Whether the subscription renews automatically. Nil if that is unknown, if the subscription is expired, revoked
-    /// or refunded, and for products that do not renew.
+    /// Whether the subscription renews automatically; nil if that is unknown. Always nil for a subscription that is
+    /// expired, revoked or refunded, and for other products.
     package var autoRenews: Bool?
     /// The product of the next period after a downgrade. Nil if the next period has the same product as this one, or if
     /// the subscription does not renew.

@@ -74,8 +74,8 @@ private struct Subscription {
         begun = transactions.filter { $0.hasBegun(at: now) }
     }
 
-    /// One entitlement for each product with a started period, and for the product of `current` even if its period has
-    /// not started. If no period of any product has started, one entitlement for each product.
+    /// One entitlement for each product with a period that has started. The product of `current` gets one even if its
+    /// period has not started yet. If no period has started at all, every product gets one.
     var entitlements: [Entitlement] {
         let current = current
         // If no transaction gives access, the transaction that started last shows why there is no access.
@@ -90,8 +90,9 @@ private struct Subscription {
                 return entitlement(of: latest, revocation.status, until: min(revocation.date, expires))
             }
             guard current == nil, let last, last.key == latest.key, !latest.isUpgraded else {
-                // Another product of the group replaced this one. If no transaction of that product is known yet, this
-                // transaction's `signedDate` is the latest possible time of the replacement.
+                // Another product of the group replaced this one. If no transaction of that product is known yet, the
+                // replacement's time is unknown. The latest possible time is `signedDate`, when Apple signed this
+                // transaction.
                 let replaced = begun.filter { latest.isBefore($0) }.map(\.purchaseDate).min() ?? latest.signedDate
                 return entitlement(of: latest, .expired, until: min(replaced, expires))
             }
@@ -141,9 +142,9 @@ private struct Subscription {
         return entitlement(of: latest, now < retryEnds ? .billingRetry : .expired, until: accessEnded)
     }
 
-    /// Returns the renewal information, or nil if it is about a previous period. Apple may charge a renewal up to a day
-    /// before its period starts, and may sign renewal information at that moment. Such renewal information is older
-    /// than the new period, but is about the new period.
+    /// Returns the renewal information if it is about the period of `fact` or a later one; otherwise nil. Normally it
+    /// was signed after that period's start. But Apple may charge a renewal up to a day before the period starts, and
+    /// may sign the renewal information at that moment.
     private func renewal(after fact: TransactionFact) -> RenewalFact? {
         guard let renewal else { return nil }
         if renewal.signedDate >= fact.purchaseDate { return renewal }

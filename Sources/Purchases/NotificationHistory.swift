@@ -18,17 +18,16 @@ package struct NotificationSource: Hashable, Sendable {
 
 /// Remembers across restarts how far the history was read.
 package protocol NotificationHistoryProgress: Sendable {
-    /// Returns the time up to which every notification of the source was received or read. Nil if its history was never
-    /// read to the end.
+    /// Returns the time of the last successful pass over the source's history; nil if there was none.
     func historyReadTo(of source: NotificationSource) async throws(AccountFailure) -> Moment?
 
     func record(historyReadTo time: Moment, of source: NotificationSource) async throws(AccountFailure)
 }
 
 package struct NotificationHistory: Sendable {
-    /// Each pass goes back this number of days from the last pass, for notifications that Apple could not deliver. It
-    /// reads them again, because this server may have refused them at the first reading. Apple attempts a delivery for
-    /// 157 hours: it retries 1, 12, 24, 48 and 72 hours after the previous attempt.
+    /// Each pass asks for the notifications that Apple could not deliver. It begins this number of days before the last
+    /// pass, so it reads some of them again: this server may have refused them the first time. Apple attempts a
+    /// delivery for 157 hours: it retries 1, 12, 24, 48 and 72 hours after the previous attempt.
     static let failureDays = 7
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
@@ -39,7 +38,7 @@ package struct NotificationHistory: Sendable {
     static let pagesMax = 100_000
 
     /// Maximum age in days of the requested notifications. Apple keeps them for 180 days, in the sandbox for 30 days,
-    /// and refuses requests that begin earlier. The remaining day allows for a difference between the clocks.
+    /// and refuses requests that begin earlier. The maximum is one day less, because the clocks may differ.
     static func daysMax(_ environment: AppStoreEnvironment) -> Int { environment == .sandbox ? 29 : 179 }
 
     /// The result of one pass over the history of one source, for the log.
@@ -115,10 +114,10 @@ package struct NotificationHistory: Sendable {
         case endless
     }
 
-    /// Makes one pass over the history of a source. Fetches the notifications that Apple could not deliver. If
-    /// `isAtStart` is true, first fetches all notifications that Apple sent since the last pass. The database may have
-    /// lost some of them, for example because it was restored from a backup. Records the time of the pass only if the
-    /// history was read to its end.
+    /// Makes one pass over the history of a source: fetches the notifications that Apple could not deliver. If
+    /// `isAtStart` is true, first fetches all notifications that Apple sent since the last pass, delivered or not,
+    /// because the database may have been restored from a backup and may lack some. Records the time of the pass only
+    /// if the history was read to its end.
     private func fill(_ source: NotificationSource, isAtStart: Bool) async -> Report.Result {
         let now = clock()
         var counts = Counts()

@@ -1,6 +1,6 @@
-/// The reason why signed App Store data is not accepted. The reason is for logs and operators. A client learns only
-/// that its data was rejected, because the reason would help only a forger. For `signedInFuture` it also learns that it
-/// may try again.
+/// The reason why signed App Store data is not accepted, for logs and operators. A client is told only that its data
+/// was rejected, because the reason would help a forger. Exception: for `signedInFuture`, the client is also told that
+/// it may try again.
 package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// The data is not a compact JWS or is longer than the limit, or its payload is not a JSON object with a valid
     /// `signedDate`.
@@ -28,16 +28,16 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// A payload member is missing, or has a type or value that Apple does not document.
     case wrongClaims = "wrong_claims"
     case wrongBundle = "wrong_bundle"
-    /// The `appAppleId` of a notification is missing or differs from the app's configured id, or the app has no
-    /// configured id. Sandbox notifications are not checked.
+    /// The `appAppleId` of a notification is not the app's configured id. This includes the cases that one of the two
+    /// is missing. Sandbox notifications are not checked.
     case wrongApp = "wrong_app"
     /// This server does not accept the environment, or signed data that belongs together has different environments.
     case wrongEnvironment = "wrong_environment"
     /// The renewal information is about a subscription other than the transaction's.
     case otherSubscription = "other_subscription"
 
-    /// Whether the data lacks a valid signature by Apple. False if Apple signed the data but it is refused for another
-    /// reason, such as another app, environment or time.
+    /// Whether the data lacks a valid signature by Apple. False if Apple signed the data, but it is refused, for
+    /// example because of its app, environment or time.
     package var isForgery: Bool {
         switch self {
         case .malformed, .wrongAlgorithm, .wrongChain, .untrustedRoot, .missingMarker, .wrongCertificate,

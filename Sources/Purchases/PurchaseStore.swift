@@ -37,10 +37,11 @@ package protocol PurchaseStore: Sendable {
     /// `new`.
     func appAccountToken(of caller: Caller, new: String, at now: Moment) async throws(AccountFailure) -> String
 
-    /// Stores a purchase for its owner. If an operator moved the purchase, its owner does not change. Otherwise the
-    /// owner is determined by an `appAccountToken` that this server issued. If several transactions of the purchase
-    /// have such a token, the one that was bought last counts. Without such a token, the owner is the first driver
-    /// whose app sends the purchase.
+    /// Stores a purchase for its owner. The owner is determined by the first of these rules that applies:
+    /// - An operator moved the purchase to a driver. That driver remains the owner.
+    /// - A transaction of the purchase has an `appAccountToken` that this server issued to a driver. If there are
+    ///   several such transactions, the one bought last counts.
+    /// - The first driver whose app sends the purchase becomes the owner.
     func add(_ purchase: ShownPurchase, of caller: Caller, at now: Moment) async throws(AccountFailure)
         -> PurchaseOutcome
 

@@ -43,12 +43,13 @@ package struct StoreNotification: Hashable, Sendable {
 
 /// The members of the notification itself. The transaction and the renewal in it are still in their signed form.
 package struct NotificationEnvelope: Sendable {
-    /// What an object of the notification says about the app. A property is nil if the object does not have it.
+    /// What one object in the notification's JSON says about the app. A property is nil if the object lacks it.
     struct App: Sendable {
         var environment: AppStoreEnvironment?
         var bundleID: String?
         var appleID: Int64?
-        /// Whether the object must name the app's Apple ID, as Apple documents it for production.
+        /// Whether the object must contain the app's Apple ID. This is so for production, according to Apple's
+        /// documentation.
         var needsAppleID = false
     }
 
@@ -80,8 +81,8 @@ package struct NotificationEnvelope: Sendable {
         let present = candidates.compactMap { $0 }
         guard present.count <= 1 else { throw .wrongClaims }
         if let object = present.first {
-            // `externalPurchaseToken` is the only object without `environment`. Therefore the prefix of the purchase id
-            // tells the environment, as in Apple's own library.
+            // The other objects contain `environment`, but `externalPurchaseToken` does not. Its environment follows
+            // from the prefix of the purchase id, as in Apple's own library.
             let environment =
                 token == nil
                 ? try object.environment()

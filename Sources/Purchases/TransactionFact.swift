@@ -14,8 +14,9 @@ package struct TransactionFact: Hashable, Sendable {
     package enum Ownership: Hashable, Sendable {
         case purchased
         case familyShared
-        /// A value that this release does not know, as Apple sent it. The transaction gives access like a purchase,
-        /// because Apple signs a transaction only for a customer who may use the product.
+        /// A value that this release does not know, as Apple sent it. The transaction counts as a purchase and gives
+        /// access. Apple signs a transaction only for a customer who may use the product, so refusing access would be
+        /// wrong.
         case other(String)
 
         init(_ text: String) {

@@ -78,7 +78,8 @@ package struct PushConsumer: Sendable {
             base = try await store.pushPosition(at: now)
             position.storedAt = now
         }
-        // Nil makes the next round begin at the stored position, if this round fails or another server was faster.
+        // The next round begins at the stored position if this one fails, or if another server was faster: then the
+        // method returns before it sets `position.last` again.
         position.last = nil
         let page = try await store.pushChanges(
             after: base, since: now.advanced(byMilliseconds: -PushRules.ageMillisecondsMax))

@@ -40,9 +40,9 @@ extension DuePush {
             expiresAt: entry.expiresAt, priority: entry.kind == .wake ? 5 : 10)
     }
 
-    /// The session's id, or a short name of the session if the id is not allowed in the field. So a later alert of a
-    /// session replaces an earlier one (`PushNotification.collapseID`). Nil for a background push, which replaces
-    /// nothing.
+    /// The value of `PushNotification.collapseID`, with which a later alert of a session replaces an earlier one. It is
+    /// the session's id, or a short name if the id is too long or has other characters than APNs allows. Nil for a
+    /// background push, which replaces nothing.
     private var collapseID: String? {
         guard entry.kind != .wake, let session = entry.session else { return nil }
         guard let sessionID, sessionID.utf8.count <= Self.collapseIDBytesMax,
@@ -51,8 +51,8 @@ extension DuePush {
         return sessionID
     }
 
-    /// A name that fits into the field. A collision is harmless: two sessions with the same name would only replace
-    /// each other's alerts.
+    /// A short name for a session whose id cannot be the collapse id. Two sessions may get the same name. This is
+    /// harmless, because then only their alerts replace each other.
     private static func shortName(_ session: SessionReference) -> String {
         switch session {
         case .row(let row): String(row)
@@ -140,8 +140,8 @@ extension DuePush {
             json.member("title", text.title)
             json.member("body", text.body)
             json.endObject()
-            // Android replaces a shown alert with the next one that has the same tag. iOS does so for the same collapse
-            // id.
+            // Android replaces a shown alert with the next one that has the same `tag`. (iOS uses the collapse id for
+            // this.)
             if let collapseID {
                 json.name("android")
                 json.beginObject()

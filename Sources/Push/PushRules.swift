@@ -4,8 +4,8 @@ import Identity
 package import JourneyModel
 
 package enum PushRules {
-    /// The maximum age of a change, in milliseconds. A change that is older when it is read causes no notification. The
-    /// exception is the warning before the end of the grace period, whose age counts from the time at which it is due.
+    /// The maximum age of a change, in milliseconds, when it is read. An older change causes no notification. For the
+    /// warning before the end of the grace period, the age is counted from the time at which the warning is due.
     package static let ageMillisecondsMax: Int64 = 60_000
     /// How long before the end of the grace period the driver is warned, in seconds. If the grace period is shorter,
     /// the driver is warned at its beginning.
@@ -65,7 +65,8 @@ package enum PushRules {
     }
 
     /// Returns the warning before the end of the grace period. Its time depends on the deadline, not on the time of the
-    /// event. So a driver whose departure is reported late is warned too, if the warning was due at most a minute ago.
+    /// event. So a driver whose departure is reported late is still warned, up to `ageMillisecondsMax` after the
+    /// warning was due.
     private static func warning(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
         guard change.after.state == .inTransit, let deadline = change.after.graceDeadline,
             change.before?.state != .inTransit || change.before?.session != change.after.session

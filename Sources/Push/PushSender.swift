@@ -1,7 +1,7 @@
 // Sends the entries of the outbox that are due. Each device has at most one notification under way, so its
 // notifications are sent in order. Different devices do not wait for each other. Outcomes are written in groups, so
-// that the writes of events seldom wait for these writes. If the process is killed before it has written the outcome of
-// a notification, the notification is sent again after its lease.
+// that the writes of events seldom wait for them. An entry that was read is reserved for this server for some time (its
+// lease). If the process is killed before it has written the outcome, the notification is sent again after the lease.
 
 package import CoreMetrics
 package import Engine
@@ -24,11 +24,12 @@ package actor PushSender {
     static let inFlightMax = 500
     /// Maximum number of entries per read of the outbox.
     static let readMax = 500
-    /// How long an entry that was read is reserved for this server, in seconds. Entries are read only when all entries
-    /// read before are under way, so an entry waits for at most one other notification before it is sent. A
-    /// notification takes at most ten seconds.
+    /// How long an entry that was read is reserved for this server, in seconds. An entry is sent after at most one
+    /// other notification, because entries are read only when all entries read before are under way. Each of the two
+    /// takes at most ten seconds.
     static let leaseSeconds = 25
-    /// The pause between two rounds, in milliseconds: first while notifications are under way, then while none is.
+    /// The pause between two rounds, in milliseconds: `busyPauseMilliseconds` while notifications are under way,
+    /// otherwise `idlePauseMilliseconds`.
     static let busyPauseMilliseconds: Int64 = 10
     static let idlePauseMilliseconds: Int64 = 200
     /// The pause between two reads of the outbox, in milliseconds, if the last read returned fewer than `readMax`
@@ -127,9 +128,9 @@ package actor PushSender {
         let now = clock()
         let isFirstOld = firstResultAt.map { now.milliseconds(since: $0) >= Self.commitMilliseconds } ?? false
         if results.count >= Self.commitCount || isFirstOld { await commit() }
-        // Until an entry's outcome is written, only the lease prevents that the entry is read and sent again. After an
-        // outage of the store, leases may have ended. So after a failed write, no entries are read until the outcomes
-        // are written.
+        // No entries are read while outcomes could not be written. An entry without a written outcome is protected only
+        // by its lease. If the store was unavailable for longer than the lease, such an entry would be read and sent
+        // again.
         if ready.isEmpty, nextCommit == nil, nextRead.map({ now >= $0 }) ?? true { await read(at: now) }
         sendReady()
     }
@@ -163,8 +164,8 @@ package actor PushSender {
         }
         guard let notification = push.notification(texts.read(), at: now) else { return drop(push, .unwanted) }
         inFlightCount += 1
-        // An unstructured task, so that the shutdown does not cancel a notification under way. A cancelled notification
-        // may already be delivered, and would be sent again after the restart.
+        // An unstructured task, so that the shutdown does not cancel the sending. Otherwise the notification might be
+        // delivered without a recorded outcome, and would be sent again after the restart.
         Task { [delivery] in
             self.finished(push, await delivery.send(notification), sentAt: now)
         }
@@ -204,9 +205,9 @@ package actor PushSender {
         }
     }
 
-    /// Returns the pause before the next attempt, in milliseconds. The pause is 1, 2, 4 ... 60 s, or longer if the
-    /// service asks for it. A random time is added, so that devices that failed in one outage are not retried together.
-    /// It is at most half of the pause of 1 to 60 s.
+    /// Returns the pause before the next attempt, in milliseconds: 1, 2, 4 ... 60 s after one failure, two, and so on,
+    /// or longer if the service asks for it. A random time, up to half of those 1 to 60 s, is added, so that devices
+    /// that failed in one outage are not retried together.
     static func retryMilliseconds(_ failureCount: Int, atLeastSeconds: Int?) -> Int64 {
         let pause = RetryPause.milliseconds(failureCount)
         return max(pause, RetryPause.milliseconds(askedSeconds: atLeastSeconds)) + Int64.random(in: 0...(pause / 2))
@@ -226,8 +227,8 @@ package actor PushSender {
         if firstResultAt == nil { firstResultAt = clock() }
     }
 
-    /// Writes the outcomes. If that fails, keeps them for a later try. Until then, only their leases prevent that the
-    /// entries are sent again.
+    /// Writes the outcomes. If that fails, keeps them for a later try. Until then, the entries are not sent again only
+    /// because of their leases.
     private func commit() async {
         let now = clock()
         guard !results.isEmpty, nextCommit.map({ now >= $0 }) ?? true else { return }

@@ -6,9 +6,9 @@ package import Identity
 package import JourneyModel
 
 package protocol PushStore: Sendable {
-    /// Returns the position of the last event that was considered for notifications. Positions are numbers of events,
-    /// in the order in which the events become visible. The first call for a database stores and returns the newest
-    /// position, so that no earlier event causes a notification.
+    /// Returns the position of the last event that was considered for notifications. Positions ascend in the order in
+    /// which events become visible. The first call for a database stores and returns the newest position, so that no
+    /// earlier event causes a notification.
     func pushPosition(at now: Moment) async throws(StoreFailure) -> Int64
 
     /// Returns the changes of journeys by the events after position `id`, for drivers who have a device and are not
@@ -18,8 +18,9 @@ package protocol PushStore: Sendable {
     /// until the refold is complete, because the event's change is stored only then.
     func pushChanges(after id: Int64, since: Moment) async throws(StoreFailure) -> PushChanges
 
-    /// Adds the entries to the outbox and stores the position `last`, in one transaction. If the stored position is
-    /// beyond `base`, another server has already considered those events; then does nothing and returns false.
+    /// Adds the entries to the outbox and stores the position `last`, in one transaction. Returns false and does
+    /// nothing if the stored position is higher than `base`: another server has then already considered the events
+    /// after `base`.
     func queue(
         _ entries: [PushEntry], after base: Int64, upTo last: Int64, at now: Moment
     ) async throws(StoreFailure) -> Bool

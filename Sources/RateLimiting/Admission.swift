@@ -16,16 +16,16 @@ package protocol Admission: Sendable {
     /// full, the quota is exhausted here too.
     func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
-    /// Records that the claim's event is on disk. While its idempotency key is remembered, later claims with the same
-    /// key are `.known` and are not charged. After that, a repeat is charged, and refunded when the store finds that it
-    /// is a repeat. Does not wait.
+    /// Records that the claim's event is on disk. For some time, the limiter remembers its idempotency key, and later
+    /// claims with this key are `.known` and are not charged. When the key is forgotten, a repeat of the event is
+    /// charged at first, and refunded when the store finds that it is a repeat. Does not wait.
     ///
     /// - Parameter isRepeat: whether the event was on disk before this claim.
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool)
 
-    /// Charges a new event whose claim was `.known`. Such a claim was not charged, because another request with the
-    /// same idempotency key had been charged, but that charge may be refunded. The event is already on disk, so it is
-    /// charged even beyond the limit. Does not wait.
+    /// Charges a new event whose claim was `.known`. The claim was not charged, because another request with the same
+    /// idempotency key had already been charged. But that charge may be refunded if the other request is refused. The
+    /// event is already on disk, so it is charged even beyond the limit. Does not wait.
     func forceCharge(_ claim: AdmissionClaim)
 
     /// Refunds the charge of an `.admitted` event. Called if the event was refused later or was a repeat. Does not
@@ -35,9 +35,9 @@ package protocol Admission: Sendable {
     /// Removes the windows of a deleted driver, in this process and in Redis.
     func forget(_ driver: DriverID) async
 
-    /// Adds `times` charges to the claim's window, even beyond the limit, but at most `RateLimits.chargesMax` in one
-    /// call. At most `RateLimits.overdraftMax` charges are beyond the limit. The charges beyond it expire one by one,
-    /// at the rate that the limit permits. Does not wait.
+    /// Adds `times` charges to the claim's window, but at most `RateLimits.chargesMax`. They may exceed the window's
+    /// limit, by at most `RateLimits.overdraftMax`. The charges beyond the limit expire one by one, at the rate that
+    /// the limit permits. Does not wait.
     func charge(_ claim: AdmissionClaim, times: Int)
 
     /// Returns whether the driver's window has more charges than its limit. Uses the count in this process, and does
@@ -95,9 +95,8 @@ package struct AdmissionClaim: Hashable, Sendable {
         AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0\(number)\0" + idempotencyKey)
     }
 
-    /// The claim under which `forceCharge` charges an event. Its key differs from the event's key, so a refund for the
-    /// event's key does not remove this charge. The key also differs from all keys of clients, because clients cannot
-    /// send NUL.
+    /// The claim under which `forceCharge` charges an event. Its key differs from the event's own key, because a refund
+    /// for that key must not remove this charge. No client can send this key, because it contains NUL.
     package var afterwards: AdmissionClaim {
         AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0" + idempotencyKey)
     }

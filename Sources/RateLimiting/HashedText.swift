@@ -18,9 +18,9 @@ struct HashedText: Equatable, Sendable {
     }
 }
 
-/// The hash of a text without the text, used as the key of a table that may confuse two texts with a probability of
-/// 2^-64. The hash takes 8 bytes. The text would take 36 bytes and a heap object. `Hasher` has a random seed in each
-/// process, so clients cannot search for collisions.
+/// Only the hash of a text, used as the key of a table that may confuse two texts: with 64 bits, this practically never
+/// happens. The hash takes 8 bytes; the text would take 36 bytes and a heap object. `Hasher` has a random seed in each
+/// process, so clients cannot search for texts with the same hash.
 package struct TextHash: Hashable, Sendable {
     let bits: Int
 

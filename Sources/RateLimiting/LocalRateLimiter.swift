@@ -7,9 +7,9 @@ package import JourneyModel
 /// An exact sliding window log for each driver and class, in bounded memory. It may be used from any thread and never
 /// suspends.
 ///
-/// Evicting old entries never costs a driver quota. An evicted window starts again empty. If the idempotency key of a
-/// stored event is evicted, a repeat of the event is charged, but the charge is refunded when the store recognises the
-/// repeat.
+/// Memory is limited, so old entries are evicted. This never makes a driver's quota smaller. An evicted window starts
+/// again empty. If the idempotency key of a stored event is evicted, a repeat of the event is charged, but the charge
+/// is refunded when the store recognises the repeat.
 package final class LocalRateLimiter: Admission {
     /// The bounds of the memory, for all shards together.
     package struct Capacity: Sendable {
@@ -106,14 +106,14 @@ package final class LocalRateLimiter: Admission {
     }
 
     /// Removes the driver's windows. Hashes of the idempotency keys of the driver's stored events remain until they
-    /// expire. Only this process can compute these hashes, so they identify no one.
+    /// expire. They identify no one, because they are made with a random seed that only this process has.
     package func forget(_ driver: DriverID) async {
         let driver = HashedText(driver.rawValue)
         shard(of: driver).forget(driver)
     }
 
-    /// Records that another limiter (Redis) counts the driver's window as full until `end`. Until then, `quota` reports
-    /// a full window. Decisions do not use this record. Has no effect if the window has no charges in this process.
+    /// Records that another limiter (Redis) counts the driver's window as full until `end`. `quota` then reports a full
+    /// window until `end`; decisions are not affected. Does nothing if the window has no charges in this process.
     package func recordFull(_ driver: DriverID, in limitClass: RateLimitClass, until end: Int64) {
         if limits.isOff(limitClass) { return }
         let driver = HashedText(driver.rawValue)
@@ -123,11 +123,12 @@ package final class LocalRateLimiter: Admission {
     /// Returns the current time on this limiter's clock.
     package func now() -> Int64 { clock() }
 
-    /// Mirrors a decision made by another limiter. Corrects the decision if the window in this process shows that the
-    /// other limiter has lost charges: its Redis was restarted empty, was flushed, or was unreachable for a while.
+    /// Mirrors a decision that another limiter (Redis) has made, and returns it. If Redis has lost charges, the window
+    /// in this process shows this, and the decision is corrected. Redis loses charges if it is restarted empty or
+    /// flushed, or if it was unreachable for a while.
     ///
-    /// - Parameter askedAt: the time on this limiter's clock before the other limiter was called. Charges are stored
-    ///   with that time, so they never leave this window later than the other limiter's window.
+    /// - Parameter askedAt: the time on this limiter's clock before Redis was called. A mirrored charge gets this time,
+    ///   which is at most the time of the charge in Redis. So it leaves this window no later than it leaves Redis's.
     package func reconcile(
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64
     ) -> ReconciledCount {
@@ -139,7 +140,7 @@ package final class LocalRateLimiter: Admission {
     private func shard(of claim: HashedClaim) -> SlidingWindowShard { shard(of: claim.driver) }
 
     private func shard(of driver: HashedText) -> SlidingWindowShard {
-        // The driver's hash also determines the bucket in a table. The shard is chosen by other bits of this hash.
+        // The upper half of the hash chooses the shard. The tables in a shard choose their buckets by other bits.
         shards[Int(UInt(bitPattern: driver.hash.bits) >> 32 % UInt(shards.count))]
     }
 }
@@ -147,8 +148,7 @@ package final class LocalRateLimiter: Admission {
 /// A decision of another limiter, corrected by this process.
 package struct ReconciledCount: Hashable, Sendable {
     package var decision: AdmissionDecision
-    /// Whether the other limiter keeps its charge. If the other limiter charged the claim and `keepsCharge` is false,
-    /// the other limiter must refund the charge.
+    /// False if the other limiter must refund its charge for the claim. Has no meaning if it made no charge.
     package var keepsCharge: Bool
 
     package init(decision: AdmissionDecision, keepsCharge: Bool) {

@@ -28,8 +28,8 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case notifications
     /// Wrong tokens on the operator's routes. One window per client address.
     case operatorGuesses = "operator"
-    /// Refused events, repeats, and excess bytes of a body. Excess bytes are those beyond the length that the body's
-    /// events may have (`RefusalLimit`).
+    /// Refused events, repeats, and excess bytes: the bytes of a body beyond the length that is allowed for the number
+    /// of its events (`RefusalLimit`).
     case refusals
 
     /// The classes of events, in the order of the `RateLimit` fields of a response.
@@ -99,8 +99,8 @@ package struct RateLimits: Hashable, Sendable {
         case .purchases: purchases
         case .notifications: notifications
         case .operatorGuesses: operatorGuesses
-        // Ten times the limit of session events, but at least 600. One batch of 500 refused events therefore always
-        // fits. Off only if both limits of drivers' events are off.
+        // Ten times the limit of session events, but at least 600, so that one batch of 500 refused events always fits.
+        // Off only if both `sessionEvents` and `preSessionEvents` are off.
         case .refusals: max(sessionEvents, preSessionEvents) > 0 ? max(600, 10 * sessionEvents) : 0
         }
     }
@@ -114,9 +114,9 @@ extension RateLimits {
     /// Returns whether the limit is off, that is, 0 or below.
     package func isOff(_ limitClass: RateLimitClass) -> Bool { limit(of: limitClass) <= 0 }
 
-    /// Returns the maximum number of charges that one call of `Admission.charge` adds to a window. All charges of a
-    /// refold count, up to `overdraftMax`. A refused body adds at most as many charges as fill its window. More charges
-    /// would only use memory, because no further body is read while the window is full.
+    /// Returns the maximum number of charges that one call of `Admission.charge` adds to a window. For the class
+    /// `refusals` it is the limit: no further body is read while the window is full, so more charges would only use
+    /// memory. In the other classes, the charges come from refolds. All of them count, up to `overdraftMax`.
     package func chargesMax(of limitClass: RateLimitClass) -> Int {
         limitClass == .refusals ? limit(of: limitClass) : Self.overdraftMax
     }
@@ -128,8 +128,8 @@ extension RateLimits {
             quota: Quota(limit: 0, windowSeconds: windowSeconds, remaining: 0, resetMilliseconds: 0))
     }
 
-    /// Returns the quota of a class with `count` charges in its window. `oldestTime` is the time of the charge whose
-    /// expiry makes room for one more charge. `oldestTime` is nil if the window is empty.
+    /// Returns the quota of a class with `count` charges in its window. `oldestTime` is the time of the charge that
+    /// must leave the window before one more charge fits; nil if the window is empty.
     package func quota(
         of limitClass: RateLimitClass, count: Int, oldestTime: Int64?, at now: Int64
     ) -> Quota {

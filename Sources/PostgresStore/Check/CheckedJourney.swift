@@ -10,14 +10,15 @@ struct CheckedJourney {
     private let events: [FoldedEvent]
     private var journey: Journey
     private var previous: FoldedEvent?
-    /// The first `searchedMax` events of the second that is being read, if their times are in whole seconds.
+    /// Events of the second that is being checked, at most the first `searchedMax`. Empty if the times of these events
+    /// have fractions of a second.
     private var second: [FoldedEvent] = []
     private var journeyBeforeSecond = Journey()
 
     /// - Parameters:
-    ///   - base: the journey at the floor.
+    ///   - base: the journey at the floor; nil if the driver has no floor.
     ///   - events: the events from the floor on, in the stored order.
-    ///   - numbers: the findings about the numbers and positions of all events.
+    ///   - numbers: what a query found out about `seq` and `position` of all the driver's events.
     init(_ driver: StoredDriver, base: Journey?, events: [FoldedEvent], numbers: CheckedNumbers) {
         (self.driver, self.events) = (driver, events)
         journey = base ?? Journey()
@@ -97,10 +98,10 @@ struct CheckedJourney {
     }
 }
 
-/// The findings about the numbers of a driver's events. The numbers must be 1, 2, 3 and so on up to `lastSeq`; gaps are
-/// allowed only where retention has deleted events. The positions must ascend with the numbers. An event that was
-/// transferred from SQLite has its position as its number, so there are gaps between such numbers. Events stored later
-/// continue after the highest of these numbers.
+/// What a query found out about the numbers (`event.seq`) and positions of one driver's events. The positions must
+/// ascend with the numbers. The numbers must be 1, 2, 3 and so on up to `lastSeq`, with two exceptions. Retention may
+/// have deleted events. And events that were transferred from SQLite keep the numbers that they had there: SQLite
+/// numbers the events of all drivers together, so one driver's numbers have gaps.
 struct CheckedNumbers {
     /// The first event before which a number is missing, or whose number is not higher than the previous event's.
     var gap: Int64?

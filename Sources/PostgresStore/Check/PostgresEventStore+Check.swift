@@ -1,6 +1,6 @@
-// `JourneyCheck` on PostgreSQL. It checks the references between tables (in SQLite, foreign keys guarantee them), the
-// positions of the feed, and each driver's journey against the fold of the events. The files of PostgreSQL itself are
-// checked with pg_amcheck.
+// `JourneyCheck` on PostgreSQL. It checks the references between tables, the positions of the feed, and each driver's
+// journey against the fold of the events. In SQLite, foreign keys guarantee the references; here, nothing does. The
+// files of PostgreSQL itself are checked with pg_amcheck.
 
 package import Engine
 import JourneyModel
@@ -117,8 +117,8 @@ private enum CheckStatements {
         ORDER BY \(EventStatements.ascending)
         """)
 
-    /// References that no foreign key guarantees, because every key of the tables of events also contains the lane.
-    /// Each statement counts rows that must not exist.
+    /// References that no foreign key guarantees. A foreign key would have to contain the lane, because every key of
+    /// these tables contains it. Each statement counts rows that must not exist.
     static let references: [(what: String, statement: PostgresStatement)] =
         [
             count(

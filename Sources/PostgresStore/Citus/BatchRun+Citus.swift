@@ -1,6 +1,7 @@
-// How a batch is written on Citus. A newly claimed session lies in another shard than its driver, so no statement can
-// join the two. The batch therefore first updates the drivers and waits for the results. Then it sends the other rows
-// of those drivers whose update succeeded.
+// How a batch is written on Citus. On one PostgreSQL, every insert joins with the drivers that the same round trip has
+// updated. On Citus this is not possible, because the claim of a session may lie in another shard than its driver. So
+// the batch first updates the drivers and waits for the results. Then it sends the other rows, only for the drivers
+// whose update succeeded.
 
 import Engine
 import JourneyModel
@@ -8,8 +9,9 @@ import Postgres
 import Sockets
 
 extension BatchRun {
-    /// Ends the transaction of the reads, and raises the offset of positions after a start of the coordinator. If
-    /// several instances call this method, one raises the offset and the others wait.
+    /// Rolls back the transaction of the reads, and runs `EventPosition.raiseForServer`, which is necessary after each
+    /// start of the coordinator. If several instances do so at the same time, one of them raises the offset and the
+    /// others wait.
     func raisePositions(on connection: PostgresConnection, until deadline: Deadline) async throws(PostgresError) {
         _ = try await connection.run([.init(.rollback)], until: deadline)
         let raise = EventPosition.raiseForServer.map { PostgresQuery($0) }
@@ -17,7 +19,7 @@ extension BatchRun {
     }
 
     /// Writes in the transaction that the reads have begun, and commits. Returns the `driver.id` of the updated
-    /// drivers. If there are none, nothing is committed, and the pool rolls the transaction back.
+    /// drivers. If no driver could be updated, does not commit; the pool then rolls the transaction back.
     ///
     /// - Parameter position: the position before the first event of the transaction.
     func write(

@@ -1,9 +1,9 @@
-// Finds, on Citus, the position below which no new event can appear. A transaction over several servers ends on the
-// coordinator before its rows are visible on the workers: Citus prepares it on the workers (PREPARE TRANSACTION),
-// commits on the coordinator, and only then sends COMMIT PREPARED to the workers. So the lowest number of an unfinished
-// transaction is not enough. The reader takes this number, then asks every server for the prepared transactions, and
-// waits until these have ended. Each transaction below the number was prepared before the number was read, so
-// afterwards its rows are visible or it was rolled back.
+// Finds the position below which no new event can appear on Citus. On one PostgreSQL, the lowest number of an
+// unfinished transaction is this limit. On Citus it is not: the coordinator prepares a transaction on the workers
+// (PREPARE TRANSACTION), commits it locally, and only then sends COMMIT PREPARED to the workers. In between, the
+// transaction counts as ended although its rows are not visible. So the reader takes the lowest number, asks every
+// server for the prepared transactions, and waits until these have ended. Then all rows of transactions below the
+// number are visible, because each of these transactions had already been prepared when the number was read.
 //
 // After a crash, a prepared transaction remains until the maintenance daemon of Citus ends it (every
 // citus.recover_2pc_interval, 60 s). Until then, readers stop at the last settled position.
@@ -23,13 +23,14 @@ final class SettledPosition: Sendable {
 
 extension PostgresEventStore {
     /// The maximum number of times that the prepared transactions are read again, and the pause between two reads.
-    /// After that, readers stop at the last settled position. Normally a transaction stays prepared for a few
-    /// milliseconds.
+    /// Normally a transaction stays prepared for a few milliseconds. If one is still prepared after the last read,
+    /// readers stop at the last settled position.
     private static let settleRoundsMax = 20
     private static let settlePauseMilliseconds = 5
 
-    /// Returns the position before which readers of the feed must stop. The readers' own statements find a second
-    /// limit, and the lower one applies. On one PostgreSQL this method returns `.max`, which has no effect.
+    /// Returns the position before which readers of the feed must stop on Citus. The readers' own statements compute
+    /// `EventPosition.end` too, and stop at the lower of the two. On one PostgreSQL this method returns `.max`, so only
+    /// `EventPosition.end` counts.
     func settledEnd() async throws(StoreFailure) -> Int64 {
         guard try await shards().areDistributed else { return .max }
         let found = try await read([

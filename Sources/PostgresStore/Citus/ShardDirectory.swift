@@ -36,7 +36,7 @@ final class ShardDirectory: Sendable {
     private static let isCitus = PostgresStatement(
         "is_citus", "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL")
 
-    /// Returns no row if the extension was created after the tables and does not distribute them.
+    /// Returns no row if the Citus extension is installed but does not distribute the tables.
     private static let shardOfLane = PostgresStatement(
         "shard_of_lane",
         """

@@ -1,6 +1,7 @@
-// How the deletion of a driver replaces the texts that a client sent. SQLite's store keeps a text that other drivers
-// use too, for example the id of a charger. Here the texts are in the rows of events, and no index finds other drivers'
-// uses of a text, so all texts are replaced. Only the texts that the API defines, such as event names, are kept.
+// How the deletion of a driver replaces the texts that a client sent. All of them are replaced, except for texts that
+// the API defines, such as event names. SQLite's store instead keeps a text that other drivers use too, for example the
+// id of a charger. PostgreSQL's store does not look for other drivers' uses: the texts are in the rows of events, and
+// for most of them there is no index.
 
 import JourneyModel
 

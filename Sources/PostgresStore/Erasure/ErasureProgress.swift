@@ -2,14 +2,15 @@
 // rewritten in pieces, one per transaction. The table `erasure` has the progress. Any instance continues a deletion
 // that was interrupted.
 //
-// Other rows refer to a session by its id. The new id of a session consists of the pseudonym and the session's number.
-// Each piece finds this number in the session's row by the old id, so the sessions' own rows are rewritten last. The
-// driver's row already has the new ids (PostgresEventStore+Erasure), so an expiry that is stored between two pieces has
-// the new ids too.
+// Each session gets a new id, made of the pseudonym and the session's number. To replace an old id in an event, a piece
+// looks up the number in the row of the session, by the old id. So the rows of the sessions must keep the old ids until
+// all events are rewritten. The driver's row already has the new ids (PostgresEventStore+Erasure). So if an expiry is
+// stored between two pieces, it has the new ids too.
 //
-// Meanwhile, no other code may copy ids from one row to another: refolds, corrections and retention skip the driver
-// (`DriverStatements.erasing`). Such work may be under way when the deletion begins. If it has locked the driver's row,
-// the deletion waits. Otherwise it finds the driver's version raised, and writes nothing.
+// Meanwhile, no other code may copy ids from one row to another. Therefore refolds, corrections and retention skip the
+// driver (`DriverStatements.erasing`). If one of them was under way when the deletion began, there are two cases. If it
+// has locked the driver's row, the deletion waits for it. If not, the other work finds that the driver's version was
+// raised, and writes nothing.
 
 import JourneyModel
 import SharedTables
@@ -26,8 +27,8 @@ enum ErasureStep: String, CaseIterable {
 }
 
 struct ErasureProgress {
-    /// The maximum number of rows that are rewritten in one transaction, not counting further events of the last
-    /// event's millisecond.
+    /// The maximum number of rows that are rewritten in one transaction. It may be exceeded by events of one
+    /// millisecond, which are rewritten together.
     static let rowsMax = 500
 
     private let driver: Int64
@@ -36,10 +37,10 @@ struct ErasureProgress {
     /// Identifies the last row that this step has rewritten: the row's number or, for events, corrected_at_ms. Nil if
     /// no row is rewritten yet.
     private var last: Int64?
-    /// The number of events rewritten so far. The places of the next events continue from it.
+    /// The number of events rewritten so far. The ranks in the new idempotency keys continue from it.
     private var eventCount: Int64
 
-    /// SQL condition on a row of `table`: no deletion of the driver whose row number is in `column` is under way.
+    /// SQL condition: no deletion of the driver is under way. `column` of `table` contains the `driver.id`.
     static func isNotErasing(_ table: String, _ column: String = "id") -> String {
         "NOT EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = \(table).\(column))"
     }
@@ -73,9 +74,9 @@ struct ErasureProgress {
         (last, eventCount) = (try row[2], try row[3])
     }
 
-    /// Rewrites at most `rowsMax` rows. If the last of them is an event, the other events of its millisecond are
-    /// rewritten too, even beyond `rowsMax`. Their order would change if two pieces rewrote them. Returns whether the
-    /// deletion is complete.
+    /// Rewrites at most `rowsMax` rows. Returns whether the deletion is complete. The events of one millisecond are
+    /// rewritten in one piece, even if they exceed `rowsMax`: their new sequences are ranks, which begin at 1 in each
+    /// piece.
     ///
     /// Raises the driver's version first, so that a batch that has read the old rows writes nothing.
     mutating func advance(_ db: any SQLTransaction, rowsMax: Int = ErasureProgress.rowsMax) throws -> Bool {
@@ -106,8 +107,8 @@ struct ErasureProgress {
         }
     }
 
-    /// Returns the value of `column` in the last row of the next piece, which is the `rowsMax`-th row after the value
-    /// `last`. Returns nil if fewer than `rowsMax` rows are left.
+    /// Finds the end of the next piece of `rowsMax` rows, which begins after `last`. Returns the value of `column` in
+    /// the piece's last row. Returns nil if fewer than `rowsMax` rows are left.
     private func end(
         _ table: String, _ column: String, where condition: String = "true", _ rowsMax: Int, _ db: any SQLTransaction
     ) throws -> Int64? {
@@ -136,14 +137,16 @@ struct ErasureProgress {
         return (count, end == nil)
     }
 
-    /// Replaces the ids, idempotency keys, sequences, times and texts that the client sent, and preserves the order of
-    /// the events. Events of the same millisecond are ordered by their sequence, then by members that are kept, and
-    /// finally by the bytes of event_id and the idempotency key. A new key therefore contains the event's rank in that
-    /// order, as a number of fixed length. event_id becomes NULL, which means that it equals the key. A client can hide
-    /// any information in a sequence, so only the sequence's rank is kept. A client can also hide information in the
-    /// digits and the offset of a time. Therefore only two facts about a time are kept: the moment, and whether the
-    /// time had a fraction of a second. Citus allows `to_char` only in the subquery. The subquery is MATERIALIZED,
-    /// because PostgreSQL otherwise runs it once per event if the statistics of the table are not up to date.
+    /// Replaces the ids, idempotency keys, sequences, times and texts that the client sent, because a client can hide
+    /// any information in them. The order of the events stays the same:
+    /// - Events of one millisecond are ordered by their sequence. A sequence is replaced by its rank.
+    /// - Events that are still equal are finally ordered by the bytes of event_id and the idempotency key. A new key
+    ///   contains the event's rank in that order, as a number of fixed length. event_id becomes NULL, which means that
+    ///   it equals the key.
+    ///
+    /// Two facts about a time are kept: the moment, and whether its text had a fraction of a second. Citus allows
+    /// `to_char` only in the subquery. The subquery is MATERIALIZED, because PostgreSQL otherwise runs it once per
+    /// event if the statistics of the table are not up to date.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", where: Self.isInLane, rowsMax, db)
         let count = try db.execute(

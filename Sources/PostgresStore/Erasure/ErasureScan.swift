@@ -41,7 +41,8 @@ extension PostgresEventStore: ErasureSearch {
 }
 
 private enum ErasureScan {
-    /// Half the time limit of a search, in seconds (`inTransaction` doubles it). Reading a billion events takes less.
+    /// Half of the time limit of a search, in seconds, because `inTransaction` doubles the value. The limit suffices to
+    /// read a billion events.
     static let seconds = 86_400
 
     static let withoutTimeout = PostgresStatement(
@@ -125,8 +126,8 @@ private enum ErasureScan {
     ]
 
     private static let otherLeftovers: [(name: String, sql: String)] = [
-        // The idempotency key of an expiry contains the id of its session. If the expiry was stored after the
-        // deletion, this id is the session's new one.
+        // After the deletion of a driver, a deadline may still pass. The key of this expiry contains the session's new
+        // id, which begins with the pseudonym, so it is allowed.
         (
             "event.idempotency_key",
             """

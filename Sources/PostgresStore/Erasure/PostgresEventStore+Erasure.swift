@@ -8,22 +8,23 @@ package import SharedTables
 extension PostgresEventStore: EventErasure {
     package func prepareErasure() async {}
 
-    /// Adds the driver and removes it. A batch that adds the same driver waits for this transaction, and then removes
-    /// its own row because of the tombstone (Events/ErasedDrivers.swift). If the batch was first, this transaction
-    /// waits for it, fails with 40001, and is run again.
+    /// Adds the driver's row and removes it, so that this transaction conflicts with a batch that adds the same driver.
+    /// If the batch comes second, it waits for this transaction. Afterwards it finds the tombstone, and removes the row
+    /// that it has added (Events/ErasedDrivers.swift). If the batch comes first, this transaction waits for it, fails
+    /// with 40001, and is run again.
     package func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws {
         let row = try db.addDriver(driver, at: now)
         let removedCount = try db.execute(
             sql: "DELETE FROM driver WHERE id = ?1 AND lane = \(Lane.sql(ofDriver: "?1")) AND version = 0",
             arguments: [row])
         if removedCount == 0 {
-            // A worker of Citus does not report the conflict with the batch that was first, so the error is thrown
-            // here.
+            // The batch came first: the row is its row. PostgreSQL reports this conflict itself, but a worker of Citus
+            // does not.
             throw PostgresError(.server(sqlState: SQLState.serializationFailure), "the driver was added meanwhile")
         }
-        // Has no effect on one PostgreSQL. On Citus, this change of a reference table makes the transaction commit on
-        // the coordinator, where the tombstone is, before the worker lets the batch go on. Without this statement, the
-        // worker would commit first, and the batch could miss the tombstone.
+        // Only needed on Citus, where the tombstone is on the coordinator and the driver on a worker. A waiting batch
+        // continues as soon as the worker commits, and must then find the tombstone. `erasure` is a reference table.
+        // Because this statement changes it, the coordinator commits before the worker.
         try db.execute(sql: "DELETE FROM erasure WHERE driver = ?1", arguments: [row])
     }
 

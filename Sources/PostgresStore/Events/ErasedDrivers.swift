@@ -12,12 +12,12 @@ enum ErasedDrivers {
         "erased_drivers",
         "SELECT driver_digest, erased_at_ms FROM erased_driver WHERE driver_digest = ANY ($1::bytea[])")
 
-    /// Removes the rows of new drivers who were deleted after the batch had looked for their tombstones. The batch does
-    /// not update these drivers, and repeats its work for them. The deletion of a driver without a row adds the row and
-    /// removes it (`EventErasure.collideWithAdding`), so either the deletion waits for the batch or the batch for the
-    /// deletion. This statement comes after the one that adds the drivers. The adding statement may wait for a
-    /// deletion, and only a later statement sees what that deletion has committed. Parameters: the `driver.id` of
-    /// drivers, keyed hashes, the times after which a deletion is recent.
+    /// Removes new drivers' rows that this batch has added although the drivers were deleted meanwhile, after the batch
+    /// had looked for their tombstones. The batch then repeats its work for these drivers. The deletion and the batch
+    /// cannot miss each other, because the deletion adds and removes the row too (`EventErasure.collideWithAdding`). If
+    /// the batch is first, the deletion waits, and then finds the row. If the deletion is first, the batch waits in the
+    /// statement that adds the drivers. This statement comes after that one, so it sees the tombstone that the deletion
+    /// has committed. Parameters: the `driver.id` of drivers, keyed hashes, the times after which a deletion is recent.
     private static let takeBack = PostgresStatement(
         "erased_drivers_not_added",
         """
@@ -35,9 +35,9 @@ enum ErasedDrivers {
             [.int8s(added.map { $0.driver }), .byteas(added.map { $0.digest }), .int8s(added.map(since))])
     }
 
-    /// Like `takeBack`, for Citus, where the tombstones lie on another server than the drivers. The statement only
-    /// finds such drivers, and then the whole batch is run again. Parameters: keyed hashes, the times after which a
-    /// deletion is recent.
+    /// Like `takeBack`, for Citus, where the tombstones lie on another server than the drivers. The statement removes
+    /// nothing. If it returns a row, a new driver of the batch was deleted, and the whole batch is run again.
+    /// Parameters: keyed hashes, the times after which a deletion is recent.
     private static let findRecent = PostgresStatement(
         "erased_drivers_recent",
         """

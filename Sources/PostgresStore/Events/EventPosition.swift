@@ -2,20 +2,20 @@
 // skips a committed event. This holds although several instances commit at the same time, and a transaction that began
 // later may be committed first.
 //
-// A position consists of the number of the event's transaction and the event's place in this transaction. Transactions
-// get ascending numbers, and a snapshot knows the lowest number of an unfinished transaction. Below this number, every
-// transaction has ended: its events are visible, and no new ones can appear. Readers therefore stop at this number. So
-// they see an event only when all transactions that began earlier have ended, which takes milliseconds. A transaction
-// that is left open in any database of the server holds the readers up.
+// A position consists of the number of the event's transaction and the event's place in this transaction. PostgreSQL
+// gives ascending numbers to transactions, and a snapshot contains the lowest number of an unfinished transaction. All
+// transactions below this number have ended, so all their events are visible, and no new ones can appear. Readers
+// therefore stop at this number. They get an event only when all transactions that began earlier have ended, usually
+// after milliseconds. A transaction that is left open, in any database of the server, makes the readers wait.
 //
-// A driver's events ascend in number (`event.seq`) and position together, so the feed returns them in the order of
-// `seq`. The reason: a batch stores an event only if the driver still has the version that the batch has read. The
-// batch's transaction gets its number after this read, and the transaction that stored the version got its number
-// before the read. A batch that locks the driver's row may get its number while it waits for the row, so it compares
-// the positions (`BatchReads.isBehind`).
+// A driver's events have ascending positions in the order of their numbers (`event.seq`), so the feed returns them in
+// this order. The reason: a batch reads the driver's version, then gets its transaction number, and stores events only
+// if the version is still the same. So the transaction that wrote this version had ended before the batch got its own,
+// higher number. Only a batch that locks the driver's row may get its number too early, while it waits for the row. It
+// therefore compares the positions (`BatchReads.isBehind`).
 //
-// An event that was transferred from SQLite has its number in SQLite as its position. `raise` makes all later positions
-// higher.
+// For an event that was transferred from SQLite, the position is the event's number there. `raise` makes the positions
+// of all later events higher than these.
 //
 // The alternative, an outbox table, would need a second row for each event, an index on these rows, and deletions. A
 // position costs only one integer in a row that is written anyway, and an index that grows at its end.
@@ -25,7 +25,8 @@ import Postgres
 enum EventPosition {
     /// The number of low bits that count the events of one transaction.
     static let placeBits: Int64 = 16
-    /// If a transaction has more events, the last ones share one position. A batch has far fewer events.
+    /// The highest place. If a transaction had more events, all further ones would get this place too. A batch has far
+    /// fewer events.
     static let placeMax: Int64 = 1 << placeBits - 1
 
     /// The position before the first event of this transaction.
@@ -33,20 +34,20 @@ enum EventPosition {
         (SELECT pg_current_xact_id()::text::int8 + xact_offset << \(placeBits) FROM event_position)
         """
     /// Reads `ofTransaction` in the transaction that is to insert the events, after this transaction has read the
-    /// drivers. The second column tells whether the offset was raised since the coordinator's last start. If it was
-    /// not, `raiseForServer` must run before anything is inserted on Citus.
+    /// drivers. The second column is false if the coordinator of Citus was restarted since `raiseForServer` ran. Then
+    /// `raiseForServer` must run before anything is inserted.
     ///
-    /// A transaction that changes only rows of one worker flushes nothing to the coordinator's log when it commits.
-    /// After a crash, the coordinator may therefore give the transaction's number to another transaction. So the offset
-    /// is raised by more than the count of numbers that can be lost.
+    /// The reason: a transaction that changes only rows of one worker does not flush the coordinator's WAL when it
+    /// commits. So after a crash, the coordinator may use the transaction's number a second time, and positions would
+    /// repeat. `raiseForServer` therefore adds more to `xact_offset` than the count of numbers that can be lost.
     static let begin = PostgresStatement(
         "event_position_begun",
         "SELECT \(ofTransaction), coalesce(server = \(TransactionNumber.serverSQL), false) FROM event_position")
 
-    /// On Citus, a transaction begins by taking this lock in shared mode. `raiseForServer` thereby waits for the
-    /// transactions that use the old offset, because readers know only one offset. The lock is taken before the locks
-    /// of drivers, to avoid a deadlock: a transaction with a driver's lock could wait for the raise, and the raise for
-    /// a transaction that waits for the driver.
+    /// On Citus, every batch begins by taking the lock in shared mode. `raiseForServer` takes it in exclusive mode. It
+    /// thereby waits for the batches that use the old offset, because readers know only one offset. A batch takes this
+    /// lock before it locks drivers. In the other order, a deadlock would be possible: a batch that has locked a driver
+    /// would wait for the raise, and the raise for another batch that waits for this driver.
     static let shareOffset = PostgresStatement(
         "event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lock))")
 
@@ -75,9 +76,9 @@ enum EventPosition {
     /// The highest position that is stored; NULL if there is no event.
     static let highest = PostgresStatement("event_position_highest", "SELECT max(position) FROM event")
 
-    /// Returns the query that raises the offset of transaction numbers if a stored position is above the next one of
-    /// this server. This happens after the database was copied with pg_dump into a server with lower transaction
-    /// numbers, or transferred from SQLite. Every instance runs the query at its start.
+    /// Returns the query that raises `xact_offset` if the next transaction would get a lower position than a stored
+    /// event. This happens after the database was copied with pg_dump into a server with lower transaction numbers, or
+    /// was transferred from SQLite. Every instance runs the query at its start.
     ///
     /// - Parameter highest: the result of the statement `highest`.
     static func raise(above highest: PostgresResult) throws(PostgresError) -> PostgresQuery {

@@ -106,7 +106,7 @@ struct EventOfDriver: Sendable {
         }
     }
 
-    /// Updates stored events to the fold's new result, for the drivers that this transaction has updated.
+    /// Writes the fold's new result into stored events. Leaves out drivers whom this transaction has not updated.
     static let update = PostgresStatement(
         "events_refolded",
         """
@@ -127,7 +127,8 @@ struct EventOfDriver: Sendable {
         return stored.map(TextKey.init) == used.map(TextKey.init) ? nil : used
     }
 
-    /// Stores with which settings corrected events are folded, for the drivers that this transaction has updated.
+    /// Stores the settings with which corrected events are folded. Leaves out drivers whom this transaction has not
+    /// updated.
     static let correct = PostgresStatement(
         "events_corrected",
         """
@@ -170,7 +171,7 @@ struct StoredKey: Sendable {
     }
 
     /// Returns whether the submission repeats the stored event. For an event that was transferred from SQLite, only the
-    /// first half of the digest is stored.
+    /// first half of the digest is stored, so the stored digest may be a prefix.
     func isRepeated(by submission: EventSubmission, digest: [UInt8]) -> Bool {
         digest.starts(with: self.digest)
             || submission.isRepeat(
@@ -208,11 +209,11 @@ enum EventStatements {
         \(JourneyColumns.after), settings_version.version, event.settings_version, event.received_at_ms
         """
 
-    /// The events of drivers from a time on, up to the millisecond of the n-th event after that time. The last column
-    /// is this end millisecond. It is NULL if there are fewer events; then all are read. Parameters: `LaneParameters`,
-    /// the `driver.id` of drivers, times, n counted from 0. The result is not sorted; the caller sorts the events in
-    /// memory. Without OFFSET 0, PostgreSQL could compute the end millisecond once per event, and read all later events
-    /// before it compares their times.
+    /// The events of drivers from a time on: for each driver, up to the n-th event after that time (counted from 0),
+    /// and all further events of the same millisecond. The last column is this millisecond. If there are fewer events,
+    /// all are read and the column is NULL. The rows are not sorted; the caller sorts the events in memory. Without
+    /// OFFSET 0, PostgreSQL could compute the millisecond once per event. Parameters: `LaneParameters`, the `driver.id`
+    /// of drivers, times, n.
     static let tails = PostgresStatement(
         "event_tails",
         """
@@ -229,9 +230,9 @@ enum EventStatements {
         JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
         """)
 
-    /// The journey after the last event before a time, ignoring events below the floor. The first LATERAL finds the
-    /// event's millisecond by the index alone. A single step that sorts the events would read the driver's whole
-    /// history. Parameters: `LaneParameters`, the `driver.id` of drivers, times, floors.
+    /// The journey after the last event before a time, ignoring events below the floor. There are two steps, so that
+    /// only a few events are read: the first finds the event's millisecond by the index alone, and the second sorts the
+    /// events of this millisecond. Parameters: `LaneParameters`, the `driver.id` of drivers, times, floors.
     static let starts = PostgresStatement(
         "journey_starts",
         """
@@ -289,8 +290,8 @@ extension FoldedEvent {
             storedVersion: try row.text(28), receivedAt: try row.moment(29))
     }
 
-    /// Returns whether `one` comes before `other` in the order that the fold has found. In this order, events that
-    /// share a second are ordered by `secondPlace`. FoldOrder of SQLite's store is the same order.
+    /// Returns whether `one` comes before `other` in the stored order. `secondPlace` contains the order that the fold
+    /// has found for events that share a second. FoldOrder of SQLite's store is the same order.
     static func isStored(_ one: FoldedEvent, before other: FoldedEvent) -> Bool {
         if one.event.sharesSecond(with: other.event), let place = one.secondPlace, let otherPlace = other.secondPlace,
             place != otherPlace

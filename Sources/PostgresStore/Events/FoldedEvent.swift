@@ -17,14 +17,16 @@ struct FoldedEvent: Sendable {
     var verdict = Verdict.none
     /// The journey after this event.
     var after = Journey()
-    /// The event's index among the events that share its second (`sharesSecond`). Nil for an event with a fraction of a
+    /// The event's index among the driver's events of the same second. Nil if the event's time has a fraction of a
     /// second.
     var secondPlace: Int64?
     /// The session in progress that this event closed without ending it.
     var closedSessionID: String?
-    /// The version of the settings with which a stored event is folded; nil for a new event.
+    /// The version of the settings with which a stored event is folded: a correction may have replaced the original
+    /// ones. Nil for a new event.
     var settingsVersion: String?
-    /// The version of the settings with which the event was stored, and when it was received; nil for a new event.
+    /// The original version of a stored event's settings, and the time when the event was received. Both nil for a new
+    /// event.
     var storedVersion: String?
     var receivedAt: Moment?
     /// Whether a correction has replaced the settings with which a stored event is folded.
@@ -34,8 +36,8 @@ struct FoldedEvent: Sendable {
     /// Whether the fold gave a stored event another verdict, journey or place than its row has.
     var isChanged = false
 
-    /// Whether at least `OrderWithinSecond.searchedMax` events with the same second arrived before this event. Such an
-    /// event is not reordered, and keeps its place after those events.
+    /// Whether the event is not among the first `OrderWithinSecond.searchedMax` events of its second to arrive. Only
+    /// those are ordered by the fold. The others follow in the order of arrival.
     var isBehindSearch: Bool { secondPlace.map { $0 >= OrderWithinSecond.searchedMax } ?? false }
 
     /// Sets the verdict and the journey after this event. `before` is the journey right before it.

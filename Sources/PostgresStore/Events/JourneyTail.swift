@@ -1,18 +1,18 @@
-// A run of a driver's events in the fold's order, without gaps, and the journey before them. The run contains the
-// driver's last events, or some from the middle. A new event is put in its place. Then the events after it are folded
-// again until the journey equals the stored one. This is the algorithm of SQLite's store (EventFolding, FoldWalk), on
-// an array instead of a table. Reads no clock and no database.
+// Some of a driver's events, in the fold's order and without gaps, and the journey before them. They are the driver's
+// last events, or a part from the middle. A new event is put in its place. Then the events after it are folded again,
+// up to the first one after which the new journey equals the stored one. SQLite's store has the same algorithm on a
+// table (EventFolding, FoldWalk). Reads no clock and no database.
 
 import Engine
 import JourneyModel
 
 struct JourneyTail: Sendable {
-    /// The journey before `events`. `events` contains all events of the time span that was read.
+    /// The journey before the first of `events`.
     private(set) var start: Journey
     /// In the fold's order.
     private(set) var events: [FoldedEvent]
-    /// The journey after the driver's last event, if that event is not in `events`. It never changes, because an
-    /// insertion that might change it is refused.
+    /// The journey after the driver's last event, if that event is not in `events`; otherwise nil. It never changes,
+    /// because `insert` refuses an event that might change it.
     let end: Journey?
 
     init(start: Journey, events: [FoldedEvent] = [], end: Journey? = nil) {
@@ -28,20 +28,22 @@ struct JourneyTail: Sendable {
 
     /// The effects of an insertion.
     struct Insertion {
-        /// The number that the event got, normally the given one. If the event comes last and a deadline passes before
-        /// it, the expiry gets the given number and the event the next one.
+        /// The number that the event got. Normally the `seq` of the parameter `new`. One higher if a deadline passed
+        /// before the event and the event comes last: then the expiry gets the first number.
         var seq: Int64
         var verdict = Verdict.none
         /// The number of stored events that were folded again.
         var refoldedCount = 0
-        /// The driver's journey after each event that may have changed it, with the number of the event.
+        /// The values that the driver's current journey took, each with the number of the event that led to it. Empty
+        /// if a late event left the current journey as it was.
         var moves: [(seq: Int64, journey: Journey)] = []
         /// The number of expiries that were added because of the event. They are in `events` already.
         var expiryCount: Int64 = 0
     }
 
-    /// Puts the event in its place. If the journey after the last of `events` still differs from the stored one and the
-    /// driver has later events, changes nothing and returns nil. The caller must then read more events.
+    /// Puts the event in its place and folds the events after it again. This normally ends within `events`. It does not
+    /// if the driver has later events and the journey after the last of `events` still differs from the stored one.
+    /// Then the method changes nothing and returns nil, and the caller must read more events.
     ///
     /// - Parameters:
     ///   - new: the event. Its `seq` is one above the driver's highest so far.
@@ -60,7 +62,7 @@ struct JourneyTail: Sendable {
     /// returns their number.
     ///
     /// - Parameters:
-    ///   - newSeq: the number of the first missing expiry.
+    ///   - newSeq: the number for the first expiry that is added.
     ///   - expiry: creates the expiry event for a deadline that passes before the event `next`.
     mutating func refold(
         newSeq: Int64,
@@ -68,8 +70,9 @@ struct JourneyTail: Sendable {
             -> FoldedEvent
     ) -> Int64 {
         var walk = Walk(running: start, newSeq: .max, expirySeq: newSeq, stopsEarly: false)
-        // An expiry has the settings of the event that comes directly after its deadline. The events of one second are
-        // folded together, once the second is complete, so `next` is the first event of the second.
+        // An expiry gets the settings of `next`, the first event after its deadline. The walk keeps the events of a
+        // second until the second is complete. So `next` is the first event that the walk has kept, or, if there is
+        // none, the current event.
         var next: FoldedEvent?
         for event in events {
             let upcoming = next ?? event
@@ -81,8 +84,8 @@ struct JourneyTail: Sendable {
         return walk.expirySeq - newSeq
     }
 
-    /// Changes the settings of stored events, before a refold. `change` gets each event with the stored journey before
-    /// it.
+    /// Changes the settings of stored events, before a refold. Calls `change` for each event, with the journey that is
+    /// stored before this event.
     mutating func correct(_ change: (inout FoldedEvent, _ before: Journey) -> Void) {
         var before = start
         for index in events.indices {
@@ -91,8 +94,9 @@ struct JourneyTail: Sendable {
         }
     }
 
-    /// Returns the event's index among the events of its second, if the event certainly comes after the last one of
-    /// `events`. Returns nil if it comes earlier, or if it must be ordered together with other events of its second.
+    /// Returns the event's index among the events of its second, if the event comes after the last of `events`. Returns
+    /// nil if it comes earlier. Also returns nil if it shares its second with the last event, because the fold must
+    /// then find their order, unless the second already has `searchedMax` events.
     private func placeAfterLast(_ event: OrderedEvent) -> Int64? {
         guard let last = events.last else { return 0 }
         if last.event.occurredAt != event.occurredAt { return last.event.occurredAt < event.occurredAt ? 0 : nil }
@@ -131,7 +135,9 @@ struct JourneyTail: Sendable {
         _ new: FoldedEvent, expiry: ((name: EventName, at: Moment), Journey, Int64) -> FoldedEvent
     ) -> Insertion? {
         var new = new
-        // The last event before the new one and before all events that share its second.
+        // The index of the last event that is not folded again. The events that share the new one's second are folded
+        // again, because the new one may change their order. But if the second already has `searchedMax` events, the
+        // new one comes after all of them.
         var predecessor = events.startIndex - 1
         for index in events.indices.reversed() {
             let candidate = events[index]
@@ -159,7 +165,7 @@ struct JourneyTail: Sendable {
             if end != nil { return nil }
             walk.finish(expiry)
         }
-        // When the walk stops, it may have taken one event that it did not fold. That event stays as it is.
+        // The walk may stop at an event without folding it. This event stays in `events` as it is.
         let folded = walk.result.count { $0.seq < new.seq }
         events.replaceSubrange(first..<(first + folded), with: walk.result)
         var insertion = Insertion(
@@ -194,8 +200,8 @@ private struct Walk {
 
     typealias MakeExpiry = ((name: EventName, at: Moment), Journey, Int64) -> FoldedEvent
 
-    /// Folds the next event, or keeps it until its second is complete. Returns false when the journey equals the stored
-    /// one. If the journey already equals the stored one before this event, the event is not folded.
+    /// Folds the next event, or keeps it until its second is complete. Returns false if the walk ends because the
+    /// journey equals the stored one. The walk may already end at the previous second; then this event is not folded.
     mutating func take(_ row: FoldedEvent, _ expiry: MakeExpiry) -> Bool {
         if let first = second.first, !first.event.sharesSecond(with: row.event) || row.isBehindSearch {
             guard finish(expiry) else { return false }
@@ -221,7 +227,8 @@ private struct Walk {
             expirySeq += 1
             running = before
         }
-        // The journey after the last stored event of this second, as it was stored.
+        // The stored journey after the last of `rows`, leaving out the new event. The walk ends if the new journey
+        // equals it.
         let journeyStored = rows.last { $0.seq != newSeq }?.after ?? before
         let arrived = rows.count > 1 ? rows.sorted { $0.seq < $1.seq } : rows
         let order = OrderWithinSecond.order(of: arrived.map(\.event), from: before)

@@ -24,8 +24,7 @@ enum Lane {
 
     /// Returns a name that begins with `name` and whose lane is `lane`, so that a renamed driver stays in its lane.
     static func name(_ name: String, in lane: Int16) -> String {
-        // One name in 1024 has the wanted lane. In the unlikely case that no attempt finds one, Citus must ask all
-        // servers of the cluster to find the driver.
+        // One name in 1024 has the wanted lane, so the loop practically always finds one.
         for number in 0..<(100 * Int(count)) {
             let text = number == 0 ? name : name + String(number, radix: 36)
             if of(text) == lane { return text }
@@ -39,7 +38,8 @@ enum Lane {
         Int64(lane) << randomBits | Int64.random(in: 1..<(1 << randomBits))
     }
 
-    /// Returns the id of a driver who is transferred from SQLite: the row number takes the place of the random bits.
+    /// Returns the id of a driver who is transferred from SQLite. It has the row number of SQLite where other ids have
+    /// random bits.
     static func driverID(in lane: Int16, row: Int64) -> Int64 {
         Int64(lane) << randomBits | row
     }

@@ -1,6 +1,6 @@
-// The last changes of a driver's journey, in the driver's row. A client that reconnects to the stream gets the changes
-// that it missed. SQLite's store keeps the same changes (docs/decisions/changes-in-the-driver-row.md), but encodes them
-// differently, because here a change contains the id of its session.
+// The last changes of a driver's journey. They are stored in the driver's row. A client that reconnects to the stream
+// gets the changes that it missed. SQLite's store keeps the same changes (docs/decisions/changes-in-the-driver-row.md),
+// but encodes them differently, because here a change contains the id of its session.
 
 import Engine
 import JourneyModel
@@ -45,7 +45,8 @@ struct RecentJourneyChanges {
     /// Whether older changes may have been dropped.
     var isFull: Bool { changes.count >= Self.countMax }
 
-    /// Records the journey after event `seq`, if readers of the stream would see that it differs from `before`.
+    /// Records the journey after event `seq`. Does nothing if it differs from `before` only in members that the stream
+    /// does not report.
     mutating func note(_ journey: Journey, after before: Journey, seq: Int64) {
         guard Self.seen(journey) != Self.seen(before) else { return }
         if changes.count >= Self.countMax { changes.removeFirst(changes.count - Self.countMax + 1) }

@@ -22,8 +22,8 @@ struct SessionRow: Sendable {
         .text("registered_merchant") { $0.registeredMerchant },
     ]
 
-    /// Inserts new sessions, and updates the registration of stored ones, for the drivers that this transaction has
-    /// updated.
+    /// Inserts new sessions, and updates the registration of stored ones. Leaves out drivers whom this transaction has
+    /// not updated.
     static let write = PostgresStatement(
         "sessions_written",
         """
@@ -40,8 +40,9 @@ struct SessionRow: Sendable {
 }
 
 extension SessionRow {
-    /// Writes one session on Citus. The number of a new session comes from a sequence of the coordinator. Because of
-    /// this sequence, Citus would run an INSERT ... SELECT on the coordinator, so this statement uses VALUES.
+    /// Writes one session on Citus. The number of a new session comes from a sequence, which only the coordinator has.
+    /// Citus would therefore run an INSERT ... SELECT as in `write` on the coordinator. With VALUES, the insert runs on
+    /// the worker.
     private static let writeOne = PostgresStatement(
         "session_written",
         """
@@ -76,9 +77,9 @@ struct SessionClaim: Sendable {
         .int8("claimed_at_ms") { $0.at.millisecondsSinceEpoch },
     ]
 
-    /// Claims sessions for the drivers that this transaction has updated. Fails if another transaction has claimed one
-    /// of the sessions since this transaction's reads. This transaction must then be run again, with its reads. The
-    /// claims are written in the order of the sessions' ids, so that two transactions never wait for each other.
+    /// Claims sessions for their drivers. Leaves out drivers whom this transaction has not updated. Fails if another
+    /// transaction has claimed one of the sessions since the batch read them; then the whole batch must be run again.
+    /// The claims are written in the order of the sessions' ids, so that two transactions never wait for each other.
     static let add = PostgresStatement(
         "sessions_claimed",
         """
@@ -130,8 +131,8 @@ enum SessionStatements {
             \(RowByKey.askedSession)
         """)
 
-    /// The maximum number of unused sessions among a driver's last `recentMax` sessions. A session is unused if it was
-    /// registered, has no event, and is not in the driver's journey (the current one, or the one at the floor).
+    /// A driver may have this many unused sessions among the last `recentMax` ones. A session is unused if it was
+    /// registered, has no event, and occurs neither in the driver's current journey nor in the journey at the floor.
     private static let unusedMax = 100
     private static let recentMax = 200
 
@@ -149,7 +150,8 @@ enum SessionStatements {
         """)
 
     /// Like `forgetUnused`, for Citus, where the rows of session_owner lie in other shards. Deletes only the sessions,
-    /// and returns their ids and the driver. Parameters: `LaneParameters`, `driver.id`, the batch.
+    /// and returns their ids and the driver, so that the caller can delete the rows of session_owner. Parameters:
+    /// `LaneParameters`, `driver.id`, the batch.
     static let forgetUnusedOfShard = PostgresStatement(
         "sessions_forgotten_of_shard",
         """

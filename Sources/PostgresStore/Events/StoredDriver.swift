@@ -99,9 +99,9 @@ enum DriverStatements {
         WHERE driver.id = ANY ($3::int8[]) AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Of these drivers, those whose deletion is not complete. If the caller locks the driver's row first, no deletion
-    /// can begin after this statement, because a deletion begins with a change of that row. Parameters:
-    /// `LaneParameters`, the `driver.id` of drivers.
+    /// Returns the drivers whose deletion is not complete. The result stays true if the caller has locked the drivers'
+    /// rows, because a deletion begins with a change of the driver's row. Parameters: `LaneParameters`, the `driver.id`
+    /// of drivers.
     static let erasing = PostgresStatement(
         "drivers_erasing",
         """
@@ -118,8 +118,8 @@ enum DriverStatements {
         ORDER BY driver.id FOR NO KEY UPDATE
         """)
 
-    /// Adds one driver with version 0. If another transaction has already added the driver, does nothing; the later
-    /// statements then do not update the driver.
+    /// Adds one driver with version 0. Does nothing if another transaction has already added the driver. The driver
+    /// then has another id than the batch has chosen, so the batch's later statements do not find it.
     static let add = PostgresStatement(
         "driver_added",
         """
@@ -127,11 +127,11 @@ enum DriverStatements {
         VALUES ($1, $2, $3, 0, 0, $4, 0, $5) ON CONFLICT DO NOTHING
         """)
 
-    /// The update of drivers. Updates ("moves") the drivers that still have the version that was read: writes their new
-    /// values and raises the version. Returns the `driver.id` of the updated drivers. `batch` is a random number of
-    /// this transaction; the following statements find the updated drivers by it. The rows are locked one after the
-    /// other, in the order of their ids. OFFSET 0 has the same purpose as in RowByKey. `locked` also carries the new
-    /// values, because a second join with the arrays would compare each driver with every other.
+    /// Updates ("moves") the drivers that still have the version that was read: writes their new values and raises the
+    /// version. Returns the `driver.id` of the updated drivers. `batch` is a random number, by which the later
+    /// statements of the transaction find these drivers. The rows are locked in the order of their ids; OFFSET 0 has
+    /// the same purpose as in RowByKey. `locked` also returns the new values. Otherwise the UPDATE would have to join
+    /// with the parameters a second time, and would compare each driver with every other.
     ///
     /// A row that another transaction has locked is skipped, and its driver is not updated. That transaction most
     /// likely updates the driver itself, and the other drivers of the batch must not wait for it.

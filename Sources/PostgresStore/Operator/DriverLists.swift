@@ -28,7 +28,7 @@ extension PostgresEventStore {
                 last = try row.int8(0)
                 drivers.append(try Self.driverSummary(row, at: 1))
             }
-            // There is a next page if this page is full, or if there are rows below the lowest examined one.
+            // There is a next page if this page is full, or if not all rows were examined.
             let next = drivers.count == limit ? last : try found[1].rows.first?.optionalInt8(0)
             return ListPage(drivers, next: next)
         }
@@ -161,9 +161,9 @@ private enum DriverListStatements {
         SELECT \(columns) FROM driver WHERE id = (SELECT driver FROM phone_identity WHERE phone = $1::text OFFSET 0)
         """)
 
-    /// The first charger of events, and of registered sessions. Parameters: the lower bound, which is the searched text
-    /// or the charger found last; the upper bound, which is excluded; whether a charger equal to the lower bound is
-    /// wanted.
+    /// The first charger between two bounds, in events and in registered sessions. Parameters: the lower bound, the
+    /// upper bound (excluded), whether the lower bound itself counts. For the first step, the lower bound is the
+    /// searched text, which counts. For each further step, it is the charger found last, which does not.
     static let nextOfEvents = PostgresStatement(
         "next_charger_of_events",
         """

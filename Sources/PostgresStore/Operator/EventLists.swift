@@ -8,8 +8,9 @@ import Postgres
 extension PostgresEventStore {
     /// Maximum number of events examined for one page.
     static let eventRowsMax: Int64 = 50_000
-    /// Positions do not exactly follow the times of receipt: an event may have been received up to this number of
-    /// milliseconds before an event with a lower position. The number exceeds the longest time that a request may take.
+    /// Positions follow the times of receipt only roughly. Of two events, the one with the higher position may have
+    /// been received earlier, but by at most this number of milliseconds. The number exceeds the longest time that a
+    /// request may take.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     package func events(

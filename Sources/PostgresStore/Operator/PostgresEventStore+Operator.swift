@@ -13,8 +13,8 @@ extension PostgresEventStore {
     /// The time limit, in seconds, for counting the drivers. The count reads the rows of all drivers.
     private static let countSeconds = 120
 
-    /// Logs the first of several consecutive failures as a warning, because the callers do not stop but continue
-    /// without the counts.
+    /// Returns the number of drivers in each state. A failure is logged here, because the callers continue without the
+    /// counts. Of several failures in a row, only the first is logged as a warning.
     package func driverCounts() async throws(StoreFailure) -> [JourneyState: Int] {
         do throws(StoreFailure) {
             let counts = try await countDrivers()
@@ -168,8 +168,9 @@ private enum OperatorStatements {
     static let newest = PostgresStatement(
         "newest_event", "SELECT max(position) FROM event WHERE position < \(EventPosition.end(settled: "$1"))")
 
-    /// If there are more events than the maximum, returns the position that exactly the maximum number of events
-    /// follow. Otherwise returns no row. Parameters: the position after which to begin, the maximum, `settledEnd`.
+    /// Where counting must begin, if there are more events than the maximum: the position after which exactly the
+    /// maximum number of events remain. Otherwise returns no row. Parameters: the position after which to begin, the
+    /// maximum, `settledEnd`.
     static let tallyCut = PostgresStatement(
         "tally_cut",
         """

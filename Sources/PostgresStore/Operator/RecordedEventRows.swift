@@ -26,8 +26,8 @@ extension PostgresEventStore: RecordedEventReader {
             (DriverID(try row.text(1)), try row.optionalInt8(2), try row.optionalInt8(3))
         }
         guard let lastAt else { return nil }
-        // The number of the session's events that the walk back through the driver's events has not reached yet. At 0,
-        // the walk has reached the session's first event.
+        // The walk goes back through the driver's events. `left` is the number of the session's events that it has not
+        // reached yet. At 0, the walk is at or before the session's first event.
         var left = try decoded { () throws(PostgresError) in try row.int8(4) }
         var isWithin = false
         return try await collect(of: id, driver, from: lastAt, limit: limit) { event in
@@ -71,9 +71,9 @@ extension PostgresEventStore: RecordedEventReader {
         }
     }
 
-    /// Collects events while walking back from the newest. The row after an event's row is the event's predecessor, and
-    /// the journey after the predecessor becomes the event's `before`. For the first event above the floor, `before` is
-    /// the journey at the floor.
+    /// Collects events while walking back from the newest. The rows are in reverse order, so each row is followed by
+    /// the event's predecessor. The journey after the predecessor is the event's `before`. Only for the first event
+    /// above the floor, `before` is the journey at the floor.
     private func collect(
         of id: Int64, _ driver: DriverID, from lastAt: Int64, limit: Int, _ step: (RecordedEvent) -> Step
     ) async throws(StoreFailure) -> RecordedEvents {

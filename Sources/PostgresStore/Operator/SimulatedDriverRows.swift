@@ -6,8 +6,8 @@ import JourneyModel
 import SharedTables
 
 enum SimulatedDrivers {
-    /// SQL condition on a driver of `dwell simulate`. The prefix of their ids ends with `-`. The upper bound is the
-    /// prefix with `.` in place of this `-`, because `.` follows `-` in ASCII.
+    /// SQL condition on a driver of `dwell simulate`: the id begins with a prefix that ends with `-`. In ASCII, `.`
+    /// follows `-`. So the upper bound (excluded) is the prefix with `.` as its last character.
     static let condition = """
         (driver.driver_id >= '\(DriverID.simulatedPrefix)'
         AND driver.driver_id < '\(DriverID.simulatedPrefix.dropLast()).')

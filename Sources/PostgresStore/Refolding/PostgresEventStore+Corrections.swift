@@ -10,7 +10,8 @@ import SharedTables
 extension PostgresEventStore: SettingsCorrecting {
     /// The number of drivers that one call examines.
     private static let examinedMax: Int64 = 1000
-    /// Like `examinedMax`, on Citus. The number is lower, because there the query reads all events of these drivers.
+    /// Like `examinedMax`, on Citus. The number is lower, because the query on Citus reads all events of the examined
+    /// drivers.
     private static let examinedMaxOfShards: Int64 = 50
     private static let searchSeconds = 60
 
@@ -86,9 +87,10 @@ enum CorrectionStatements {
     static let durations = PostgresStatement(
         "settings_durations", "SELECT version, grace_period_seconds, hard_timeout_seconds FROM settings_version")
 
-    /// The number of the last driver that was examined, then the first driver with events that the correction changes,
-    /// and the time of the first such event. Leaves out drivers whose deletion is not complete. Parameters: the number
-    /// after which to begin, the number of drivers to examine, those of `FoldCorrection.changes`.
+    /// Examines the next drivers, and finds the first one with events that the correction changes. Leaves out drivers
+    /// whose deletion is not complete. Columns: the number of the last examined driver; the number and id of the driver
+    /// that was found, and the time of the first changed event, or three times NULL. Parameters: the number after which
+    /// to begin, the number of drivers to examine, those of `FoldCorrection.changes`.
     static let next = PostgresStatement(
         "correction_next",
         """
@@ -121,8 +123,8 @@ extension CorrectionStatements {
         """)
 }
 
-/// The rows of `settings_correction`. Here they contain the version of the settings; on SQLite they contain a row
-/// number of `settings_version`.
+/// The rows of `settings_correction`. Their columns for settings contain the settings version itself. SQLite's table
+/// contains the row number in `settings_version` instead.
 enum CorrectionRows {
     static let select = """
         SELECT id, at_ms, since_ms, until_ms, settings, instead_of, changed_by, reason, finished_at_ms
@@ -136,8 +138,8 @@ enum CorrectionRows {
             finishedAt: try row[8])
     }
 
-    /// Returns the settings for `target`. Returns nil if the settings are unknown, or if `target` is `.stored`, that
-    /// is, each event's own settings.
+    /// Returns the settings for `target`. `.stored` means the settings stored with each event, so the result is nil.
+    /// The result is also nil if the settings are unknown.
     static func resolve(_ target: CorrectedSettings, _ db: any SQLTransaction) throws -> VersionedSettings? {
         let version: String?
         switch target {
@@ -166,7 +168,8 @@ enum CorrectionRows {
     ) throws -> CorrectionOutcome {
         let target = try resolve(order.settings, db)
         if order.settings != .stored, target == nil { return .unknownSettings(order.settings.text) }
-        // Settings without a row belong to no event, so this correction would change nothing.
+        // Only events with the settings `insteadOf` are corrected. If these settings have no row in `settings_version`,
+        // no event was stored with them.
         if let version = order.insteadOf, try !isStored(version, db) { return .unknownSettings(version) }
         if let target {
             try db.execute(
@@ -180,8 +183,8 @@ enum CorrectionRows {
                     String(decoding: target.settings.wireJSON, as: UTF8.self), now,
                 ])
         }
-        // The time span must not include the future. Otherwise an event that is received in the span after its driver
-        // has been refolded would stay uncorrected.
+        // The time span must not reach into the future. Each driver is refolded once. An event of the time span that
+        // arrived after this refold would stay uncorrected.
         let until = min(order.until ?? now, now)
         let unfinished = try SQLRow.fetchOne(
             db,

@@ -27,9 +27,9 @@ extension PostgresEventStore: JourneyRefolder {
         }
     }
 
-    /// Returns whether any driver was folded by the rules of an older release. After the first round of refolds, only
-    /// two kinds of drivers remain: those whose refold failed, and those for whom an older instance has stored events
-    /// since.
+    /// Returns whether any driver was folded by the rules of an older release. After the first round of refolds there
+    /// may still be such drivers, for two reasons: a refold failed, or an older instance has stored an event of the
+    /// driver since.
     package func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool {
         let found = try await read([PostgresQuery(RefoldStatements.areLeft, [.int8(Fold.rulesVersion)])])
         return try decoded { () throws(PostgresError) in try found[0][0].bool(0) }
@@ -38,9 +38,9 @@ extension PostgresEventStore: JourneyRefolder {
 
 private enum RefoldStatements {
     /// The next driver to be refolded. The statement needs only one index lookup for each older version of the rules,
-    /// even if there are many drivers and none must be refolded. Leaves out a driver whose deletion is not complete,
-    /// because some of the driver's events have new ids and others still the old ones. Parameters: the version of the
-    /// fold's rules, the number after which to begin, a time or NULL.
+    /// even if there are many drivers and none must be refolded. Leaves out a driver whose deletion is not complete:
+    /// the deletion replaces the ids in the events piece by piece, and a refold would mix old and new ids. Parameters:
+    /// the version of the fold's rules, the number after which to begin, a time or NULL.
     static let next = PostgresStatement(
         "refold_next",
         """

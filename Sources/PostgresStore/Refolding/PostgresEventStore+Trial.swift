@@ -144,9 +144,9 @@ private enum TrialStatements {
         (SELECT * FROM driver WHERE number > $1::int8 ORDER BY number LIMIT $2::int8) examined
         """
 
-    /// Returns an SQL expression for the time from which the events of a driver are to be folded. This is the time of
-    /// the first changed event. If an older release folded the driver, it is the driver's floor, so that all events are
-    /// folded. NULL if no event changes.
+    /// Returns an SQL expression for the time from which the events of a driver are to be folded; NULL if no event
+    /// changes. This is the time of the first changed event. But if an older release folded the driver, it is the
+    /// floor, because all events must be folded by the new rules. Without a floor, it is the lowest time.
     private static func start(changed: String) -> String {
         """
         CASE WHEN examined.rules < \(Fold.rulesVersion) AND \(changed) IS NOT NULL

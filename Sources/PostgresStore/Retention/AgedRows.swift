@@ -102,9 +102,8 @@ enum AgedRows {
     private static let drivers = PostgresStatement(
         "aged_sessions_drivers", "SELECT number, driver FROM session WHERE number = ANY ($1::int8[])")
 
-    /// Locks drivers and raises their versions. A batch that uses one of their sessions at the same time has read the
-    /// driver's old version, so it stores nothing and must read again. Parameters: `LaneParameters`, the `driver.id` of
-    /// drivers.
+    /// Locks drivers and raises their versions. If a batch is about to use one of the sessions, it has read the old
+    /// version. So it stores nothing and must read again. Parameters: `LaneParameters`, the `driver.id` of drivers.
     private static let lockDrivers = PostgresStatement(
         "aged_sessions_locked",
         """

@@ -34,8 +34,8 @@ enum RetentionHorizon {
         return positions.count
     }
 
-    /// Like the method above, for events that may be in one statement (`Shards.groups`). Returns the positions of the
-    /// deleted events.
+    /// Like the method above, for events of one shard on Citus, or any events on one PostgreSQL (`Shards.groups`).
+    /// Returns the positions of the deleted events.
     private static func delete(
         _ events: [AgedEvent], _ lanes: [PostgresValue], on connection: PostgresConnection, until deadline: Deadline
     ) async throws(PostgresError) -> [Int64?] {
@@ -100,15 +100,16 @@ enum RetentionHorizon {
         ORDER BY id FOR NO KEY UPDATE
         """)
 
-    /// The drivers for `keepIdleBases` and `keepBases`. Parameters: `LaneParameters`, the `driver.id` of drivers, old
-    /// floors, new floors.
+    /// The table `given`, from which `keepIdleBases` and `keepBases` take drivers, each with the old and the new floor.
+    /// Parameters: `LaneParameters`, the `driver.id` of drivers, old floors, new floors.
     private static let given = """
         unnest($3::int8[], $4::int8[], $5::int8[]) given(driver, old_ms, new_ms)
         JOIN driver ON driver.id = given.driver AND \(LaneParameters.condition("driver"))
         """
 
-    /// Stores IDLE as the journey at the new floor, if no event is between the old floor and the new one and no journey
-    /// is stored. Parameters: those of `given`.
+    /// Stores IDLE as the journey at the new floor, if there is no event between the old floor and the new one. Changes
+    /// nothing if a journey at the old floor is stored, because that journey then holds at the new floor too.
+    /// Parameters: those of `given`.
     private static let keepIdleBases = PostgresStatement(
         "retention_idle_bases",
         """
@@ -120,8 +121,8 @@ enum RetentionHorizon {
         ON CONFLICT DO NOTHING
         """)
 
-    /// Stores the journey at each new floor, which is the journey after the last event between the old floor and the
-    /// new one. If there is no such event, the stored journey stays. Parameters: those of `given`.
+    /// Stores the journey at each new floor: the journey after the last event between the old floor and the new one. If
+    /// there is no such event, changes nothing. Parameters: those of `given`.
     private static let keepBases: PostgresStatement = {
         let columns = JourneyColumns.head.split(separator: ",").map { $0.trimmingWhitespace }
         let update = columns.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
@@ -178,7 +179,7 @@ enum RetentionHorizon {
         """)
 
     /// The consumer for push notifications. Deleted events do not count as lost for it, because it only looks for
-    /// changes of journeys.
+    /// recent changes of journeys.
     private static let pushConsumer = PushConsumer.consumer
 }
 

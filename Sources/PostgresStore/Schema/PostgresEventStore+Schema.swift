@@ -20,8 +20,8 @@ extension PostgresMigrationRun {
 }
 
 extension PostgresEventStore {
-    /// Brings the database to the schema of this binary, and raises the offset of positions if necessary
-    /// (`EventPosition.raise`). Returns the numbers of the migrations that ran.
+    /// Brings the database to the schema of this binary. If a stored position is above those of new events, raises the
+    /// positions of new events (`EventPosition.raise`). Returns the numbers of the migrations that ran.
     package static func migrate(
         _ configuration: PostgresConfiguration, on loop: EventLoop, atMilliseconds now: Int64, until deadline: Deadline,
         _ migrations: PostgresMigrationRun = PostgresMigrationRun()

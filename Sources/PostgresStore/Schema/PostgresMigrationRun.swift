@@ -4,7 +4,7 @@
 package import Postgres
 package import Sockets
 
-/// The reason why this binary cannot use a database. Except for `failed`, the refused database is not changed.
+/// The reason why this binary cannot use a database. The database is unchanged, unless the reason is `failed`.
 package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// The database has migrations that this binary does not contain.
     case databaseIsNewer(applied: Int64, known: Int64)
@@ -115,8 +115,8 @@ package struct PostgresMigrationRun: Sendable {
         for row in rows {
             applied[try row.int8(0)] = Applied(checksum: try row.text(1), atMilliseconds: try row.int8(2))
         }
-        // Dwell creates the table `schema_migration` and its first row in one transaction, so an empty table belongs to
-        // another program.
+        // Dwell creates `schema_migration` and inserts the first row in one transaction. So if the table is empty, it
+        // is not Dwell's.
         guard let newest = applied.keys.max() else { throw PostgresMigrationRefusal.notDwell }
         let known = migrations.map(\.number).max() ?? 0
         if newest > known { throw PostgresMigrationRefusal.databaseIsNewer(applied: newest, known: known) }

@@ -35,8 +35,9 @@ enum NumberedParameters {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// Returns the end of the literal, quoted name or comment that begins at `start`; nil if none begins there. Treats
-    /// a doubled quote as the end of one literal and the begin of another, which gives the same result.
+    /// Returns the end of the literal, quoted name or comment that begins at `start`; nil if none begins there. A
+    /// literal with a doubled quote, such as 'a''b', counts as two literals in a row. This does not matter, because
+    /// both are skipped.
     private static func endOfSkipped(_ input: [UInt8], _ start: Int) -> Int? {
         let rest = input[start...]
         switch input[start] {

@@ -15,8 +15,8 @@ final class PostgresTransaction: SQLTransaction {
     /// Returns whether the caller no longer waits.
     private let isCancelled: () -> Bool
     private var hasBegun = false
-    /// The first error. After an error, no further statement is sent, even if the closure caught the error. The
-    /// connection has rolled back, so the statement would run outside of the transaction.
+    /// The first error. The connection has then rolled the transaction back, and a further statement would run outside
+    /// of it. So no further statement is sent, even if the closure caught the error and continues.
     private(set) var failure: PostgresError?
     /// Nil as long as the transaction has changed nothing.
     private(set) var number: TransactionNumber?
@@ -54,8 +54,8 @@ final class PostgresTransaction: SQLTransaction {
         }
     }
 
-    /// If another transaction adds the same driver at the same time, this one waits for that transaction or fails with
-    /// 40001 (serialization failure).
+    /// Returns the `driver.id` of the driver, who is added if there is no row. If another transaction adds the same
+    /// driver at the same time, this one waits for it or fails with 40001 (serialization failure).
     func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64 {
         // If another driver already has the random number, another number is tried.
         for _ in 0..<3 {
@@ -89,8 +89,8 @@ final class PostgresTransaction: SQLTransaction {
         FROM owned JOIN driver ON driver.id = owned.owner
         """)
 
-    /// Commits. Does nothing if no statement was run. A change that wrote nothing may still report stored data to a
-    /// client. So its COMMIT also waits until the synchronous standby has this data.
+    /// Commits. Does nothing if no statement was run. A change that wrote nothing may still tell a client that data is
+    /// stored, because it has read this data. So its COMMIT waits too, until the synchronous standby has the data.
     func commit() throws(PostgresError) {
         if let failure { throw failure }
         guard hasBegun else { return }
@@ -135,8 +135,8 @@ final class PostgresTransaction: SQLTransaction {
         }
     }
 
-    /// A statement normally takes milliseconds. After `roundTripSeconds`, the server counts as unreachable, while there
-    /// is still time for another attempt.
+    /// A statement normally takes milliseconds. After `roundTripSeconds` without an answer, the statement fails. This
+    /// limit is shorter than the time for the whole request, so that another attempt is possible.
     private var statementDeadline: Deadline { min(until, .inSeconds(BatchRun.roundTripSeconds)) }
 }
 

@@ -10,9 +10,9 @@ import Sockets
 import Synchronization
 
 final class TableTransactions: Sendable {
-    /// How often a change is run again after it violated a unique index. Two transactions that both look for a key and
-    /// then add it can collide in this way (PostgreSQL manual, section 13.5). After this number of runs, the change
-    /// itself counts as the cause of the violation.
+    /// How often a change is run again after it violated a unique index. Two transactions may both look for a key, not
+    /// find it, and then add it; one of them then violates the index (PostgreSQL manual, section 13.5). A further run
+    /// avoids that. If the violation remains, the change itself is the cause.
     private static let violationsMax = 3
     /// The longest pause before a change is run again, in milliseconds. The first pauses are shorter.
     private static let pauseMillisecondsMax = 100
@@ -44,8 +44,8 @@ final class TableTransactions: Sendable {
 
     // MARK: Changes
 
-    /// Runs a change, even if the calling task is cancelled. The caller may already have done something that relies on
-    /// the change. SQLite's store does the same.
+    /// Runs a change to its end, even if the calling task is cancelled meanwhile: the caller may already have done
+    /// something that requires the change. SQLite's store does the same.
     func change<Outcome: Sendable>(
         _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome {
@@ -129,14 +129,15 @@ final class TableTransactions: Sendable {
         }
     }
 
-    /// Asks until the transaction has ended. The COMMIT of a lost connection may still be under way.
+    /// Asks PostgreSQL for the status of the transaction until the transaction has ended. After the connection was
+    /// lost, the server may still be working on the COMMIT.
     private func status(of number: TransactionNumber, until: Deadline) async -> TransactionNumber.Status {
         while !until.hasPassed {
             do throws(PostgresError) {
                 let results = try await pool.withConnection(until: until) {
                     (connection) async throws(PostgresError) -> [PostgresResult] in
-                    // The transaction may be committed, although its backend was terminated while it waited for the
-                    // standby. `confirm` waits for the standby.
+                    // A transaction whose backend was terminated while it waited for the standby counts as committed,
+                    // although the standby may not have it yet. `confirm` waits until the standby has it.
                     try await connection.run([number.query(), PostgresQuery(.confirm)], until: until)
                 }
                 let status = try number.status(results[0][0])
@@ -182,7 +183,8 @@ final class TableTransactions: Sendable {
             if failure.kind != .again || until.hasPassed || wait.isOver {
                 return wait.end(.failure(failure.failure))
             }
-            // A cancelled task continues at once, and ends because the wait is over.
+            // If the task is cancelled, the sleep ends at once. The next attempt then ends the loop, because
+            // `wait.isOver` is true.
             try? await Task.sleep(for: .milliseconds(Int.random(in: 1...20)))
         }
     }

@@ -6,9 +6,9 @@ import Postgres
 struct TransactionNumber: Hashable, Sendable {
     /// `xid8` as text.
     private let number: String
-    /// Identifies a run of the server: the times at which the server was started and at which its statistics were reset
-    /// (recovery after a crash resets them too). After a crash or a failover, the number of a transaction that was not
-    /// yet on disk may be given to another transaction.
+    /// The times of the server's start and of the last reset of its statistics. They change when the server is
+    /// restarted or recovers from a crash. They are needed because PostgreSQL may use a number a second time after a
+    /// crash or a failover, if the first transaction with this number was not on disk yet.
     private let server: String
 
     static let serverSQL = """
@@ -39,10 +39,9 @@ struct TransactionNumber: Hashable, Sendable {
     private static let status = PostgresStatement(
         "transaction_status", "SELECT pg_xact_status($1::xid8), \(serverSQL)")
 
-    /// Reads the result of `query`. A committed transaction keeps its number, even after a crash or a failover. So if
-    /// PostgreSQL reports that the number was aborted, this transaction was not committed. If PostgreSQL reports that
-    /// the number was committed, the commit may be that of another transaction with the same number. It is certainly
-    /// this transaction's commit only if `server` is unchanged.
+    /// Reads the result of `query`. A number may belong to two transactions (see `server`), but never if the first of
+    /// them was committed. So "aborted" means that this transaction was not committed. "committed" may be the other
+    /// transaction's status. It is this transaction's only if `server` is unchanged.
     func status(_ row: PostgresRow) throws(PostgresError) -> Status {
         switch try row.optionalText(0) {
         case "committed": try row.text(1) == server ? .committed : .unknown
@@ -52,7 +51,8 @@ struct TransactionNumber: Hashable, Sendable {
         }
     }
 
-    /// Reads the error of `query`. Returns nil if the error does not tell the status. 22023: no transaction has had the
-    /// number yet.
+    /// Reads the error of `query`. 22023 means that the server has not yet given the number to a transaction: a crash
+    /// or failover has undone this one, so it is not committed. Returns nil for another error, which does not tell the
+    /// status.
     static func status(_ error: PostgresError) -> Status? { error.sqlState == "22023" ? .notCommitted : nil }
 }

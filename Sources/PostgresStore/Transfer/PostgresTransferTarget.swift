@@ -63,8 +63,8 @@ package actor PostgresTransferTarget: TransferTarget {
         guard try await run("source", "SELECT source FROM transfer").rows.first?.bytea(0) == source else {
             throw TransferRefusal("the target belongs to the transfer of another database: begin with an empty one")
         }
-        // This is safe: the transaction that ends the transfer is flushed to disk, and all earlier transactions with
-        // it.
+        // Commits need not wait for the disk here, because only the last one counts. The transaction that ends the
+        // transfer is flushed to disk, and with it all earlier ones.
         try await connection.runScript("SET synchronous_commit = off")
         return try await copied()
     }
@@ -164,9 +164,9 @@ package actor PostgresTransferTarget: TransferTarget {
         for driver in drivers { self.ids[driver] = nil }
     }
 
-    /// Returns the queries that remove the drivers' rows. If another driver has taken over a session meanwhile, that
-    /// driver remains the session's owner. Sessions and their owners have different lanes, so Citus can join them only
-    /// if one side is MATERIALIZED.
+    /// Returns the queries that remove the drivers' rows. A session whose owner is another driver by now keeps this
+    /// owner. `session` and `session_owner` have different lanes. Citus can join such tables only if one side is
+    /// MATERIALIZED.
     private static func removing(_ ids: [Int64]) -> [PostgresQuery] {
         if ids.isEmpty { return [] }
         let statements = [
@@ -193,8 +193,8 @@ package actor PostgresTransferTarget: TransferTarget {
         SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[])
         """)
 
-    /// Takes over a session from the driver to whom the target assigns it. That driver is copied again later in this
-    /// pass.
+    /// If the target still has another driver as the owner of the session, replaces that owner. The other driver is
+    /// copied again later in this pass.
     private static let takesSession = """
         ON CONFLICT (session_id, lane) DO UPDATE SET owner_lane = excluded.owner_lane, owner = excluded.owner,
             claimed_at_ms = excluded.claimed_at_ms
@@ -207,8 +207,7 @@ package actor PostgresTransferTarget: TransferTarget {
         return try table.insert(rows, mapsDriver: mapsDriver, onConflict: onConflict)
     }
 
-    /// Adds the columns for lane, id and recent changes. The lane follows from the driver's current driver_id, and the
-    /// id contains it.
+    /// Adds the columns lane, id and recent_changes. The lane is computed from driver_id. The id contains the lane.
     private func drivers(_ rows: TransferRows, _ part: TransferPart) throws -> TransferRows {
         var rows = rows
         try rows.add("lane", from: "driver_id") { .integer(Int64(Lane.of(String($0) ?? ""))) }

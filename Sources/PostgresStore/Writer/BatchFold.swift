@@ -86,9 +86,10 @@ struct BatchFold {
         return state.finished()
     }
 
-    /// Skips a driver whose events a deletion is rewriting. If the group has the driver's old id, the deletion renamed
-    /// the driver after the batch had read it. The group is then stale, and the next read finds no driver with the old
-    /// id. A refold by new rules finds the driver again when the deletion is complete. An expiry is tried again.
+    /// Does no work for a driver whose events are being rewritten by a deletion. If the group has the driver's old id,
+    /// the deletion has renamed the driver after the batch read the row. Then the group is stale, and is read again;
+    /// under the old id there is no driver any more. If the group already has the new id, its work is left undone: a
+    /// refold by new rules is found again after the deletion, and an expiry is tried again.
     private func leave(_ group: DriverGroup, _ result: inout FoldedGroup) {
         result.isStale = !group.driver.isPseudonym
         result.outcomes = group.works.map { work in
@@ -102,7 +103,8 @@ struct BatchFold {
         let driver: DriverID
         /// Nil while the driver does not exist.
         var fold: DriverFold?
-        /// The keys of events that a batch in doubt has stored, and that are already answered as stored.
+        /// Keys of events that are answered as stored although they were found in the table: an earlier batch with the
+        /// same work, whose answer was lost, has stored them. A further copy of such an event is answered as a repeat.
         var answeredKeys: Set<TextKey> = []
         var result = FoldedGroup()
 
@@ -171,9 +173,9 @@ struct BatchFold {
         }
     }
 
-    /// Returns the outcome of a repeat; nil for a new event. If an earlier try of this work (a batch in doubt) has
-    /// stored the event, it is answered as stored, not as a repeat. If that batch contained two copies of the event,
-    /// the first copy is answered as stored.
+    /// Returns the outcome of a repeat; nil for a new event. Exception: if this work was tried before by a batch whose
+    /// answer was lost (`inDoubt`), and that batch has stored the event, the event is answered as stored, not as a
+    /// repeat. If the client sent the event twice, only the first copy is answered as stored.
     private func repeated(
         _ append: PreparedAppend, inDoubt batches: [Int64], _ state: inout GroupState
     ) -> EventOutcome? {
@@ -228,7 +230,8 @@ struct BatchFold {
         return false
     }
 
-    /// Notes that more stored events must be read for the next event, or leaves that event to another batch.
+    /// Called when the events in `tail` do not suffice for the next work. If this is the group's first work, notes that
+    /// more events must be read. Otherwise leaves the work to another batch (`FoldedGroup.isLeft`).
     private func needMore(than tail: BatchReads.Tail?, _ result: inout FoldedGroup) {
         guard let tail, result.outcomes.isEmpty else {
             result.isLeft = true
@@ -238,7 +241,8 @@ struct BatchFold {
         result.need.tail = BatchNeed.Tail(from: tail.from, eventsMax: Self.tailGrowth * count)
     }
 
-    /// Adds a new event. Returns nil without a decision if more must be read, or if the event is left to another batch.
+    /// Adds a new event and returns its outcome. Returns nil if more events must be read first, or if the event is left
+    /// to another batch.
     private mutating func store(
         _ append: PreparedAppend, _ use: SessionUse, _ state: inout GroupState
     ) -> EventOutcome? {
@@ -300,8 +304,8 @@ struct BatchFold {
         guard let sessionID else { return .none }
         let key = TextKey(sessionID)
         if let own = state.fold?.sessions[key] { return .known(own) }
-        // Sessions are read after owners. So if the driver claimed this session between the two reads, the session's
-        // row was read although the owner was not.
+        // The row of a session proves that the session is the driver's, even if the owner of the session is missing in
+        // the reads: sessions are read later, and the driver may have claimed this one in between.
         let row = reads.sessions[DriverText(state.driver.rawValue, sessionID)] ?? nil
         guard let id = state.fold?.row.id else { return use(ofNewDriver: sessionID, isOpened: row != nil, &state) }
         if row != nil || reads.owners[key] == id { return .known(row) }
@@ -327,7 +331,8 @@ struct BatchFold {
     }
 
     private func unclaimed(_ sessionID: String, _ state: inout GroupState) -> SessionUse {
-        // Another driver of this batch opens the session, but may still fail to store it.
+        // Another driver of this batch opens the session, but it is not certain that this will be stored. So this group
+        // is stale, and is read again after the batch.
         if claimed[TextKey(sessionID)] != nil { state.result.isStale = true }
         return .unknown(sessionID)
     }

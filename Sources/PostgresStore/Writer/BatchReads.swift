@@ -20,7 +20,7 @@ struct BatchReads: Sendable {
     /// A driver's events from a time on.
     struct Tail: Sendable {
         var from: Moment
-        /// The last millisecond whose events are read; nil if these include the driver's last event.
+        /// All events up to the end of this millisecond are read. Nil if all events from `from` on are read.
         var through: Moment?
         var tail: JourneyTail
     }
@@ -29,25 +29,27 @@ struct BatchReads: Sendable {
     var keys: [DriverText: StoredKey] = [:]
     /// The `driver.id` of the sessions' owners, by session id.
     var owners: [TextKey: Int64] = [:]
-    /// The ids of owners (`driver_id`), by `driver.id`; nil for an owner who was looked for but whose row is not
+    /// The `driver_id` of sessions' owners, by `driver.id`. The value nil means that the row was looked for and is not
     /// visible yet.
     var ownerIDs: [Int64: TextKey?] = [:]
-    /// Sessions of drivers; nil for a session that was looked for and does not belong to the driver.
+    /// The rows of sessions. The value nil means that the row was looked for, and that the driver has no such session.
     var sessions: [DriverText: SessionRow?] = [:]
     var tails: [TextKey: Tail] = [:]
-    /// When drivers without a row were deleted; nil for a driver who was never deleted.
+    /// When a driver without a row was deleted. The value nil means that there is no tombstone: the driver was never
+    /// deleted.
     var erasedAt: [TextKey: Moment?] = [:]
-    /// The `driver.id` of drivers with a tail whose deletion is not complete. Some of their events have new ids, others
-    /// still the old ones.
+    /// The `driver.id` of those drivers in `tails` whose deletion is not complete. A deletion replaces the ids in the
+    /// events piece by piece, so these events may contain old and new ids. BatchFold does not fold them.
     var erasing: Set<Int64> = []
     /// On Citus, the position before the first event of the transaction. Nil on one PostgreSQL, where the INSERT of the
     /// events computes it.
     var position: Int64?
-    /// Whether the coordinator was restarted after the offset of positions was set, so that the offset must be raised.
+    /// Whether the coordinator of Citus was restarted since `EventPosition.raiseForServer` ran, so that it must run
+    /// again.
     var isOfOtherServer = false
-    /// Whether the driver's last event has a higher position than the events of this transaction would get. This
-    /// happens if this transaction already had its number while it waited for the driver's row, and a transaction with
-    /// a higher number updated the driver meanwhile.
+    /// Whether a locked driver's last event has a higher position than this transaction would give to its events. This
+    /// happens if this transaction got its number, waited for the driver's row, and meanwhile a transaction with a
+    /// higher number stored events of the driver.
     var isBehind = false
 
     /// Reads the rows for the groups. With `isLocked`, begins a transaction and locks the drivers first. On Citus,
@@ -65,10 +67,10 @@ struct BatchReads: Sendable {
             shards.queries(statement, drivers: asked.drivers) { [.texts($0)] }
         }
         if isLocked { trip.add(ofDrivers(DriverStatements.lock)) }
-        // Each statement sees what was committed before it. A transaction that adds a driver claims the driver's
-        // sessions in the same commit. So if the owners are read before the drivers, the row of every owner is visible.
-        // On Citus, owners and drivers lie on different servers, and a commit becomes visible on one after the other
-        // (`BatchNeed.owner`).
+        // The owners of sessions must be read before the drivers. A transaction that adds a driver also commits the
+        // claims of the driver's sessions. Each statement sees what was committed before it. So if a claim is read
+        // here, the driver's row is visible to the next statement. On Citus this is not guaranteed, because claims and
+        // drivers lie on different servers (`BatchNeed.owner`).
         let owners = trip.add(
             shards.queries(SessionStatements.owners, asked.sessions.map(\.text), lane: Lane.of) { [.texts($0)] })
         let drivers = trip.add(ofDrivers(DriverStatements.read))
@@ -155,8 +157,8 @@ struct BatchReads: Sendable {
         var trip = RoundTrip()
         let named = trip.add(
             shards.queries(DriverStatements.ids, unnamed, lane: Lane.of(driver:)) { [.int8s($0)] })
-        // Reads the deletions under way before the events. A deletion that was complete before this read has already
-        // rewritten all events. A deletion that begins after it raises the driver's version.
+        // The unfinished deletions are read before the events. A deletion that ended before this read has rewritten all
+        // events. A deletion that begins later raises the driver's version, so the batch writes nothing for the driver.
         let erased = trip.add(query(DriverStatements.erasing, []) { row, _ in [row.id] })
         let tails = trip.add(
             query(EventStatements.tails, [.int8(eventsMax)]) { row, from in [row.id, from.millisecondsSinceEpoch] })
@@ -244,8 +246,8 @@ struct BatchReads: Sendable {
 struct BatchNeed: Sendable {
     struct Tail: Sendable {
         var from: Moment
-        /// The minimum number of events to read, if there are that many; nil for all. More are read if events share a
-        /// millisecond, or if another driver of the batch needs more.
+        /// How many events to read, if there are so many; nil for all. More are read if the last one shares its
+        /// millisecond with others, or if another driver of the batch needs more.
         var eventsMax: Int64?
     }
 
@@ -255,8 +257,9 @@ struct BatchNeed: Sendable {
     var sessionID: String?
     /// The keyed hash of the driver's id. Set if the driver has no row and the tombstone must be read.
     var tombstone: [UInt8]?
-    /// The `driver.id` of a session's owner whose `driver_id` must be read. The owner may be the group's own driver,
-    /// although no row was found for it: on Citus, the claim of a session may be visible before the row of its driver.
+    /// The `driver.id` of a session's owner whose `driver_id` must be read. Only needed if no row was found for the
+    /// group's driver. The owner may still be this driver: on Citus, the claim of a session may be visible before the
+    /// driver's row.
     var owner: Int64?
 
     var isNothing: Bool { tail == nil && sessionID == nil && tombstone == nil && owner == nil }

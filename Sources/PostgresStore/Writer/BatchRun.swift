@@ -33,9 +33,9 @@ struct BatchRun: Sendable {
     let metrics: BatchMetrics
     let logger: Logger
 
-    /// The time limit, in seconds, for the reads of a batch, and again for its writes. Outside batches, the time limit
-    /// for one round trip. A batch normally takes milliseconds, so a server that exceeds this limit counts as
-    /// unreachable.
+    /// The time limit, in seconds, for the reads of a batch, and the same limit again for its writes. Other code uses
+    /// it as the limit for one round trip. A batch normally takes milliseconds, so a server that exceeds this limit
+    /// counts as unreachable.
     static let roundTripSeconds = 5
     /// Like `roundTripSeconds`, for a batch with a locked driver. It is longer, because all of the driver's events may
     /// be read and written.
@@ -87,7 +87,8 @@ struct BatchRun: Sendable {
             try await raisePositions(on: connection, until: deadline)
             return groups.map { _ in .conflict }
         }
-        // The work is tried again in another transaction, which gets a higher number.
+        // `isBehind`: this transaction's number is too low. The work is tried again in a new transaction, with a higher
+        // number.
         if reads.isBehind { return groups.map { _ in .conflict } }
         var folded: [FoldedGroup]
         while true {
@@ -116,9 +117,9 @@ struct BatchRun: Sendable {
                 knownSettings.note(writes.settings)
             }
         } else if isLocked || !connection.isConfirmed {
-            // The answers tell clients that events are stored, so the standby must have these events. For a locked
-            // driver this is not certain: an event may be from a transaction whose backend was terminated while it
-            // waited for the standby.
+            // The batch writes nothing, but its answers tell clients that events are stored. So the synchronous standby
+            // must have these events. This is not certain for a locked driver even if the connection's own commits are
+            // confirmed: a backend may have been terminated while its commit waited for the standby.
             let begin = begins ? [PostgresQuery(.begin)] : []
             _ = try await connection.run(
                 begin + [.init(.confirm), .init(.commit)], until: .inSeconds(Self.roundTripSeconds))
@@ -164,12 +165,13 @@ struct BatchRun: Sendable {
 
     private func failure(_ error: PostgresError, isWriting: Bool) -> Failure {
         if directory.shardsIfKnown?.areDistributed == true {
-            // The rows of a statement are no longer in one shard, because a shard was split. Citus then reports 0A000.
+            // 0A000 is Citus's answer if the rows of a statement are not in one shard. This happens after a shard was
+            // split, so the shards are read again.
             if error.sqlState == "0A000" {
                 directory.forget()
                 return .race
             }
-            // Another server did not answer its part of COMMIT, and may have committed it. Citus then reports XX000.
+            // XX000 is Citus's answer if a worker did not answer during COMMIT. The worker may have committed its part.
             if error.sqlState == "XX000", isWriting { return .lost }
         }
         return Failure(error, isWriting: isWriting)

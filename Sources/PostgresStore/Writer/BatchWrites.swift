@@ -6,14 +6,14 @@ import Postgres
 import Synchronization
 
 struct BatchWrites {
-    /// BEGIN, the inserts of settings and new drivers (other transactions may have added these rows already), and the
-    /// update of drivers. All batches take locks in the same order, so that two batches do not wait for each other:
-    /// settings, new drivers, drivers by id, sessions' owners.
+    /// BEGIN, then the inserts of settings and new drivers, which do nothing for rows that exist already, and the
+    /// update of drivers. All batches take locks in the same order, so that no two batches wait for each other:
+    /// settings, new drivers, drivers by id, owners of sessions.
     let moving: [PostgresQuery]
     /// The indexes in `moving` of the update of drivers. Its results contain the `driver.id` of the updated drivers.
     let moves: Range<Int>
-    /// On Citus, the indexes in `moving` of the query that finds new drivers who were deleted meanwhile. Otherwise
-    /// empty.
+    /// On Citus, the indexes in `moving` of the query that finds new drivers who were deleted since the reads
+    /// (ErasedDrivers). Empty on one PostgreSQL.
     let erased: Range<Int>
     let settings: [String]
     /// The groups with something to write.

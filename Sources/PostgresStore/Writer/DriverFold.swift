@@ -12,8 +12,8 @@ struct DriverFold {
     private(set) var belowFloor: [FoldedEvent] = []
     /// The time of the driver's last stored event.
     private let storedHeadAt: Moment?
-    /// The time span whose stored events are all in `tail`, in milliseconds, both ends included. `through` is nil if
-    /// the driver has no later events. The property is nil if no stored events were read.
+    /// The time span, both ends included, whose stored events are all in `tail`. If `through` is nil, the span has no
+    /// end. The property itself is nil if no stored events were read.
     private var read: (from: Moment, through: Moment?)?
     /// The sessions that the batch opened or registered.
     private(set) var sessions: [TextKey: SessionRow] = [:]
@@ -44,8 +44,8 @@ struct DriverFold {
         return read.map { time >= $0.from } ?? false
     }
 
-    /// Forgets the stored events that were read from the middle of the journey, so that events can be added at the
-    /// journey's end. Must be called before any change.
+    /// Forgets the stored events that were read. Without them, only events after the driver's last event can be added.
+    /// Must be called before any change.
     mutating func forgetTail() {
         tail = JourneyTail(start: row.journey)
         read = nil

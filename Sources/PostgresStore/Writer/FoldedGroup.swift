@@ -24,13 +24,13 @@ struct FoldedGroup: Sendable {
     /// Whether a session was registered. The driver may then have too many unused sessions, and the oldest are deleted.
     var hasRegistered = false
     var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
-    /// Whether an event was folded whose refold counts against the rate limit. The refold is counted when this event is
-    /// stored, and the count may forbid the next late event. Therefore the works after this event are left to another
-    /// batch.
+    /// Whether an event was folded whose refold counts against the rate limit. The works after this event are left to
+    /// another batch. The reason: the refold is counted only when the event is stored, and the rate limit may then
+    /// refuse the next late event.
     var isCharged = false
-    /// Whether the next event's place is among stored events that were not read. This event and the works after it are
-    /// left to another batch. Stored events are read only for the first work of a group. Otherwise two works that need
-    /// different events could prevent each other from ever being stored.
+    /// Whether the next work needs stored events that were not read. This work and those after it are left to another
+    /// batch. Events are read only for the first work of a group. If they were read for later works too, two works that
+    /// need different events could replace each other's events again and again, and never be stored.
     var isLeft = false
     /// What must be read before the group can be folded. If this is not empty, ignore the other properties.
     var need = BatchNeed()

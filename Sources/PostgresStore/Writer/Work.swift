@@ -18,9 +18,9 @@ struct Work: Sendable {
     let kind: Kind
     /// The work fails if it is not done by then.
     let until: Deadline
-    /// How many batches failed to do this work because of another transaction. When the count reaches
-    /// `DriverGroup.conflictsBeforeLock`, the driver is locked. Work that needs a batch of its own gets that count at
-    /// once.
+    /// How many batches failed to do this work because of another transaction. At `DriverGroup.conflictsBeforeLock`
+    /// failures, the next batch locks the driver and contains no other work. Work that turns out to need such a batch
+    /// gets this value at once.
     var conflictCount = 0
     /// The numbers of batches with this work that were sent to the server and not answered. One of these batches may
     /// have stored the work.

@@ -70,8 +70,9 @@ final class WorkQueue: Sendable {
             return groups
         }
 
-        /// Returns the first works that may share a batch. The check of a deadline shares a batch with no other work of
-        /// the driver, because all earlier events decide whether a deadline has passed.
+        /// Returns the first works that may share a batch. The check of a deadline gets a batch without other work of
+        /// the driver, because the driver's earlier events must be stored before it can be known which deadline has
+        /// passed.
         private static func first(of works: [Work]) -> ArraySlice<Work> {
             if case .expire = works.first?.kind { return works.prefix(1) }
             return works.prefix { if case .expire = $0.kind { false } else { true } }

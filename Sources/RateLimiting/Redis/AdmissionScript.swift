@@ -10,22 +10,22 @@ enum AdmissionScript {
     /// ARGV: the limit, the window's length in milliseconds, the idempotency key, the number of the call.
     ///
     /// Returns: the verdict (0 admitted, 1 known, 2 refused), the remaining quota, the milliseconds until the reset,
-    /// Redis's time, the number of the call. Replies are matched to calls only by their order. A wrong call number in a
-    /// reply shows that they no longer match.
+    /// Redis's time, the number of the call. The n-th reply on a connection belongs to the n-th call. The number shows
+    /// whether a reply really belongs to its call.
     ///
-    /// A charge made at t leaves the window at t + window. Redis may fail over to a machine whose clock is behind by
-    /// more than a window. The stored charges are then in the future. The script deletes them, because otherwise a
-    /// client would have to wait until they expire. There may be more charges than the limit, after the limit was
-    /// lowered or after `charge`. A new charge then fits only when the surplus charges have left the window.
+    /// A charge made at t leaves the window at t + window. Two special cases:
+    /// - Redis may fail over to a machine whose clock is behind by more than a window. Then all stored charges are in
+    ///   the future. The script deletes them, because otherwise a client would have to wait until they expire.
+    /// - The window may hold more charges than the limit, after the limit was lowered or after `charge`. Then a new
+    ///   charge fits only when the surplus charges have left the window.
     ///
-    /// Every call from Lua takes Redis about a microsecond. If even the oldest charge is still in the window, the
-    /// script skips the calls that count and remove charges by their times. The ZADD that makes the charge also reports
-    /// whether the key was already in the set.
+    /// Every call from Lua takes Redis about a microsecond, so there are as few as possible. If even the oldest charge
+    /// is still in the window, the script saves the calls that count and remove charges by their times. The ZADD that
+    /// makes the charge also reports whether the key was already in the set.
     ///
-    /// The charge must be the first write of the script. When Redis is out of memory, it rejects only the first write
-    /// of a script. With the charge as the first write, Redis then reports an error and does not make the charge. Only
-    /// the deletion of charges in the future comes before the charge. Apart from that deletion, a call that makes no
-    /// charge writes nothing.
+    /// The charge should be the script's first write. When Redis is out of memory, it rejects a script only at its
+    /// first write. So Redis then reports an error, and the charge is not made. Only one write may come before the
+    /// charge: the deletion of charges in the future. A call that makes no charge writes nothing else.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')

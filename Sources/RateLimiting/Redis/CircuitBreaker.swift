@@ -13,7 +13,7 @@ package struct CircuitBreaker: Sendable {
         /// The delay before the first probe. The actual wait is a random time from half of the delay to the whole
         /// delay, so that processes do not probe at the same time.
         package var delayMilliseconds: Int64 = 100
-        /// The maximum of the delay, which is doubled after each failed probe. A recovery of Redis is therefore noticed
+        /// The upper bound of the delay, which is doubled after each failed probe. So a recovery of Redis is noticed
         /// within this time.
         package var delayMillisecondsMax: Int64 = 2000
 

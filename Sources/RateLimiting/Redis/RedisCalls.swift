@@ -50,7 +50,8 @@ struct RedisCalls: Sendable {
         if node.clusterHost != nil, replies.contains(where: \.isRedirect) {
             await follow(calls, node, &replies, until: deadline)
         }
-        // If the client disconnected during the call, the replies do not show whether Redis works.
+        // If the client disconnected during the call, the call was cancelled. Its replies may be incomplete, and say
+        // nothing about the state of Redis.
         if Task.isCancelled { return [] }
 
         let answers = replies.indices.map { index in
@@ -62,8 +63,8 @@ struct RedisCalls: Sendable {
         {
             node.recordError(text, serving)
         } else if answers.contains(nil) {
-            // The script never returns such a reply, so the replies may belong to other calls. Ending the pipeline
-            // closes the connection.
+            // The script never returns such a reply, so the replies may belong to other calls. Therefore the connection
+            // is closed.
             serving.pipeline.end()
             node.health.recordFailure(.unexpectedReply)
             return []
@@ -74,8 +75,8 @@ struct RedisCalls: Sendable {
     }
 
     /// Repeats the calls that failed because Redis did not have the script, and sends the script with them. Redis loses
-    /// the script when its scripts are flushed, and when it restarts. Behind a proxy, a restart does not close this
-    /// connection.
+    /// the script when its scripts are flushed, and when it restarts. A restart need not close the connection, because
+    /// there may be a proxy in between.
     private nonisolated(nonsending) func repeatWithScript(
         _ calls: Numbered, _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {
