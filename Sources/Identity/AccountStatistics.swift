@@ -3,12 +3,16 @@
 package import JourneyModel
 
 package protocol AccountStatistics: Sendable {
+    /// How long, in milliseconds, an audit entry may stay invisible after an entry with a higher id has become visible.
+    /// 0 if entries become visible in the order of their ids.
+    var auditSettlesMilliseconds: Int64 { get }
+
     /// Returns the id of the newest audit entry; 0 when there is none yet.
     func newestAuditID() async throws -> Int64
 
-    /// Returns the counts of the audit entries after `id`. Entries whose action or outcome is unknown to this version
-    /// are left out.
-    func auditCounts(after id: Int64) async throws -> AuditCounts
+    /// Returns the counts of the audit entries after `id` and up to `last`. Entries whose action or outcome is unknown
+    /// to this version are left out.
+    func auditCounts(after id: Int64, through last: Int64) async throws -> [AuditCount]
 
     /// Returns the used share of each limit. Counts the codes that were sent in the hour before `now`.
     func codeSendUses(_ limits: CodeSendLimits, at now: Moment) async throws -> [CodeSendUse]
@@ -16,13 +20,14 @@ package protocol AccountStatistics: Sendable {
     func waitingRevocations() async throws -> WaitingRevocations
 }
 
-/// Counts of audit entries by action and outcome.
-package struct AuditCounts: Sendable {
-    package var newestID: Int64
-    package var counts: [(action: AuditAction, outcome: AuditOutcome, count: Int)]
+/// The number of audit entries with one action and outcome.
+package struct AuditCount: Hashable, Sendable {
+    package var action: AuditAction
+    package var outcome: AuditOutcome
+    package var count: Int
 
-    package init(newestID: Int64, counts: [(action: AuditAction, outcome: AuditOutcome, count: Int)]) {
-        (self.newestID, self.counts) = (newestID, counts)
+    package init(action: AuditAction, outcome: AuditOutcome, count: Int) {
+        (self.action, self.outcome, self.count) = (action, outcome, count)
     }
 }
 

@@ -111,9 +111,10 @@ struct AppleClaims {
     }
 
     /// Returns a time in seconds. Apple documents seconds but sends milliseconds. A number with twelve or more digits
-    /// must be in milliseconds, because a current time in seconds has ten digits.
+    /// must be in milliseconds, because a current time in seconds has ten digits. Returns nil for a number with fewer
+    /// digits, which is no time of an event.
     private static func seconds(_ time: JSONValue?) -> Int64? {
-        guard let number = time?.finiteNumber, number >= 0, number < 0x1p53 else { return nil }
+        guard let number = time?.finiteNumber, number >= 1e9, number < 0x1p53 else { return nil }
         return Int64(number < 1e11 ? number : number / 1000)
     }
 }

@@ -40,6 +40,27 @@ struct CheckTests {
         }
     }
 
+    /// After the first piece, the driver's row and about half of the events have new ids, the other events the old ones.
+    @Test func `a driver whose deletion is in progress is counted and not folded`() async throws {
+        let database = try await StoreFixture.database()
+        let driver = DriverID("drv_marta")
+        try await StoreFixture.withStores(on: database, digests: ErasureTests.digests) { (stores) async throws in
+            let store = stores[0]
+            for request in ErasureTests.requests(900, of: driver, word: "marta") { _ = await store.append([request]) }
+            _ = try await store.appended(.sample(.sample(.chargerTargeted, key: "o", charger: "c"), of: DriverID("o")))
+            let row = try #require(
+                try await ErasureTests.begin(driver, pseudonym: "erased-1", at: Self.end, in: store))
+            let during = try await Self.check(store)
+            #expect(during.problems == [])
+            #expect(during.drivers == 1 && during.events == 1 && during.erasing == 1)
+            try await store.completeErasure(of: row)
+            let after = try await Self.check(store)
+            #expect(after.problems == [])
+            let count = try await database.rows("SELECT count(*) FROM event")
+            #expect(after.drivers == 2 && after.erasing == 0 && ["\(after.events)"] == count)
+        }
+    }
+
     @Test(arguments: [
         ("UPDATE event SET transition = 2, reason = 3 WHERE seq = 1", "the fold gives applied"),
         ("UPDATE event SET after_state = 4 WHERE seq = 1", "after it, the fold gives"),

@@ -1,6 +1,7 @@
 // The history of settings, the instances and the counts for the operator page, on both databases.
 
 import Engine
+import Identity
 import JourneyModel
 import TestSupport
 import Testing
@@ -57,6 +58,32 @@ struct OperationRowsTests {
             #expect(try await store.settingsHistory(limit: 9).changes.map(\.version) == [second, first].map(\.version))
             _ = try await store.record(first, at: start.advanced(byMilliseconds: 200))
             #expect(try await store.count("settings_change") == 3)
+        }
+    }
+
+    @Test(arguments: TestedDatabase.allCases)
+    func `audit entries between two ids are counted by action and outcome`(_ database: TestedDatabase) async throws {
+        try await database.with { store in
+            #expect(try await store.newestAuditID() == 0)
+            let ids = try await store.change { [start] db -> [Int64] in
+                var ids: [Int64] = []
+                for outcome in ["done", "done", "done", "refused", "unknown to this version", "done"] {
+                    let id = try Int64.fetchOne(
+                        db, sql: "INSERT INTO audit (at_ms, action, outcome) VALUES (?, 'refresh', ?) RETURNING id",
+                        arguments: [start, outcome])
+                    if let id { ids.append(id) }
+                }
+                return ids
+            }
+            try #require(ids.count == 6)
+            #expect(try await store.newestAuditID() == ids[5])
+            let counts = try await store.auditCounts(after: ids[0], through: ids[4])
+            #expect(
+                Set(counts) == [
+                    AuditCount(action: .refresh, outcome: .done, count: 2),
+                    AuditCount(action: .refresh, outcome: .refused, count: 1),
+                ])
+            #expect(try await store.auditCounts(after: ids[5], through: ids[5]) == [])
         }
     }
 

@@ -181,6 +181,33 @@ struct SignInTests {
         await failing.close()
     }
 
+    @Test(arguments: DatabaseKind.allCases)
+    func `a late notice of a revoked consent does not end a sign-in from after it`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
+        let again = AccountFixture.start.advanced(bySeconds: 7200)
+        let againSeconds = again.millisecondsSinceEpoch / 1000
+        func take(_ jti: String, revokedAtSeconds: Int64?) async throws {
+            try await fixture.own.take(
+                AppleServerNotification(
+                    kind: .consentRevoked, subject: "001.a", jti: jti, happenedAtSeconds: revokedAtSeconds),
+                from: .at(AccountFixture.start.advanced(bySeconds: 86_400)))
+        }
+        let first = try await fixture.signInWithApple("001.a", code: "code")
+        let second = try await fixture.signInWithApple("001.a", code: "code", at: again)
+        try await take("1", revokedAtSeconds: againSeconds - 301)
+        #expect(await fixture.refusal(of: first.accessToken) == .revoked)
+        #expect(await fixture.refusal(of: second.accessToken, at: again) == nil)
+        #expect(try await fixture.count("apple_refresh_token") == 1)
+        // By a clock that is five minutes off, the revocation may have come after the second sign-in.
+        try await take("2", revokedAtSeconds: againSeconds - 300)
+        #expect(await fixture.refusal(of: second.accessToken, at: again) == .revoked)
+        #expect(try await fixture.count("apple_refresh_token") == 0)
+        let third = try await fixture.signInWithApple("001.a", at: again)
+        try await take("3", revokedAtSeconds: nil)
+        #expect(await fixture.refusal(of: third.accessToken, at: again) == .revoked)
+        await fixture.close()
+    }
+
     // MARK: One-time codes
 
     static let phone = "+4915112345678"

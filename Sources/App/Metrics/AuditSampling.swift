@@ -1,6 +1,9 @@
 // Sign-in metrics, counted from the audit. The audit contains the committed actions of all handlers, so the handlers
 // themselves need not count. It also contains the actions at other servers on the same database, so each server counts
 // them too. Counting begins when /metrics is first read. Entries from before that are not counted.
+//
+// The entries are counted in the order of their ids. On PostgreSQL, an entry may become visible after entries with
+// higher ids, so ids are counted only up to one that was the newest some seconds earlier.
 
 import CoreMetrics
 import Identity
@@ -14,12 +17,19 @@ extension MetricFamily {
 actor AuditSampling {
     private let store: any AccountStatistics
     private let counts: CounterTable
-    private var lastID: Int64?
+    private let clock: @Sendable () -> Int64
+    /// All entries up to this id are counted. Nil until the first sample.
+    private var countedID: Int64?
+    /// The newest entry at an earlier sample, and the time at which it was read. The entries up to it are the next to
+    /// be counted, as soon as all of them must be visible.
+    private var settling: (id: Int64, readAtMilliseconds: Int64)?
 
     private static let outcomes: [AuditOutcome] = [.done, .refused, .failed]
 
-    init(store: any AccountStatistics, factory: any MetricsFactory) {
+    /// - Parameter clock: returns milliseconds that never go backwards.
+    init(store: any AccountStatistics, factory: any MetricsFactory, clock: @escaping @Sendable () -> Int64) {
         self.store = store
+        self.clock = clock
         let actions = AuditAction.allCases
         counts = CounterTable(.signIns, count: actions.count * Self.outcomes.count, factory: factory) {
             [
@@ -31,19 +41,29 @@ actor AuditSampling {
 
     /// Counts the new audit entries. If the database cannot be read, the counts do not change.
     func sample() async {
-        guard let since = lastID else {
-            lastID = try? await store.newestAuditID()
+        guard let newestID = try? await store.newestAuditID() else { return }
+        guard let since = countedID else {
+            countedID = newestID
             return
         }
-        guard let new = try? await store.auditCounts(after: since), new.newestID > since else { return }
+        let newest = (id: newestID, readAtMilliseconds: clock())
+        let settlesMilliseconds = store.auditSettlesMilliseconds
+        let last = settlesMilliseconds > 0 ? settling ?? newest : newest
+        guard newest.readAtMilliseconds - last.readAtMilliseconds >= settlesMilliseconds else {
+            settling = last
+            return
+        }
+        guard let new = try? await store.auditCounts(after: since, through: last.id) else { return }
         // The actor is reentrant: another call may have counted the same entries during the await.
-        guard lastID == since else { return }
-        lastID = new.newestID
-        for (action, outcome, count) in new.counts {
-            guard let row = AuditAction.allCases.firstIndex(of: action),
-                let column = Self.outcomes.firstIndex(of: outcome)
+        guard countedID == since else { return }
+        // The newest entry may have been deleted since it was counted.
+        countedID = max(since, last.id)
+        settling = newest
+        for entries in new {
+            guard let row = AuditAction.allCases.firstIndex(of: entries.action),
+                let column = Self.outcomes.firstIndex(of: entries.outcome)
             else { continue }
-            counts.count(row * Self.outcomes.count + column, by: Int64(count))
+            counts.count(row * Self.outcomes.count + column, by: Int64(entries.count))
         }
     }
 }

@@ -35,10 +35,11 @@ struct OperationWiring: Sendable {
         loops: EventLoopGroup, instance: InstanceService
     ) {
         self.metrics = metrics
+        let clock: @Sendable () -> Int64 = { Int64(Deadline.now.nanoseconds / 1_000_000) }
         let readiness = Readiness(
             takesWrite: { (try? await stores.status.checkWritable()) != nil },
             redis: { shared.map { Self.readiness(of: $0.status) } ?? .notConfigured },
-            clock: { Int64(Deadline.now.nanoseconds / 1_000_000) })
+            clock: clock)
         self.readiness = readiness
         address = configuration.operation.metricsAddress.map { .ip(host: $0.host, port: $0.port) }
         hasToken = configuration.operation.metricsToken != nil
@@ -53,7 +54,7 @@ struct OperationWiring: Sendable {
         sampling.add(process.sample)
         self.sampling.add(settingsStatus)
         let others = InstanceSampling(instance: instance, factory: metrics)
-        let audit = AuditSampling(store: stores.accountStatistics, factory: metrics)
+        let audit = AuditSampling(store: stores.accountStatistics, factory: metrics, clock: clock)
         let kept = StoreSampling(
             stores: stores, drivers: drivers, forwards: configuration.analytics != nil,
             sendsPushes: configuration.push != nil,

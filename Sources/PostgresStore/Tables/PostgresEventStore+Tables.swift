@@ -20,4 +20,8 @@ extension PostgresEventStore: SQLDatabase {
     }
 }
 
-extension PostgresEventStore: AccountStatistics, InstanceStore, SettingsHistoryStore, HistoryStore, OperatorReader {}
+extension PostgresEventStore: AccountStatistics, InstanceStore, SettingsHistoryStore, HistoryStore, OperatorReader {
+    /// A transaction takes the id of its entry before it commits. `TableTransactions` gives up a transaction after this
+    /// time.
+    package var auditSettlesMilliseconds: Int64 { Int64(Self.requestSeconds) * 1000 }
+}

@@ -10,19 +10,19 @@ extension SQLDatabase {
         try await read { db in try Int64.fetchOne(db, sql: "SELECT max(id) FROM audit") ?? 0 }
     }
 
-    /// Returns the counts of the entries after `id`. Entries whose action or outcome is unknown to this version are
-    /// left out.
-    package func auditCounts(after id: Int64) async throws(StoreFailure) -> AuditCounts {
+    /// Returns the counts of the entries after `id` and up to `last`. Entries whose action or outcome is unknown to this
+    /// version are left out.
+    package func auditCounts(after id: Int64, through last: Int64) async throws(StoreFailure) -> [AuditCount] {
         try await read { db in
             let rows = try SQLRow.fetchAll(
-                db, sql: "SELECT action, outcome, count(*), max(id) FROM audit WHERE id > ? GROUP BY action, outcome",
-                arguments: [id])
-            var counts = AuditCounts(newestID: id, counts: [])
+                db,
+                sql: "SELECT action, outcome, count(*) FROM audit WHERE id > ? AND id <= ? GROUP BY action, outcome",
+                arguments: [id, last])
+            var counts: [AuditCount] = []
             for row in rows {
-                counts.newestID = try max(counts.newestID, row[3])
                 guard let action = try AuditAction(rawValue: row[0]), let outcome = try AuditOutcome(rawValue: row[1])
                 else { continue }
-                counts.counts.append((action, outcome, try row[2]))
+                counts.append(AuditCount(action: action, outcome: outcome, count: try row[2]))
             }
             return counts
         }

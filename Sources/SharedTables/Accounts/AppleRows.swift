@@ -111,7 +111,8 @@ enum AppleRows {
         case .accountDeleted:
             let id = DriverID(try row[1])
             return (id, try erasing.erase(id, db))
-        case .consentRevoked: try forgetConsent(of: driver, at: origin.at, db)
+        case .consentRevoked:
+            try forgetConsent(of: driver, revokedAtSeconds: notice.happenedAtSeconds, at: origin.at, db)
         case .emailEnabled, .emailDisabled:
             try db.execute(
                 sql: "UPDATE apple_identity SET forwards_email = ? WHERE driver = ?",
@@ -121,15 +122,30 @@ enum AppleRows {
         return nil
     }
 
-    /// Ends the driver's sessions that were created by signing in with Apple. Deletes Apple's refresh tokens without
-    /// queueing them, because Apple has already revoked them.
-    private static func forgetConsent(of driver: Int64, at now: Moment, _ db: any SQLTransaction) throws {
+    /// The maximum difference in seconds between Apple's clock and this server's.
+    private static let clockDifferenceSecondsMax: Int64 = 300
+
+    /// Ends the driver's sessions that were created by signing in with Apple before the consent was revoked. A
+    /// notification may arrive after the person has signed in with Apple again, and thereby consented again. A sign-in
+    /// that may have been before the revocation counts as one before it. Without a time, ends all of these sessions.
+    ///
+    /// Deletes Apple's refresh tokens without queueing them, because Apple has already revoked them. If a later sign-in
+    /// with Apple exists, its token may be among them, so they are kept.
+    private static func forgetConsent(
+        of driver: Int64, revokedAtSeconds: Int64?, at now: Moment, _ db: any SQLTransaction
+    ) throws {
+        let last = revokedAtSeconds.map { ($0 + clockDifferenceSecondsMax) * 1000 } ?? .max
         let sids = try Set(
             String.fetchAll(
-                db, sql: "SELECT sid FROM sign_in_session WHERE driver = ? AND method = 'apple'", arguments: [driver]))
+                db,
+                sql: "SELECT sid FROM sign_in_session WHERE driver = ? AND method = 'apple' AND created_at_ms <= ?",
+                arguments: [driver, last]))
         let sessions = try SignInSessionRows.all(of: driver, db).filter { sids.contains($0.sid) }
         try SignInSessionRows.end(sessions, at: now, db)
-        try forgetTokens(of: driver, db)
+        let isSignedInAgain = try Bool.fetchOne(
+            db, sql: "SELECT EXISTS (SELECT 1 FROM sign_in_session WHERE driver = ? AND method = 'apple')",
+            arguments: [driver])
+        if isSignedInAgain != true { try forgetTokens(of: driver, db) }
     }
 }
 

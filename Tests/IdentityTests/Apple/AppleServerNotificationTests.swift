@@ -58,6 +58,7 @@ import Testing
         #expect(try await notice(event: try event(["event_time": nil])).happenedAtSeconds == nil)
         #expect(try await notice(event: try event(["event_time": "soon"])).happenedAtSeconds == nil)
         #expect(try await notice(event: try event(["event_time": -1])).happenedAtSeconds == nil)
+        #expect(try await notice(event: try event(["event_time": 0])).happenedAtSeconds == nil)
     }
 
     @Test func forgedNotices() async throws {
