@@ -15,6 +15,8 @@ package final class PostgresPool: Sendable {
         var lastNumber: UInt64 = 0
         var openCount = 0
         var lastFailure: PostgresError?
+        /// Whether `run` has ended, so that no connection will be opened any more.
+        var hasEnded = false
     }
 
     private let configuration: PostgresConfiguration
@@ -43,11 +45,18 @@ package final class PostgresPool: Sendable {
 
     // MARK: - Keeping connections open
 
-    /// Keeps the connections open until the task is cancelled, and then closes them. Must be called once.
+    /// Keeps the connections open until the task is cancelled, and then closes them. Tasks that still wait for a
+    /// connection, and later ones, get `.cancelled`. Must be called once.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<size { group.addTask { await self.keepOneOpen() } }
         }
+        let waiters = state.withLock { state -> [Waiter] in
+            state.hasEnded = true
+            defer { state.waiting = [] }
+            return state.waiting.map { $0.waiter }
+        }
+        for waiter in waiters { waiter.resume(returning: .failure(Self.ended)) }
     }
 
     private func keepOneOpen() async {
@@ -111,7 +120,8 @@ package final class PostgresPool: Sendable {
     /// rolled back.
     ///
     /// - Parameter deadline: limits the wait for a connection, not the closure.
-    /// - Throws: the closure's error; `.timedOut` or `.cancelled` if no connection became free in time.
+    /// - Throws: the closure's error; `.timedOut` if no connection became free in time; `.cancelled` if the task is
+    ///   cancelled or `run` ends before.
     package nonisolated(nonsending) func withConnection<Answer: Sendable>(
         until deadline: Deadline, _ body: (PostgresConnection) async throws(PostgresError) -> Answer
     ) async throws(PostgresError) -> Answer {
@@ -166,6 +176,7 @@ package final class PostgresPool: Sendable {
                     // in the list.
                     if Task.isCancelled { return .failure(Self.cancelled) }
                     if let connection = Self.takeIdle(&state) { return .success(connection) }
+                    if state.hasEnded { return .failure(Self.ended) }
                     if deadline.hasPassed { return .failure(Self.timedOut(state)) }
                     state.waiting.append((number, waiter))
                     return nil
@@ -185,6 +196,7 @@ package final class PostgresPool: Sendable {
     }
 
     private static let cancelled = PostgresError(.cancelled, "The wait for a connection was cancelled.")
+    private static let ended = PostgresError(.cancelled, "The connections to PostgreSQL are closed.")
 
     private static func timedOut(_ state: State) -> PostgresError {
         let reason = state.lastFailure.map { ": \($0.message)" } ?? ""

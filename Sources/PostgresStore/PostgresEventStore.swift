@@ -79,7 +79,7 @@ package final class PostgresEventStore: EventStore {
     }
 
     /// Keeps the connections open and writes batches, until `close` is called or the task is cancelled. Requests that
-    /// arrive before this call wait.
+    /// arrive before this call wait. If the task is cancelled, waiting requests fail, and so do those under way.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.writing.run() }

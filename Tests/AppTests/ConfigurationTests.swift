@@ -54,6 +54,26 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
         #expect(configuration.settings == Settings())
     }
 
+    private static let webhook = [
+        "OTP_DELIVERY": "webhook", "OTP_WEBHOOK_URL": "https://sms.example/send",
+        "OTP_WEBHOOK_SECRET": "sixteen bytes or",
+    ]
+
+    /// What a shutdown does after the drain has to end within the shutdown time too.
+    @Test(
+        arguments: [
+            ([:], 19, 19_500), (["METRICS_PORT": "9100"], 18, 19_500), (webhook, 16, 19_500),
+            (webhook.merging(["METRICS_PORT": "9100", "SHUTDOWN_TIMEOUT_SECONDS": "6"]) { $1 }, 2, 5500),
+            (["SHUTDOWN_TIMEOUT_SECONDS": "2"], 1, 1500), (["SHUTDOWN_TIMEOUT_SECONDS": "1"], 1, 1500),
+        ] as [([String: String], Int, Int)])
+    func shutdownTimeIsDivided(
+        environment: [String: String], drainSeconds: Int, servicesEndMilliseconds: Int
+    ) throws {
+        let configuration = try #require(report(environment).configuration)
+        #expect(configuration.serverDrainSeconds == drainSeconds)
+        #expect(configuration.servicesEndDuration == .milliseconds(servicesEndMilliseconds))
+    }
+
     @Test func commandLineBeforeEnvironmentBeforeFileBeforeDefault() throws {
         let text = "HTTP_PORT=1001\nMAX_CONNECTIONS=1002\nREDIS_TIMEOUT_MS=1003\n"
         try withFiles(["env": text]) { folder in

@@ -2,7 +2,8 @@
 """Two servers on a PostgreSQL with a synchronous standby. In each round, all processes of the primary are killed under
 load, and the standby is promoted. No acknowledged event is missing, none is stored twice, and the servers write again
 within ten seconds of the promotion, without a restart. Until then, requests that need the database get 503 with
-Retry-After. The old primary then becomes the standby of the new one. --rounds 20 is the full length.
+Retry-After. The old primary then becomes the standby of the new one. --rounds 20 is the full length. At the end, one
+server is stopped while no primary runs: it exits within SHUTDOWN_TIMEOUT_SECONDS.
 
 PostgreSQL waits for the disk at each COMMIT. To simulate the loss of a machine, the test kills all processes of the
 primary, and reads nothing from its files until they follow the new primary."""
@@ -22,8 +23,10 @@ from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk, p
 from report import Report
 
 # The grace period is long, because an expiry would be an event that no client has sent. One-time codes go to the log.
+SHUTDOWN_SECONDS = 5
 SETTINGS = {
-    **UNLIMITED, "NATIVE_GRACE_PERIOD_SECONDS": "3600", "RATE_LIMIT_AUTH": "0", "OTP_DELIVERY": "log"}
+    **UNLIMITED, "NATIVE_GRACE_PERIOD_SECONDS": "3600", "RATE_LIMIT_AUTH": "0", "OTP_DELIVERY": "log",
+    "SHUTDOWN_TIMEOUT_SECONDS": str(SHUTDOWN_SECONDS)}
 # A server answers a request that waits for the database after ten seconds. In some rounds nobody promotes the standby
 # for longer than that.
 LONG_OUTAGE_SECONDS = 14
@@ -202,6 +205,24 @@ class Run:
         self.report.check(not wrong, f"{what}: the numbers of each driver's events have no gap", *wrong)
 
 
+def stop_without_database(report, pair, server):
+    """Stops the server while no primary runs and requests wait for it. The server's last writes cannot be made."""
+    pair.kill_primary()
+    time.sleep(1)
+    asking = threading.Thread(target=Questions([server], f"failover-{os.getpid()}-stop").ask)
+    asking.start()
+    time.sleep(0.5)
+    begin = time.monotonic()
+    status = server.stop()
+    seconds = time.monotonic() - begin
+    asking.join()
+    report.check(
+        status == 0 and seconds < SHUTDOWN_SECONDS + 1,
+        "without a database, SIGTERM ends a server with 0 within SHUTDOWN_TIMEOUT_SECONDS",
+        f"status {status} after {seconds:.1f} s", server.log())
+    report.note(f"without a database, a server ended {seconds:.1f} s after SIGTERM")
+
+
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--rounds", default=1, type=int, help="before scaling (default: 1)")
@@ -225,8 +246,8 @@ def main():
         check = servers[0].command("check")
         report.check(check.returncode == 0, "dwell check finds nothing wrong", check.stdout, check.stderr)
         report.check([server.process.pid for server in servers] == processes, "no server was started again")
-        for number, server in enumerate(servers):
-            report.check(server.stop() == 0, f"SIGTERM ends server {number} with 0", server.log())
+        report.check(servers[0].stop() == 0, "SIGTERM ends a server with 0", servers[0].log())
+        stop_without_database(report, pair, servers[1])
     report.note(
         f"{len(run.acknowledged)} acknowledged events over {rounds} failovers in {time.monotonic() - began:.0f} s; "
         f"answers {dict(run.statuses)}; writing again after p50 {percentile(run.seconds, 0.5):.2f} s, "

@@ -3,6 +3,8 @@
 import Dispatch
 import Engine
 import JourneyModel
+import Logging
+import Postgres
 import SharedTables
 import Synchronization
 import TestSupport
@@ -329,5 +331,33 @@ struct TableTransactionTests {
             await close
         }
         #expect(try await database.rows("SELECT number FROM sample") == ["1"])
+    }
+
+    @Test func `a cancelled store ends at once, although writes wait for a server that is away`() async throws {
+        let store = PostgresEventStore(
+            try PostgresConfiguration(url: "postgresql://dwell@%2Fnonexistent/dwell"), loops: StoreFixture.loops,
+            requestSeconds: 20, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+        let running = Task { await store.run() }
+        let change = Task { () -> StoreFailure? in
+            do throws(StoreFailure) {
+                try await store.change { _ in }
+                return nil
+            } catch {
+                return error
+            }
+        }
+        let expiry = Task {
+            await store.expire(
+                DriverID("ann"), ExpiryRequest(now: .sample, settings: VersionedSettings(Settings()), driversMax: 1))
+        }
+        try await Task.sleep(for: .milliseconds(100))
+        let begin = ContinuousClock.now
+        running.cancel()
+        await store.close()
+        await running.value
+        #expect(ContinuousClock.now - begin < .seconds(10))
+        #expect(await change.value == .cancelled)
+        let expired = await expiry.value
+        #expect(throws: StoreFailure.self) { try expired.get() }
     }
 }

@@ -80,6 +80,27 @@ import Testing
         }
     }
 
+    @Test func `a pool that ends answers the tasks that wait, and later ones`() async throws {
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let configuration = try PostgresConfiguration(url: "postgresql://dwell@%2Fnonexistent/dwell")
+        let pool = PostgresPool(configuration, size: 2, loops: Loops.group, logger: logger)
+        @Sendable func failure() async -> PostgresError.Kind? {
+            do throws(PostgresError) {
+                try await pool.withConnection(until: .inSeconds(20)) { _ in }
+                return nil
+            } catch {
+                return error.kind
+            }
+        }
+        let run = Task { await pool.run() }
+        let waiting = (0..<3).map { _ in Task { await failure() } }
+        try await Task.sleep(for: .milliseconds(50))
+        run.cancel()
+        await run.value
+        for task in waiting { #expect(await task.value == .cancelled) }
+        #expect(await failure() == .cancelled)
+    }
+
     private final class Counter: Sendable {
         let count = Mutex(0)
     }

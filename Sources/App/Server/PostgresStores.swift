@@ -46,12 +46,17 @@ extension Stores {
     }
 
     /// Runs the store in a task, which keeps the connections open and writes batches. Returns a function that closes
-    /// the store and waits for the task.
+    /// the store and waits for the task. If the caller of this function is cancelled, the store ends at once: what
+    /// still waits for PostgreSQL fails.
     private static func runUntilClosed(_ store: PostgresEventStore) -> @Sendable () async -> Void {
         let running = Task { await store.run() }
         return {
-            await store.close()
-            await running.value
+            await withTaskCancellationHandler {
+                await store.close()
+                await running.value
+            } onCancel: {
+                running.cancel()
+            }
         }
     }
 

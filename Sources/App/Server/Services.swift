@@ -7,8 +7,8 @@ import ServiceLifecycle
 /// Listens until the group shuts down, then drains.
 struct ServerService: Service {
     let server: Server
-    /// The maximum duration of the drain in seconds. The whole shutdown may take longer, because the store closes after
-    /// the drain.
+    /// The maximum duration of the drain in seconds. The whole shutdown takes longer, because the other services end
+    /// after the drain.
     let drainSeconds: Int
     /// Receives the number of connections that were closed at the end of the drain.
     var outcome = DrainOutcome()

@@ -128,13 +128,22 @@ extension Configuration {
         min(WebhookCodeDelivery.drainSeconds, shutdownTimeoutSeconds / 3)
     }
 
+    /// How long the server of METRICS_PORT drains, in seconds. It drains after the public server.
+    static let operatorDrainSeconds = 1
+
     /// The part of the shutdown time for requests in progress, in seconds; at least 1. One second of the shutdown time
-    /// is reserved for closing the store. If codes are sent to a webhook, `codeDrainSeconds` are reserved for the
-    /// waiting codes.
+    /// is reserved for the last writes and for closing the store. If codes are sent to a webhook, `codeDrainSeconds`
+    /// are reserved for the waiting codes, and with METRICS_PORT `operatorDrainSeconds` for its server.
     var serverDrainSeconds: Int {
         let codes = if case .webhook = codes.delivery { codeDrainSeconds } else { 0 }
-        return max(1, shutdownTimeoutSeconds - codes - 1)
+        let metrics = operation.metricsAddress == nil ? 0 : Self.operatorDrainSeconds
+        return max(1, shutdownTimeoutSeconds - codes - metrics - 1)
     }
+
+    /// How long the services may take to end, one after the other, until they are cancelled: the shutdown time without
+    /// its last half second, in which the store then closes. With a shutdown time of one second, that second belongs to
+    /// the requests in progress.
+    var servicesEndDuration: Duration { .milliseconds(max(2, shutdownTimeoutSeconds) * 1000 - 500) }
 }
 
 extension TokenConfiguration {

@@ -134,7 +134,8 @@ struct Wiring {
 
     /// Serves until a signal requests the shutdown. Services end in the reverse order of their start. Therefore the
     /// server drains while the store still accepts events, and the store closes only when no other part uses it any
-    /// more.
+    /// more. If they have not ended in time, for example because their last writes wait for a database that does not
+    /// respond, all of them are cancelled.
     func run(_ input: ConfigurationInput, hadFile: Bool, signals: SignalSource) async throws {
         try await startAndStop.started(configuration, status: stores.status, settings: settings.read())
         if let signal = signals.endSignal {
@@ -192,15 +193,16 @@ struct Wiring {
         }
         // The operator server starts before the public server and therefore ends after it. /metrics can then be read
         // while the public server drains.
-        if let operatorServer { services.append(ServerService(server: operatorServer, drainSeconds: 1)) }
+        if let operatorServer {
+            services.append(ServerService(server: operatorServer, drainSeconds: Configuration.operatorDrainSeconds))
+        }
         services.append(ServerService(server: server, drainSeconds: configuration.serverDrainSeconds, outcome: outcome))
         // The streams start last and therefore end first. They must end first, because a draining server waits for its
         // streams.
         services.append(LoopService(loop: streams.run, end: streams.close))
-        try await handling.run(
-            ServiceGroup(
-                configuration: ServiceGroupConfiguration(
-                    services: services.map { .init(service: $0) }, logger: logger)))
+        var group = ServiceGroupConfiguration(services: services.map { .init(service: $0) }, logger: logger)
+        group.maximumGracefulShutdownDuration = configuration.servicesEndDuration
+        try await handling.run(ServiceGroup(configuration: group))
         startAndStop.ended(by: signals.endSignal, cutConnections: outcome.cutConnections)
     }
 

@@ -37,18 +37,22 @@ final class RedisHealth: Sendable {
     }
 
     /// Records the failure of a call, of a probe, or of a connection with waiting calls. A redirect to another node of
-    /// the cluster is no failure.
+    /// the cluster is no failure of a call, but a redirected probe has failed.
     func recordFailure(_ failure: RedisFailure) {
         slotsMayHaveMoved?()
-        if slotsMayHaveMoved != nil && failure.isRedirect { return }
+        let isRedirect = slotsMayHaveMoved != nil && failure.isRedirect
         switch failure {
         case .timedOut: counts.timeouts.add(1, ordering: .relaxed)
-        case .errorReply: counts.errorReplies.add(1, ordering: .relaxed)
+        case .errorReply where !isRedirect: counts.errorReplies.add(1, ordering: .relaxed)
         default: break
         }
         let time = now()
         let chance = Double.random(in: 0..<1)
-        let (opened, wasClosed) = breaker.withLock { breaker in
+        let (opened, wasClosed) = breaker.withLock { breaker -> (Bool, Bool) in
+            // Redis redirects a command before it checks whether it may write. A redirected probe therefore does not
+            // show that Redis accepts writes, and its connection is closed. So the breaker opens again, and the next
+            // probe uses a slot that the node has then.
+            if isRedirect && breaker.state != .halfOpen { return (false, false) }
             let wasClosed = breaker.state == .closed
             return (breaker.recordFailure(at: time, chance: chance), wasClosed)
         }

@@ -2,7 +2,9 @@
 // HELLO, and the replies of sentinels.
 
 import JourneyModel
+import Logging
 import Sockets
+import Synchronization
 import TestSupport
 import Testing
 
@@ -171,6 +173,47 @@ struct RedisSlotsTests {
             #expect(!host.contains(where: { " /@\r\n?".contains($0) }), "\(text)")
         }
         #expect((1000..<20_000).contains(acceptedCount))
+    }
+
+    /// While the node's last slot moves away, every probe is redirected. The breaker must not stay half-open, because
+    /// no link would probe the node again.
+    @Test(arguments: ["MOVED", "ASK", "TRYAGAIN"]) func redirectedProbeHasFailed(word: String) {
+        let time = Mutex<Int64>(0)
+        let refreshCount = Mutex(0)
+        let counts = RedisCounts()
+        let health = RedisHealth(
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, counts: counts,
+            now: { time.withLock { $0 } }, slotsMayHaveMoved: { refreshCount.withLock { $0 += 1 } })
+        for _ in 0..<3 { health.recordFailure(.timedOut) }
+        health.recordFailure(.errorReply(word))
+        #expect(health.state == .open)
+        for _ in 0..<2 {
+            time.withLock { $0 += CircuitBreaker.Limits().delayMillisecondsMax }
+            guard case .now = health.claimReconnect() else {
+                Issue.record("no link may probe the node")
+                return
+            }
+            #expect(health.state == .halfOpen)
+            health.recordFailure(.errorReply(word))
+            #expect(health.state == .open)
+        }
+        #expect(refreshCount.withLock { $0 } == 6, "the slots are fetched again")
+        #expect(counts.errorReplies.load(ordering: .relaxed) == 0)
+        time.withLock { $0 += CircuitBreaker.Limits().delayMillisecondsMax }
+        guard case .now = health.claimReconnect() else {
+            Issue.record("no link may probe the node")
+            return
+        }
+        health.recordProbeSuccess()
+        #expect(health.permitsRequests)
+    }
+
+    @Test(arguments: ["MOVED", "ASK", "TRYAGAIN"]) func redirectedRequestsLeaveTheBreakerClosed(word: String) {
+        let health = RedisHealth(
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, counts: RedisCounts(), now: { 0 },
+            slotsMayHaveMoved: {})
+        for _ in 0..<10 { health.recordFailure(.errorReply(word)) }
+        #expect(health.state == .closed)
     }
 
     // MARK: - HELLO and sentinels
