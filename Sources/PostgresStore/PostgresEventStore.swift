@@ -22,13 +22,17 @@ package final class PostgresEventStore: EventStore {
     package static let requestSeconds = 10
     /// How many of a driver's events are read first to fold a late event.
     package static let tailBegin: Int64 = 64
+    /// How many of a driver's events are read at most to fold a late event. 50,000 events take about 150 MB of memory. A
+    /// phone that sends an event every minute needs five weeks for as many events, and the events of phones arrive
+    /// within days.
+    package static let tailMax: Int64 = 50_000
     /// The number of connections for the tables of SharedTables.
     package static let tableConnections = 4
     /// The pause, in milliseconds, after the server could not be reached. Also the pause after a conflict, if the work
     /// had already locked its driver.
     private static let retryMilliseconds = 20
 
-    let queue = WorkQueue(worksMax: PostgresEventStore.waitingMax)
+    let queue: WorkQueue
     private let writing: PostgresPool
     private let reading: PostgresPool
     let tables: TableTransactions
@@ -55,18 +59,21 @@ package final class PostgresEventStore: EventStore {
     ///   - charging: counts the refolds that late events cause against the rate limits. If nil, refolds are not
     ///     counted.
     ///   - tailBegin: how many of a driver's events are read first to fold a late event.
+    ///   - tailMax: how many are read at most.
     package init(
         _ configuration: PostgresConfiguration, writersMax: Int = 2, readersMax: Int = 2,
         tableConnections: Int = PostgresEventStore.tableConnections, loops: EventLoopGroup,
         requestSeconds: Int = PostgresEventStore.requestSeconds, digests: KeyedHashes? = nil,
         charging: (any RefoldCharging)? = nil, tailBegin: Int64 = PostgresEventStore.tailBegin,
-        metrics: any MetricsFactory = NOOPMetricsHandler.instance,
+        tailMax: Int64 = PostgresEventStore.tailMax, metrics: any MetricsFactory = NOOPMetricsHandler.instance,
         logger: Logger
     ) {
         self.metrics = BatchMetrics(metrics)
         self.writersMax = min(max(writersMax, 1), 4)
         self.requestSeconds = requestSeconds
         self.logger = logger
+        // One writer is always left for batches that take milliseconds.
+        queue = WorkQueue(worksMax: PostgresEventStore.waitingMax, slowMax: max(1, self.writersMax - 1))
         writing = PostgresPool(configuration, size: self.writersMax, loops: loops, logger: logger)
         reading = PostgresPool(configuration, size: max(readersMax, 1), loops: loops, logger: logger)
         tables = TableTransactions(
@@ -75,7 +82,7 @@ package final class PostgresEventStore: EventStore {
         tending = PostgresPool(configuration, size: 2, loops: loops, logger: logger)
         batches = BatchRun(
             pool: writing, directory: directory, charging: charging, digests: digests, knownSettings: KnownSettings(),
-            tailBegin: tailBegin, metrics: self.metrics, logger: logger)
+            tailBegin: tailBegin, tailMax: tailMax, metrics: self.metrics, logger: logger)
     }
 
     /// Keeps the connections open and writes batches, until `close` is called or the task is cancelled. Requests that
@@ -167,8 +174,8 @@ package final class PostgresEventStore: EventStore {
                 case .done(let outcomes):
                     for (work, outcome) in zip(works, outcomes) { work.answer(outcome) }
                     queue.giveBack(group.driver, undone: Array(works.dropFirst(outcomes.count)))
-                case .alone:
-                    for index in works.indices { works[index].conflictCount = DriverGroup.conflictsBeforeLock }
+                case .alone(let isLong):
+                    for index in works.indices { (works[index].isAlone, works[index].isLong) = (true, isLong) }
                     putBack(works, of: group.driver, "many events are folded again")
                 case .conflict:
                     metrics.noteConflict()

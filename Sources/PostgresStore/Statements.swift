@@ -9,6 +9,14 @@ extension PostgresStatement {
     static let beginSnapshot = PostgresStatement("begin_snapshot", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     package static let commit = PostgresStatement("commit", "COMMIT")
     package static let rollback = PostgresStatement("rollback", "ROLLBACK")
+    /// Sets the time limits of a statement and of a pause between statements for the rest of the transaction, because a
+    /// long batch may exceed those of the session. Parameter: milliseconds, as text.
+    static let longLimits = PostgresStatement(
+        "long_limits",
+        """
+        SELECT set_config('statement_timeout', $1, true),
+            set_config('idle_in_transaction_session_timeout', $1, true)
+        """)
     /// Makes the following COMMIT wait for the synchronous standby (`PostgresConnection.isConfirmed`), although the
     /// transaction changes no row: it writes a message to the WAL.
     static let confirm = PostgresStatement("confirm", "SELECT pg_logical_emit_message(true, 'dwell', '')")

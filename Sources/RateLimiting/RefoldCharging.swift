@@ -12,8 +12,15 @@ package protocol RefoldCharging: Sendable {
     func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool
 
     /// Charges the claim for `rowCount` stored events, which were refolded or sorted in order to store the claim's
-    /// event. Called when the claim's event is on disk.
+    /// event. Called when the claim's event is on disk, or when the store has given up the refold.
     func charge(_ claim: AdmissionClaim, rowCount: Int)
+
+    /// Returns whether the claim's rate limit is off. Then no late event is refused, however many events it refolds.
+    func isUnlimited(_ claim: AdmissionClaim) -> Bool
+}
+
+extension RefoldCharging {
+    package func isUnlimited(_ claim: AdmissionClaim) -> Bool { false }
 }
 
 /// The implementation of `RefoldCharging` that charges the window of the late event.
@@ -37,9 +44,11 @@ package struct RefoldCharges: RefoldCharging {
     }
 
     package func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool {
-        if limits.isOff(claim.limitClass) { return true }
+        if isUnlimited(claim) { return true }
         return sharingTime < Self.sharingTimeMax && !admission.isOverdrawn(by: claim.driver, in: claim.limitClass)
     }
+
+    package func isUnlimited(_ claim: AdmissionClaim) -> Bool { limits.isOff(claim.limitClass) }
 
     package func charge(_ claim: AdmissionClaim, rowCount: Int) {
         let charges = rowCount / Self.rowsPerCharge

@@ -93,6 +93,8 @@ def main():
             # Without a bound on the work of a refold, the ratio would be in the hundreds.
             report.check(min(ratios) < 3, "others wait about as long as without", *ratios)
 
+    # With PostgreSQL, a late event that would refold more than 50,000 others is refused while there is a limit.
+    rows = min(rows, 40_000)
     with Folder() as folder, Server(options, folder, {"RATE_LIMIT_PRESESSION_EVENTS": str(rows)}) as server:
         with Client(server.port, token("charged"), timeout=120) as client:
             # The events of the journey and the late events together use up the rate limit. The rows that the first late

@@ -4,6 +4,8 @@
 
 import Engine
 import JourneyModel
+import Postgres
+import Sockets
 import TestSupport
 import Testing
 
@@ -128,6 +130,51 @@ struct CommitInDoubtTests {
             }
         }
         #expect(try await database.rows("SELECT count(*) FROM event") == ["1"])
+    }
+
+    /// A batch whose drivers are all locked by another transaction writes nothing, so its COMMIT waits for no standby.
+    /// The repeat comes in the same batch, or later on the same connection.
+    @Test(arguments: [false, true])
+    func `a repeat is not acknowledged because of a batch that wrote nothing`(isSameBatch: Bool) async throws {
+        let database = try await StoreFixture.databaseOnOwnServer()
+        defer { database.server?.stop() }
+        let requests = { @Sendable (key: String) in
+            AppendRequest.sample(.sample(.diagnostic("d"), key: key), of: DriverID("locked"))
+        }
+        let other = try await PostgresConnection.open(
+            try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
+        defer { other.close() }
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            _ = await stores[0].append(requests("first"))
+            let lock = PostgresStatement("lock", "SELECT 1 FROM driver WHERE driver_id = 'locked' FOR UPDATE")
+            _ = try await other.run([.init(.begin), .init(lock)])
+            try await database.setStandby("nobody")
+            async let outcome = stores[0].append(request)
+            let pid = try await database.backend(waitingFor: "SyncRep")
+            try await database.rows("SELECT pg_terminate_backend(\(pid))")
+            _ = try await database.backend(waitingFor: "SyncRep")
+            try await StoreFixture.withStores(on: database, requestSeconds: 1) { (others) async throws in
+                var outcomes: [EventOutcome] = []
+                if isSameBatch {
+                    outcomes = await others[0].append([requests("second"), request])
+                } else {
+                    outcomes.append(await others[0].append(requests("second")))
+                    outcomes.append(await others[0].append(request))
+                }
+                for outcome in outcomes {
+                    guard case .failed(.unavailable) = outcome else {
+                        Issue.record("\(outcome)")
+                        continue
+                    }
+                }
+            }
+            try await database.setStandby("")
+            _ = await outcome
+            guard case .replayed = await stores[0].append(request) else {
+                Issue.record("no repeat")
+                return
+            }
+        }
     }
 
     @Test func `only an event that may be stored is answered as unknown`() async throws {

@@ -2,6 +2,7 @@
 
 import Engine
 import JourneyModel
+import Postgres
 import RateLimiting
 import Synchronization
 import TestSupport
@@ -130,6 +131,74 @@ struct LateEventTests {
         func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool { isCharged.withLock { !$0 } }
 
         func charge(_ claim: AdmissionClaim, rowCount: Int) { isCharged.withLock { $0 = true } }
+    }
+
+    /// Makes each statement that folds stored events again run `body`.
+    private func refoldsRun(_ body: String, in database: StoreFixture.Database) async throws {
+        try await database.rows(
+            """
+            CREATE FUNCTION refolding() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \(body); RETURN NULL; END $$;
+            CREATE TRIGGER refolding AFTER UPDATE ON event FOR EACH STATEMENT EXECUTE FUNCTION refolding();
+            """)
+    }
+
+    @Test(.enabled(if: CitusCluster.named == nil, "Citus has no triggers on distributed tables"))
+    func `a long refold may exceed the session's time limits`() async throws {
+        let database = try await StoreFixture.database()
+        try await refoldsRun("PERFORM pg_sleep(2)", in: database)
+        var configuration = try database.configuration
+        configuration.statementTimeoutMilliseconds = 1_000
+        configuration.idleInTransactionTimeoutMilliseconds = 1
+        try await StoreFixture.withStores(on: database, requestSeconds: 10, as: configuration) {
+            (stores) async throws in
+            _ = await stores[0].append((1...1_200).map { request(.diagnostic("ping"), "later-\($0)", at: $0) })
+            guard case .stored(let event) = await stores[0].append(request(.enteredChargerIntentZone, "late", at: 0))
+            else {
+                Issue.record("the late event")
+                return
+            }
+            #expect(event.verdict == .applied && event.journey.state == .nearCharger)
+        }
+        let rows = try await database.rows("SELECT count(*), count(*) FILTER (WHERE after_state = 1) FROM event")
+        #expect(rows == ["1201|1201"])
+    }
+
+    @Test(.enabled(if: CitusCluster.named == nil, "Citus has no triggers on distributed tables"))
+    func `a late event whose refold takes too long is charged, and then refused`() async throws {
+        let database = try await StoreFixture.database()
+        try await refoldsRun("RAISE EXCEPTION 'too slow' USING ERRCODE = 'query_canceled'", in: database)
+        try await StoreFixture.withStores(on: database, charging: OneCharge()) { (stores) async throws in
+            _ = await stores[0].append((1...1_200).map { request(.diagnostic("ping"), "later-\($0)", at: $0) })
+            #expect(await stores[0].append(request(.enteredChargerIntentZone, "late", at: 0)) == .rateLimited)
+        }
+        #expect(try await database.rows("SELECT count(*) FROM event") == ["1200"])
+    }
+
+    @Test func `a late event before very many others is refused and charged`() async throws {
+        let database = try await StoreFixture.database()
+        let charging = Charging()
+        try await StoreFixture.withStores(on: database, charging: charging, tailMax: 2_000) { (stores) async throws in
+            // No event is at 1,001 seconds.
+            let later = (1...2_500).map { request(.diagnostic("ping"), "later-\($0)", at: $0 > 1_000 ? $0 + 1 : $0) }
+            _ = await stores[0].append(later)
+            let outcomes = await stores[0].append([
+                request(.enteredChargerIntentZone, "too early", at: 0), request(.diagnostic("ping"), "last", at: 3_000),
+            ])
+            guard outcomes[0] == .rateLimited, case .stored = outcomes[1] else {
+                Issue.record("\(outcomes)")
+                return
+            }
+            // One event more than the maximum is read, to find out whether there are more.
+            #expect(charging.charged.withLock { $0 } == [2_001])
+            let late = request(.enteredChargerIntentZone, "late", at: 1_001)
+            guard case .stored(let event) = await stores[0].append(late) else {
+                Issue.record("an event before fewer others")
+                return
+            }
+            #expect(event.verdict == .applied && event.chargesRefold)
+            #expect(charging.charged.withLock { $0 } == [2_001, 1_501])
+        }
+        #expect(try await database.rows("SELECT count(*) FROM event") == ["2502"])
     }
 
     @Test(arguments: [150, 1_200])

@@ -1,4 +1,4 @@
-// Tests of a driver whose row another transaction keeps locked: the other drivers of the batch do not wait.
+// Tests of drivers whose rows another transaction keeps locked: the other drivers do not wait.
 
 import Engine
 import JourneyModel
@@ -44,6 +44,42 @@ struct LockedDriverTests {
                 }
             }
             #expect(try await stores[0].check { _, _ in }.problems == [])
+        }
+    }
+
+    /// After three conflicts, a batch waits for the driver's row. Two such drivers must not occupy both writers.
+    @Test func `an event of another driver is stored at once while two drivers wait for their locks`() async throws {
+        let database = try await StoreFixture.database()
+        let locked = [DriverID("locked-1"), DriverID("locked-2")]
+        let requests = { @Sendable (key: String) in
+            locked.map { AppendRequest.sample(.sample(.diagnostic("d"), key: key), of: $0) }
+        }
+        let other = try await PostgresConnection.open(
+            try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
+        defer { other.close() }
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            _ = await stores[0].append(requests("first"))
+            let lock = PostgresStatement("lock", "SELECT 1 FROM driver FOR UPDATE")
+            _ = try await other.run([.init(.begin), .init(lock)])
+            async let outcomes = stores[0].append(requests("second"))
+            _ = try await database.backend(waitingFor: "transactionid")
+            // The other driver's batch has begun to wait too, if it can.
+            try await Task.sleep(for: .milliseconds(500))
+            let begin = ContinuousClock.now
+            let free = AppendRequest.sample(.sample(.diagnostic("d"), key: "k"), of: DriverID("free"))
+            guard case .stored = await stores[0].append(free) else {
+                Issue.record("the event of another driver")
+                return
+            }
+            // A statement waits four seconds for a lock.
+            #expect(.now - begin < .seconds(2))
+            _ = try await other.run([.init(.commit)])
+            for outcome in await outcomes {
+                guard case .stored = outcome else {
+                    Issue.record("\(outcome)")
+                    continue
+                }
+            }
         }
     }
 }

@@ -83,17 +83,18 @@ enum StoreFixture {
     /// - Parameters:
     ///   - user: how the stores connect; nil for the configuration of the database itself.
     ///   - tailBegin: see PostgresEventStore.
+    ///   - tailMax: see PostgresEventStore.
     static func withStores<Value: Sendable>(
         _ count: Int = 1, on database: Database, requestSeconds: Int = 30, digests: KeyedHashes? = nil,
         charging: (any RefoldCharging)? = nil, tailBegin: Int64 = PostgresEventStore.tailBegin,
-        as user: PostgresConfiguration? = nil,
+        tailMax: Int64 = PostgresEventStore.tailMax, as user: PostgresConfiguration? = nil,
         _ body: @Sendable ([PostgresEventStore]) async throws -> Value
     ) async throws -> Value {
         let configuration = try user ?? database.configuration
         let stores = (0..<count).map { _ in
             PostgresEventStore(
                 configuration, writersMax: 2, readersMax: 2, loops: loops, requestSeconds: requestSeconds,
-                digests: digests, charging: charging, tailBegin: tailBegin,
+                digests: digests, charging: charging, tailBegin: tailBegin, tailMax: tailMax,
                 logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         }
         return try await withThrowingTaskGroup(of: Void.self) { group in

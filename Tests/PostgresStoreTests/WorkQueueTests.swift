@@ -10,7 +10,7 @@ import Testing
 
 struct WorkQueueTests {
     @Test func `a batch has at most its maximum of works, and the rest of a driver waits`() async throws {
-        let queue = WorkQueue(worksMax: 1000)
+        let queue = WorkQueue(worksMax: 1000, slowMax: 1)
         let drivers = (0..<9).map { DriverID("single-\($0)") } + Array(repeating: DriverID("many"), count: 20)
         let outcomes = await withCheckedContinuation { waiting in
             let reply = AppendReply(count: drivers.count, waiting)
@@ -35,5 +35,41 @@ struct WorkQueueTests {
         }
         #expect(outcomes.count == drivers.count)
         #expect(queue.count == 0)
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `while a slow batch is under way, another slow one waits and the others do not`() async throws {
+        let queue = WorkQueue(worksMax: 1000, slowMax: 1)
+        let drivers = ["contended", "long", "plain", "late"].map { DriverID($0) }
+        let outcomes = await withCheckedContinuation { waiting in
+            let reply = AppendReply(count: drivers.count, waiting)
+            var works = drivers.enumerated().map { index, driver in
+                let request = AppendRequest.sample(.sample(.chargerTargeted, key: "k"), of: driver)
+                let kind = Work.Kind.append(PreparedAppend(request), reply, index: index)
+                return (driver: driver, work: Work(kind, until: .inSeconds(60)))
+            }
+            works[0].work.conflictCount = DriverGroup.conflictsBeforeLock
+            works[1].work.isLong = true
+            let (first, last) = (Array(works[..<3]), Array(works[3...]))
+            Task {
+                try queue.add(first)
+                let take = { @Sendable in await queue.take(worksMax: 12)?.map(\.driver.rawValue) }
+                #expect(await take() == ["contended"])
+                #expect(await take() == ["plain"])
+                // Only the slow one is ready, so this call waits for other work.
+                async let next = take()
+                try await Task.sleep(for: .milliseconds(50))
+                try queue.add(last)
+                let later = await next
+                #expect(later == ["late"])
+                queue.giveBack(drivers[0], undone: [])
+                #expect(await take() == ["long"])
+                for (driver, work) in first + last {
+                    work.answer(.failure(.unavailable("done")))
+                    if driver != drivers[0] { queue.giveBack(driver, undone: []) }
+                }
+            }
+        }
+        #expect(outcomes.count == drivers.count)
     }
 }

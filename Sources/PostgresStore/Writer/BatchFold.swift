@@ -21,11 +21,18 @@ struct BatchFold {
     /// How many of a driver's events are read first to fold a late event. If the journey after them still differs from
     /// the stored one, eight times as many are read, and so on.
     private let tailBegin: Int64
+    /// How many of a driver's events are read at most to fold a late event, apart from further events in the same
+    /// millisecond as the last of them. If the journey after them still differs from the stored one, the late event is
+    /// refused, unless its rate limit is off. The limit bounds the memory and the time that a client can use up.
+    private let tailMax: Int64
     /// The sessions that drivers of this batch open, each with its driver's row.
     private var claimed: [TextKey: Int64] = [:]
 
-    init(_ reads: BatchReads, charging: (any RefoldCharging)?, digests: KeyedHashes?, tailBegin: Int64) {
-        (self.reads, self.charging, self.digests, self.tailBegin) = (reads, charging, digests, tailBegin)
+    init(
+        _ reads: BatchReads, charging: (any RefoldCharging)?, digests: KeyedHashes?, tailBegin: Int64, tailMax: Int64
+    ) {
+        (self.reads, self.charging, self.digests) = (reads, charging, digests)
+        (self.tailBegin, self.tailMax) = (tailBegin, tailMax)
     }
 
     /// Folds one group. The caller folds the groups in order, because a session belongs to the first group that opens
@@ -53,10 +60,11 @@ struct BatchFold {
         var refolded = RefoldCounts()
         let refold = group.works.lazy.compactMap(\.refold).first
         if var fold = state.fold, fold.row.needsRefold || refold?.correction != nil {
-            // Many of the driver's events must be read. The driver gets a batch of its own, so that other drivers do
+            // All of the driver's events may have to be read. The driver gets a batch of its own, so that other drivers do
             // not wait. It also gets a lock, so that no other instance updates it meanwhile.
-            guard group.needsLock else {
-                state.result.mustBeAlone = true
+            let isLong = fold.row.lastSeq > Self.sharedTailMax
+            guard group.isLong || group.needsLock && !isLong else {
+                (state.result.mustBeAlone, state.result.mustBeLong) = (true, isLong)
                 return state.result
             }
             let begin = fold.row.floor ?? Moment(millisecondsSinceEpoch: .min)
@@ -76,9 +84,9 @@ struct BatchFold {
             case .refold: state.result.outcomes.append(.refold(refolded))
             }
         }
-        if let eventsMax = state.result.need.tail?.eventsMax, eventsMax > Self.sharedTailMax, !group.needsLock {
+        if let eventsMax = state.result.need.tail?.eventsMax, eventsMax > Self.sharedTailMax, !group.isLong {
             state.result = FoldedGroup()
-            state.result.mustBeAlone = true
+            (state.result.mustBeAlone, state.result.mustBeLong) = (true, true)
         }
         if state.result.need.isNothing, !state.result.isStale {
             for claim in state.result.claims { claimed[TextKey(claim.sessionID)] = claim.owner }
@@ -238,7 +246,21 @@ struct BatchFold {
             return
         }
         let count = max(Int64(tail.tail.events.count), tailBegin)
-        result.need.tail = BatchNeed.Tail(from: tail.from, eventsMax: Self.tailGrowth * count)
+        let grown = Self.tailGrowth * count
+        result.need.tail = BatchNeed.Tail(from: tail.from, eventsMax: count < tailMax ? min(grown, tailMax) : grown)
+    }
+
+    /// Returns whether a late event is refused because it would cause too many stored events to be folded again. Such
+    /// an event is charged for the events that were read in vain, so that the client cannot send it again at once.
+    private func refuses(
+        _ claim: AdmissionClaim, after tail: BatchReads.Tail?, _ result: inout FoldedGroup
+    ) -> Bool {
+        guard let charging, let count = tail?.tail.events.count, count >= tailMax, result.outcomes.isEmpty,
+            !charging.isUnlimited(claim)
+        else { return false }
+        result.charges.append((claim, count))
+        result.isCharged = true
+        return true
     }
 
     /// Adds a new event and returns its outcome. Returns nil if more events must be read first, or if the event is left
@@ -262,7 +284,9 @@ struct BatchFold {
             OrderedEvent(request, correctedAt: clock.corrected, settings: settings.settings),
             FoldedEvent.Unsaved(append: append, clock: clock, settingsVersion: settings.version))
         guard let added else {
-            needMore(than: reads.tails[TextKey(state.driver.rawValue)], &state.result)
+            let tail = reads.tails[TextKey(state.driver.rawValue)]
+            if refuses(request.claim, after: tail, &state.result) { return .rateLimited }
+            needMore(than: tail, &state.result)
             return nil
         }
         let verdict = added.verdict

@@ -62,6 +62,9 @@ struct BatchReads: Sendable {
         for group in groups { asked.add(group) }
         var trip = RoundTrip()
         if isLocked || shards.areDistributed { trip.add([.init(.begin)]) }
+        if groups.contains(where: \.isLong) {
+            trip.add([PostgresQuery(.longLimits, [.text(String(BatchRun.lockedSeconds * 1_000))])])
+        }
         if shards.areDistributed { trip.add([PostgresQuery(EventPosition.shareOffset)]) }
         let ofDrivers = { (statement: PostgresStatement) in
             shards.queries(statement, drivers: asked.drivers) { [.texts($0)] }

@@ -15,8 +15,8 @@ struct BatchRun: Sendable {
         case done([WorkOutcome])
         /// Another transaction updated the driver, or caused this transaction to fail. The work is to be tried again.
         case conflict
-        /// The work is to be tried again in a batch of its own, under a lock.
-        case alone
+        /// The work is to be tried again in a batch of its own, under a lock. `isLong`: see `Work.isLong`.
+        case alone(isLong: Bool)
         /// The server could not be reached or the connection was lost. The work is to be tried again until its
         /// deadline. `batchInDoubt` is the number of this batch if it may have stored the work, otherwise nil.
         case lost(PostgresError, batchInDoubt: Int64?)
@@ -30,6 +30,8 @@ struct BatchRun: Sendable {
     let knownSettings: KnownSettings
     /// See BatchFold.
     let tailBegin: Int64
+    /// See BatchFold.
+    let tailMax: Int64
     let metrics: BatchMetrics
     let logger: Logger
 
@@ -38,17 +40,26 @@ struct BatchRun: Sendable {
     /// counts as unreachable.
     static let roundTripSeconds = 5
     /// Like `roundTripSeconds`, for a batch with a locked driver. It is longer, because all of the driver's events may
-    /// be read and written.
+    /// be read and written. In a long batch, PostgreSQL also gives each statement this time.
     static let lockedSeconds = 60
 
-    /// A batch's number, and whether the batch has begun to write.
+    /// A batch's number, whether the batch may have written something, and how many events it has read to fold late
+    /// ones.
     private final class Progress: Sendable {
         let batch = Int64.random(in: 1...Int64.max)
         private let hasSentWrites = Atomic(false)
+        private let tailCount = Atomic(0)
 
         var isWriting: Bool { hasSentWrites.load(ordering: .relaxed) }
 
         func noteWriting() { hasSentWrites.store(true, ordering: .relaxed) }
+
+        /// Notes that no driver was updated, so that no work is stored.
+        func noteNothingWritten() { hasSentWrites.store(false, ordering: .relaxed) }
+
+        var eventCount: Int { tailCount.load(ordering: .relaxed) }
+
+        func noteRead(eventCount: Int) { tailCount.store(eventCount, ordering: .relaxed) }
     }
 
     /// Runs the groups. A group that needs a lock must be alone. Returns one result per group.
@@ -71,6 +82,7 @@ struct BatchRun: Sendable {
             isCommitted = true
             return results
         } catch {
+            chargeLateEvent(in: groups, after: error, eventCount: progress.eventCount)
             return await results(of: groups, after: error, batch: progress.isWriting ? progress.batch : nil)
         }
     }
@@ -92,11 +104,13 @@ struct BatchRun: Sendable {
         if reads.isBehind { return groups.map { _ in .conflict } }
         var folded: [FoldedGroup]
         while true {
-            var fold = BatchFold(reads, charging: charging, digests: digests, tailBegin: tailBegin)
+            var fold = BatchFold(
+                reads, charging: charging, digests: digests, tailBegin: tailBegin, tailMax: tailMax)
             folded = groups.map { fold.fold($0) }
             let needs = zip(groups, folded).filter { !$1.need.isNothing }.map { ($0.driver, $1.need) }
             if needs.isEmpty { break }
             try await reads.readMore(needs, shards, on: connection, until: deadline)
+            progress.noteRead(eventCount: reads.tails.values.reduce(0) { $0 + $1.tail.events.count })
         }
         let begins = !isLocked && !shards.areDistributed
         let writes = BatchWrites(folded, batch: progress.batch, begins: begins, known: knownSettings, shards)
@@ -112,23 +126,26 @@ struct BatchRun: Sendable {
                 moved = try Self.moved(results, writes)
             }
             // On Citus, a batch that updates no driver is rolled back, not committed.
-            if !shards.areDistributed || !moved.isEmpty {
-                connection.noteCommit()
-                knownSettings.note(writes.settings)
+            if !shards.areDistributed || !moved.isEmpty { knownSettings.note(writes.settings) }
+            // A transaction that has updated no driver may have written nothing. Its COMMIT then waits for no standby.
+            if moved.isEmpty { progress.noteNothingWritten() } else { connection.noteCommit() }
+        }
+        // The answers tell clients that events are stored, so the standby must have these events. For a locked driver
+        // this is not certain: an event may be from a transaction whose backend was terminated while it waited for the
+        // standby.
+        let answers = folded.contains { $0.isDone(afterMoving: moved) }
+        if answers, moved.isEmpty, isLocked || !connection.isConfirmed {
+            let deadline = Deadline.inSeconds(Self.roundTripSeconds)
+            if writes != nil, shards.areDistributed {
+                _ = try await connection.run([.init(.rollback)], until: deadline)
             }
-        } else if isLocked || !connection.isConfirmed {
-            // The batch writes nothing, but its answers tell clients that events are stored. So the synchronous standby
-            // must have these events. This is not certain for a locked driver even if the connection's own commits are
-            // confirmed: a backend may have been terminated while its commit waited for the standby.
-            let begin = begins ? [PostgresQuery(.begin)] : []
-            _ = try await connection.run(
-                begin + [.init(.confirm), .init(.commit)], until: .inSeconds(Self.roundTripSeconds))
+            let begin = begins || writes != nil ? [PostgresQuery(.begin)] : []
+            _ = try await connection.run(begin + [.init(.confirm), .init(.commit)], until: deadline)
             connection.noteCommit()
         }
         return folded.map { group in
-            if group.mustBeAlone { return .alone }
-            if group.isStale { return .conflict }
-            if let driver = group.moved, !moved.contains(driver.row.id) { return .conflict }
+            if group.mustBeAlone { return .alone(isLong: group.mustBeLong) }
+            guard group.isDone(afterMoving: moved) else { return .conflict }
             for charge in group.charges { charging?.charge(charge.claim, rowCount: charge.rowCount) }
             return .done(group.outcomes)
         }
@@ -141,6 +158,20 @@ struct BatchRun: Sendable {
     }
 
     // MARK: Failures
+
+    /// Charges the late event of a long batch that took too long as if it were stored. Otherwise its client could cause
+    /// the same work again and again without a charge.
+    private func chargeLateEvent(in groups: [DriverGroup], after error: PostgresError, eventCount: Int) {
+        // 57014: a statement took too long. 25P03: the pause between two statements was too long.
+        guard let charging, eventCount > 0,
+            error.kind == .timedOut || error.sqlState == "57014" || error.sqlState == "25P03"
+        else { return }
+        for group in groups where group.isLong {
+            if case .append(let append, _, _) = group.works.first?.kind {
+                charging.charge(append.request.claim, rowCount: eventCount)
+            }
+        }
+    }
 
     /// - Parameter batch: the number of the batch if it has begun to write.
     private func results(

@@ -24,9 +24,9 @@ struct FoldedGroup: Sendable {
     /// Whether a session was registered. The driver may then have too many unused sessions, and the oldest are deleted.
     var hasRegistered = false
     var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
-    /// Whether an event was folded whose refold counts against the rate limit. The works after this event are left to
-    /// another batch. The reason: the refold is counted only when the event is stored, and the rate limit may then
-    /// refuse the next late event.
+    /// Whether a late event was folded, or refused, and its refold counts against the rate limit. The works after this
+    /// event are left to another batch. The reason: the refold is counted only after this batch, and the rate limit may
+    /// then refuse the next late event.
     var isCharged = false
     /// Whether the next work needs stored events that were not read. This work and those after it are left to another
     /// batch. Events are read only for the first work of a group. If they were read for later works too, two works that
@@ -39,7 +39,14 @@ struct FoldedGroup: Sendable {
     var isStale = false
     /// Whether the group must be run as a batch of its own, under a lock. Nothing is then written or answered.
     var mustBeAlone = false
+    /// Only with `mustBeAlone`: whether that batch must be long (`Work.isLong`).
+    var mustBeLong = false
 
     /// Whether this batch also folds the driver's next work.
     var takesMore: Bool { !isStale && !isCharged && !isLeft && need.isNothing }
+
+    /// Returns whether the batch, which has updated these drivers, has decided the outcomes.
+    func isDone(afterMoving drivers: Set<Int64>) -> Bool {
+        !mustBeAlone && !isStale && (moved.map { drivers.contains($0.row.id) } ?? true)
+    }
 }

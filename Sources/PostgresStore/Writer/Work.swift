@@ -19,14 +19,22 @@ struct Work: Sendable {
     /// The work fails if it is not done by then.
     let until: Deadline
     /// How many batches failed to do this work because of another transaction. At `DriverGroup.conflictsBeforeLock`
-    /// failures, the next batch locks the driver and contains no other work. Work that turns out to need such a batch
-    /// gets this value at once.
+    /// failures, the next batch locks the driver and contains no other work.
     var conflictCount = 0
+    /// Whether the work needs a batch of its own, under a lock.
+    var isAlone = false
+    /// Whether the work must read many of the driver's events. It is then done in a long batch: a batch of its own,
+    /// under a lock, with longer time limits.
+    var isLong = false
     /// The numbers of batches with this work that were sent to the server and not answered. One of these batches may
     /// have stored the work.
     var batchesInDoubt: [Int64] = []
 
     var isInDoubt: Bool { !batchesInDoubt.isEmpty }
+
+    /// Whether the work's batch may take much longer than others, because it is long or waits for a lock that another
+    /// server has taken.
+    var mayBeSlow: Bool { isLong || conflictCount >= DriverGroup.conflictsBeforeLock }
 
     init(_ kind: Kind, until: Deadline) {
         (self.kind, self.until) = (kind, until)

@@ -1,6 +1,7 @@
 // The waiting work, with one queue ("line") per driver. A batch takes work from the lines of many drivers. While a
 // batch has work of a driver, no other batch of this instance gets work of that driver. So a driver's events are stored
-// in the order of the calls.
+// in the order of the calls. The number of slow batches at a time is limited, so that a few drivers cannot make all
+// others wait.
 
 import JourneyModel
 import Synchronization
@@ -15,9 +16,10 @@ struct DriverGroup: Sendable {
     var works: [Work]
 
     /// Whether the driver's row must be locked before it is read. Such a group is a batch of its own.
-    var needsLock: Bool {
-        works.contains { $0.conflictCount >= Self.conflictsBeforeLock || $0.isInDoubt }
-    }
+    var needsLock: Bool { works.contains { $0.mayBeSlow || $0.isAlone || $0.isInDoubt } }
+
+    /// See `Work.isLong`.
+    var isLong: Bool { works.contains(where: \.isLong) }
 }
 
 final class WorkQueue: Sendable {
@@ -31,6 +33,12 @@ final class WorkQueue: Sendable {
         var works: [Work] = []
         /// Whether a batch has work of this driver.
         var isTaken = false
+        /// Whether that batch is counted in `State.slowCount`.
+        var isTakenSlow = false
+
+        /// Whether the batch of the first works may be slow. Works that were tried and put back come first, and are
+        /// slow together.
+        var mayBeSlow: Bool { works.first?.mayBeSlow ?? false }
     }
 
     private struct State {
@@ -38,19 +46,40 @@ final class WorkQueue: Sendable {
         /// The drivers with waiting work of whom no batch has work. The driver who has waited longest comes first.
         var ready: [TextKey] = []
         var workCount = 0
+        /// The number of batches under way that may be slow, and its maximum.
+        var slowCount = 0
+        let slowMax: Int
         var idle: [CheckedContinuation<Void, Never>] = []
         var isClosed = false
         var whenDrained: [CheckedContinuation<Void, Never>] = []
 
+        init(slowMax: Int) {
+            self.slowMax = slowMax
+        }
+
         var isDrained: Bool { isClosed && lines.isEmpty }
+
+        /// Whether `takeGroups` returns any work.
+        var hasReady: Bool {
+            if slowCount < slowMax { return !ready.isEmpty }
+            return ready.contains { key in lines[key].map { !$0.mayBeSlow } ?? false }
+        }
 
         mutating func takeGroups(worksMax: Int) -> [DriverGroup] {
             var groups: [DriverGroup] = []
             var count = 0
             var taken = 0
+            // They keep their places at the head of `ready`.
+            var skipped: [TextKey] = []
             while taken < ready.count, count < worksMax {
                 let key = ready[taken]
                 guard var line = lines[key] else {
+                    taken += 1
+                    continue
+                }
+                let mayBeSlow = line.mayBeSlow
+                if mayBeSlow, slowCount >= slowMax {
+                    skipped.append(key)
                     taken += 1
                     continue
                 }
@@ -59,13 +88,15 @@ final class WorkQueue: Sendable {
                 if group.needsLock, !groups.isEmpty { break }
                 line.works.removeFirst(works.count)
                 line.isTaken = true
+                line.isTakenSlow = mayBeSlow
+                if mayBeSlow { slowCount += 1 }
                 lines[key] = line
                 groups.append(group)
                 count += works.count
                 taken += 1
                 if group.needsLock { break }
             }
-            ready.removeFirst(taken)
+            ready.replaceSubrange(..<taken, with: skipped)
             workCount -= count
             return groups
         }
@@ -80,10 +111,12 @@ final class WorkQueue: Sendable {
     }
 
     private let worksMax: Int
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
-    init(worksMax: Int) {
+    /// - Parameter slowMax: the maximum number of batches at a time that may be slow (`Work.mayBeSlow`).
+    init(worksMax: Int, slowMax: Int) {
         self.worksMax = worksMax
+        state = Mutex(State(slowMax: slowMax))
     }
 
     var count: Int { state.withLock(\.workCount) }
@@ -101,7 +134,7 @@ final class WorkQueue: Sendable {
                 state.lines[key] = line
             }
             state.workCount += works.count
-            return .success(state.ready.isEmpty ? nil : state.idle.popLast())
+            return .success(state.hasReady ? state.idle.popLast() : nil)
         }
         try result.get()?.resume()
     }
@@ -109,14 +142,19 @@ final class WorkQueue: Sendable {
     /// Waits for work. Returns nil when the queue is closed and all work is done.
     func take(worksMax: Int) async -> [DriverGroup]? {
         while true {
-            let (groups, isDrained) = state.withLock { state in
-                (state.takeGroups(worksMax: worksMax), state.isDrained)
+            let (groups, isDrained, woken) = state.withLock {
+                state -> ([DriverGroup], Bool, CheckedContinuation<Void, Never>?) in
+                let groups = state.takeGroups(worksMax: worksMax)
+                // The rest need not wait for this batch.
+                let woken = !groups.isEmpty && state.hasReady ? state.idle.popLast() : nil
+                return (groups, state.isDrained, woken)
             }
+            woken?.resume()
             if !groups.isEmpty { return groups }
             if isDrained { return nil }
             await withCheckedContinuation { continuation in
                 let isAwake = state.withLock { state in
-                    if !state.ready.isEmpty || state.isDrained { return true }
+                    if state.hasReady || state.isDrained { return true }
                     state.idle.append(continuation)
                     return false
                 }
@@ -132,6 +170,8 @@ final class WorkQueue: Sendable {
             guard var line = state.lines[key] else { return [] }
             line.works = undone + line.works
             line.isTaken = false
+            if line.isTakenSlow { state.slowCount -= 1 }
+            line.isTakenSlow = false
             state.workCount += undone.count
             if line.works.isEmpty {
                 state.lines[key] = nil
@@ -143,7 +183,7 @@ final class WorkQueue: Sendable {
                 defer { (state.idle, state.whenDrained) = ([], []) }
                 return state.idle + state.whenDrained
             }
-            return state.ready.isEmpty ? [] : state.idle.popLast().map { [$0] } ?? []
+            return state.hasReady ? state.idle.popLast().map { [$0] } ?? [] : []
         }
         for continuation in woken { continuation.resume() }
     }
