@@ -6,9 +6,9 @@ import JourneyModel
 /// The port through which the store queries and charges the rate limiter. The store calls the methods while it writes,
 /// so they must not block.
 package protocol RefoldCharging: Sendable {
-    /// Returns whether a late event may be stored. `sharingTime` is the number of the driver's events with the same
-    /// corrected time. Returns false while the claim's window has more charges than its limit, and also if
-    /// `sharingTime` has reached its maximum. The store then refuses the event.
+    /// Returns whether a late event may be stored; if not, the store refuses it. `sharingTime` is the number of the
+    /// driver's events with the same corrected time. Returns false if `sharingTime` has reached its maximum. Also
+    /// returns false if the claim's window has more charges than its limit.
     func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool
 
     /// Charges the claim for `rowCount` stored events, which were refolded or sorted in order to store the claim's
@@ -25,14 +25,14 @@ extension RefoldCharging {
 
 /// The implementation of `RefoldCharging` that charges the window of the late event.
 package struct RefoldCharges: RefoldCharging {
-    /// The number of refolded events per charge. If fewer events are refolded, nothing is charged. The server's cost of
-    /// a request must be at most ten times that of the median request with the same charge (docs/cost.md). An event
-    /// that refolds 100 others costs about five times as much as the median event. An ordinary late event of a phone
-    /// refolds fewer than ten events.
+    /// The number of refolded events per additional charge. Fewer refolded events cost nothing. A request may cost the
+    /// server at most ten times as much as the median request with the same charge (docs/cost.md). An event that
+    /// refolds 100 others costs about five times as much as the median event. An ordinary late event of a phone refolds
+    /// fewer than ten events.
     package static let rowsPerCharge = 100
-    /// The maximum number of events of one driver with the same corrected time in milliseconds. This limit is off only
-    /// while the rate limit is off. To find the position of one more event in the driver's order, SQLite sorts all
-    /// events with the same time. For 1000 events, this takes 2 ms. A phone sends only a few events with the same time.
+    /// The maximum number of events of one driver with the same corrected time in milliseconds. It does not apply if
+    /// the rate limit is turned off. To find the place of a further event in the order, SQLite sorts all events with
+    /// the same time, which takes 2 ms for 1000 events. A phone sends only a few events with the same time.
     package static let sharingTimeMax = 1_000
 
     private let admission: any Admission

@@ -10,8 +10,8 @@ package struct RefusalLimit: Sendable {
     /// this size times the number of its events. Each KiB beyond that length is charged.
     static let bytesPerEvent = 10 * 1024
 
-    /// The number of repeats in one body that are charged like one refused event. Without this charge, repeats would be
-    /// free, because the classes of events do not count them, and a body can contain five hundred repeats.
+    /// Repeats are charged too: this number of repeats in one body costs as much as one refused event. The classes of
+    /// events do not count repeats, and a body can contain five hundred of them.
     static let repeatsPerCharge = 10
 
     private let admission: any Admission
@@ -20,8 +20,8 @@ package struct RefusalLimit: Sendable {
         self.admission = admission
     }
 
-    /// Returns the driver's quota if the driver's window of refusals is full. Returns nil otherwise. Called before the
-    /// body is read.
+    /// Returns the driver's quota if the driver's window of refusals is full, otherwise nil. Called before the body of
+    /// a request is read.
     package func exhausted(by driver: DriverID) -> Quota? {
         let quota = admission.quota(of: driver, in: .refusals)
         return quota.isExhausted ? quota : nil
@@ -29,9 +29,9 @@ package struct RefusalLimit: Sendable {
 
     /// Charges a body for its refused events, repeats and excess bytes.
     ///
-    /// Usually called twice for a body. The first call charges the excess bytes as soon as the body is decoded.
-    /// Otherwise a client could have many long bodies decoded before the first one is charged. The second call charges
-    /// the refused events and the repeats, when they are known.
+    /// Usually called twice for a body. The first call charges the excess bytes. It comes as soon as the body is
+    /// decoded, so that a client cannot have many long bodies decoded before one of them is charged. The second call
+    /// charges the refused events and the repeats, after the events were processed.
     ///
     /// - Parameters:
     ///   - bytes: the length of the decompressed body.

@@ -6,8 +6,8 @@
 /// A sliding window log. Callers pass times in milliseconds, all from the same clock. A call may pass an earlier time
 /// than the call before it. Its charge is then stored at that earlier time.
 package struct SlidingWindowLog: Sendable {
-    /// The maximum number of charges that are searched linearly by their hashes. If there are more charges, a hash
-    /// table is built, which takes 7 KB or more. A driver with 60 events a minute never needs the table.
+    /// Up to this number of charges, a hash is found by a linear search. With more charges, a hash table is built,
+    /// which takes 7 KB or more. A driver with 60 events a minute never needs the table.
     private static let linearSearchMax = 128
 
     private struct Charge {
@@ -34,8 +34,8 @@ package struct SlidingWindowLog: Sendable {
     /// The time of the oldest charge; nil when there is none.
     package var oldestTime: Int64? { first < charges.count ? charges[first].time : nil }
 
-    /// The time of the latest charge; nil when there is no charge. Charges beyond the limit may have a time in the
-    /// future.
+    /// The time of the latest charge; nil when there is no charge. It may be in the future, because the rate limiter
+    /// gives future times to charges beyond the limit.
     package var latestTime: Int64? { first < charges.count ? charges[charges.count - 1].time : nil }
 
     /// Returns the time of the charge at `index`; nil beyond the last charge. The oldest charge has index 0.
@@ -113,8 +113,8 @@ package struct SlidingWindowLog: Sendable {
         return low
     }
 
-    /// Removes expired charges when they are at least half of the array, so that each charge is moved at most once on
-    /// average.
+    /// Removes the expired charges from the array, but only when they are at least half of it. On average, each charge
+    /// is then moved at most once.
     private mutating func compact() {
         guard first > 0, first * 2 >= charges.count else { return }
         charges.removeFirst(first)

@@ -19,7 +19,8 @@ final class SlidingWindowShard: Sendable {
     /// The charges of a window, and what another limiter (Redis) reported about the window.
     private struct Window: Sendable {
         var log = SlidingWindowLog()
-        /// The time until which another limiter counts the window as full. A time in the past has no effect.
+        /// Another limiter reported that it counts the window as full until this time. Has no effect once this time has
+        /// passed.
         var fullUntil = Int64.min
     }
 
@@ -74,8 +75,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Returns the quota. Reading it changes neither the window nor the window's place in the cache, because the quota
-    /// is read with every event.
+    /// Returns the quota. Only reads: it neither removes expired charges nor counts as a use of the window in the
+    /// cache.
     func quota(of driver: HashedText, in limitClass: RateLimitClass, at time: Int64) -> Quota {
         state.withLock { state in
             let now = max(state.latest, time)
@@ -95,8 +96,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Records that another limiter counts the window as full until `end`. Has an effect only on `quota`, and only if
-    /// the window has charges here.
+    /// Records that another limiter counts the window as full until `end`. `quota` then reports a full window, but
+    /// claims are decided as before. Does nothing if the window has no charges here.
     func recordFull(_ driver: HashedText, in limitClass: RateLimitClass, until end: Int64, at time: Int64) {
         let id = WindowID(driver: driver, limitClass: limitClass)
         state.withLock { state in
@@ -196,10 +197,10 @@ final class SlidingWindowShard: Sendable {
         return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), keepsCharge: true)
     }
 
-    /// Returns the minimum number of charges that the other limiter counts if it has lost none. Charges that are about
-    /// to leave the window are not included, because the other limiter's clock may be ahead. The clocks of two machines
-    /// run up to 500 ppm apart while NTP slews them (adjtimex(2)), and each clock is rounded to milliseconds. The
-    /// tolerance here is far larger: a hundredth of the window plus 2 ms.
+    /// Returns how many of this window's charges the other limiter must count too, unless it has lost charges. Charges
+    /// that are about to leave the window are left out, because the other limiter's clock may be ahead and they may
+    /// have left its window. The tolerance is a hundredth of the window plus 2 ms. It is far larger than the possible
+    /// difference of two clocks (500 ppm while NTP slews them, adjtimex(2), and rounding to milliseconds).
     private func minimumCount(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)
@@ -219,7 +220,8 @@ final class SlidingWindowShard: Sendable {
     private func quota(
         of limitClass: RateLimitClass, count: Int, oldestAt time: (_ index: Int) -> Int64?, at now: Int64
     ) -> Quota {
-        // If the window has more charges than the limit, a new charge fits when the charge at this index has expired.
+        // A new charge fits when the window has fewer charges than its limit. For that, all charges up to this index
+        // must expire.
         let index = max(count - limits.limit(of: limitClass), 0)
         return limits.quota(of: limitClass, count: count, oldestTime: time(index), at: now)
     }

@@ -1,4 +1,4 @@
-// SQLite's error codes, and whether a request itself may have caused an error. SQLite's own messages contain names of
+// SQLite's error codes, and whether an error may be the fault of one request. SQLite's own messages contain names of
 // tables and columns, but never a value.
 
 import GRDB
@@ -41,8 +41,8 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The primary result code. It is the low byte of the extended code.
     package var primaryCode: Int32 { extendedCode & 0xFF }
 
-    /// Whether the values of the failed statement may have caused the error. All other errors (a full disk, an I/O
-    /// error, a lock, no memory) are not the fault of the request in which they occur.
+    /// Whether the values of the failed statement may have caused the error. If not, the request is not at fault: the
+    /// cause is a full disk, an I/O error, a lock or a lack of memory, for example.
     var isAboutOneStatement: Bool {
         switch primaryCode {
         case SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_TOOBIG, SQLITE_RANGE, SQLITE_ERROR: true
@@ -55,9 +55,9 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
     var isAboutOneDriver: Bool { isAboutOneStatement || extendedCode == SQLITE_CORRUPT }
 
     /// Whether a failed COMMIT has certainly stored nothing. COMMIT first writes all frames of the transaction to the
-    /// WAL, with the commit frame last, and then syncs. After a write error, the commit frame is therefore incomplete,
-    /// and recovery ignores a transaction without a complete commit frame. After any other error, all frames may be in
-    /// the file.
+    /// WAL, the commit frame last, and then syncs. If a write failed, the commit frame is missing or incomplete, and
+    /// SQLite's recovery ignores the transaction. After any other error, all frames may be in the file, and the
+    /// transaction may be found again.
     var provesThatCommitDidNotHappen: Bool {
         primaryCode == SQLITE_FULL || extendedCode == ioerrWrite
     }
@@ -67,7 +67,7 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
 private let ioerrWrite: Int32 = SQLITE_IOERR | (3 << 8)
 
 extension SQLiteError {
-    /// An error of this server, not of SQLite. Makes only one request fail, with `StoreFailure.driverErased`.
+    /// An error of this server, not of SQLite. Only the request of this event fails, with `StoreFailure.driverErased`.
     static let driverWasErased = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "the driver was just erased")
 
     /// Returns the error for a stored value that no release of this server writes.

@@ -9,8 +9,8 @@ extension SQLiteEventStore: EventFeed {
 
     package func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent] {
         try await read { db in
-            // While a driver's deletion is not complete, the driver's events may still identify the person. These
-            // events, and all events after them, are not delivered until the deletion is complete.
+            // The events of a driver whose deletion is not complete may still identify the person, so they are not
+            // delivered yet. The feed keeps the order of the events, so all events after them wait too.
             try Row.fetchAll(db, sql: Self.feedSQL, arguments: [id, limit]).prefix { !($0[15] as Bool) }
                 .map(Self.feedEvent)
         }
@@ -22,7 +22,8 @@ extension SQLiteEventStore: EventFeed {
             let row = try Row.fetchOne(
                 db, sql: "SELECT last_event, lost_count FROM feed_consumer WHERE name = ?", arguments: [consumer])
             guard let row else {
-                // If events were deleted before the consumer was added, they are not counted as lost.
+                // A new consumer begins at the first event that exists. Events that were deleted before are not counted
+                // as lost.
                 let first = try Int64.fetchOne(db, sql: "SELECT min(id) FROM event") ?? 1
                 return FeedPosition(last: first - 1, newest: newest, lostCount: 0)
             }

@@ -60,7 +60,8 @@ extension SQLiteEventStore: JourneyReader {
         }
     }
 
-    /// One query finds the drivers of all events after `id`, so `drivers` is not used.
+    /// Returns the drivers of all events after `id`, without regard to `drivers`: one query finds them all, and the
+    /// result may contain drivers that the caller does not need.
     package func committedChanges(
         after id: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges {

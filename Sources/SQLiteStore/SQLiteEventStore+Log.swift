@@ -4,17 +4,17 @@ import Engine
 import Foundation
 
 extension SQLiteEventStore: TruncatableWAL {
-    /// The WAL exceeds this size in bytes only if a long read prevents SQLite from resetting the WAL. The largest WAL
-    /// ever measured without such a read was 298 MB, while a large table was written at full speed.
+    /// The WAL is only larger than this size in bytes while a long read prevents SQLite from resetting the WAL. Without
+    /// such a read, it never exceeded 298 MB in measurements, not even while a large table was written at full speed.
     package static var logBytesMax: Int64 { 2 * Int64(DatabaseOpening.walBytesMax) }
 
     package func truncateLog(quietFor quiet: Duration) async {
         await writer.truncateLog(quietFor: quiet)
     }
 
-    /// Waits, for at most `timeout`, until the data that was removed with `purgesWAL` is gone from the WAL. Returns
-    /// false if a read still prevents the truncation of the WAL. The WAL is then truncated by the next server that
-    /// writes to the database or opens it.
+    /// Waits until removed data is gone from the WAL too (see `purgesWAL` of `change`). Returns false if this takes
+    /// longer than `timeout`, because a read still prevents the truncation of the WAL. The next server that writes to
+    /// the database or opens it then truncates the WAL.
     package func finishRemoval(within timeout: Duration) async -> Bool {
         let deadline = ContinuousClock.now + timeout
         while await !writer.finishRemoval() {

@@ -81,8 +81,8 @@ package final class SQLiteEventStore: EventStore {
     /// Runs one transaction of ordinary SQL.
     ///
     /// - Parameters:
-    ///   - purgesWAL: whether the data that the transaction removes must be gone from the WAL too. The data is gone
-    ///     when this function returns, or soon afterwards if a read prevents the truncation of the WAL.
+    ///   - purgesWAL: whether the data that the transaction removes must be gone from the WAL too. Normally it is gone
+    ///     when this function returns. If a read prevents the truncation of the WAL, it is gone soon after the read.
     ///   - keepsDriverCache: whether the transaction leaves the rows of drivers unchanged, so that the writer can keep
     ///     its cache of these rows.
     func change<Outcome: Sendable>(
@@ -93,8 +93,9 @@ package final class SQLiteEventStore: EventStore {
             effects: { _ in ChangeEffects(purgesWAL: purgesWAL, keepsDriverCache: keepsDriverCache) }, change)
     }
 
-    /// Runs one transaction of ordinary SQL. `effects` computes from the outcome how the transaction affects the WAL
-    /// and the writer's caches. If `isPaced` is true, the transaction waits until refolds and deletions may continue.
+    /// Runs one transaction of ordinary SQL. From its outcome, `effects` computes whether the WAL must be truncated and
+    /// whether the writer's caches stay valid. If `isPaced` is true, the transaction counts as a part of a refold or
+    /// deletion, and waits until these may continue (RefoldPace).
     func change<Outcome: Sendable>(
         isPaced: Bool = false, effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ change: @escaping @Sendable (Database) throws -> Outcome
@@ -114,9 +115,8 @@ package final class SQLiteEventStore: EventStore {
     /// The number of requests that wait for the writer.
     package var writesWaiting: Int { writer.requestsWaiting }
 
-    /// Makes a test write, and returns when the write is on disk. If the disk has too little free space, throws
-    /// `.unavailable` without a test write. A test write would prove nothing then, because it may fit into the existing
-    /// WAL even on a full disk.
+    /// Makes a test write, and returns when it is on disk. If the disk has too little free space, throws `.unavailable`
+    /// without a test write: the write might succeed nevertheless, because it may fit into the existing WAL.
     package func checkWritable() async throws(StoreFailure) {
         guard FreeSpace.bytes(besideFile: pool.path) ?? .max >= FreeSpace.bytesMin else {
             throw .unavailable("the disk is full")
@@ -135,8 +135,8 @@ package final class SQLiteEventStore: EventStore {
     // MARK: Reading
 
     /// Looks the event up on a read connection, so that a flood of repeated events does not fill the writer's queue.
-    /// The snapshot contains everything that was acknowledged before the call. The writer is involved only if
-    /// idempotency keys must first be read into memory.
+    /// Everything that was acknowledged before the call is found. The writer is needed only if memory lacks idempotency
+    /// keys: it then reads them from the database.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {
@@ -151,8 +151,8 @@ package final class SQLiteEventStore: EventStore {
         while true {
             let removalCount = newest.removalCount
             let (lastNumber, outcomes) = try await readOutsideRefold(of: driver) { db in
-                // If this process stored an event of the snapshot, memory has the event's key, because the key is added
-                // to memory before the commit.
+                // A key is added to memory before its event is committed. So if this process stored the events of the
+                // snapshot, memory has their keys. If other events are in the snapshot, memory may lack their keys.
                 let lastNumber = try StoredEvents.lastNumber(db)
                 guard newest.lastNumber >= lastNumber else { return (lastNumber, [EventOutcome?]?.none) }
                 return (
@@ -180,9 +180,9 @@ package final class SQLiteEventStore: EventStore {
         try await readOutsideRefold(of: driver) { db in try StoredEvents.timeline(of: driver, limit: limit, db) }
     }
 
-    /// Reads on a read connection. Throws `.cancelled` as soon as the calling task is cancelled. GRDB's async `read` is
-    /// not used, for two reasons. After a cancellation it still waits for a free connection. And it interrupts
-    /// connections that other reads may share.
+    /// Reads on a read connection. Throws `.cancelled` as soon as the calling task is cancelled. GRDB's async `read`
+    /// would not do that: it first waits for a free connection. It would also interrupt the connection, which another
+    /// read may be using.
     func read<Value: Sendable>(
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {
@@ -191,7 +191,7 @@ package final class SQLiteEventStore: EventStore {
             await withCheckedContinuation { continuation in
                 guard wait.begin(continuation) else { return }
                 pool.asyncRead { db in
-                    // If the caller no longer waits, skips the read, so that the next read can use the connection.
+                    // The caller was cancelled and no longer waits, so the connection is left to the next read.
                     if wait.isOver { return }
                     do {
                         wait.end(.success(try value(db.get())))

@@ -1,5 +1,5 @@
-// The nodes of a Redis Cluster: which node decides for which slot. `run()` fetches the assignment of slots to
-// primaries, keeps a connection to each primary, and fetches the assignment again when slots may have moved.
+// The nodes of a Redis Cluster: which node makes the rate limit decisions for which slot. `run()` asks the cluster
+// which primary has which slots, and keeps a connection to each primary. It asks again when slots may have moved.
 
 internal import Logging
 internal import Sockets
@@ -9,8 +9,9 @@ final class RedisCluster: Sendable {
     private struct Member {
         var address: SocketAddress
         var node: RedisNode
-        /// Whether the node has slots. A node without slots is known only from a redirect. It is dropped when the slots
-        /// are fetched, if the last redirect to it was at least `strangerAge` ago.
+        /// Whether the cluster assigned slots to the node. If not, this process knows the node only because another
+        /// node redirected a request to it. Such a node is dropped at a fetch of the slots if it got no redirect for
+        /// `strangerAge`.
         var hasSlots: Bool
         var lastRedirect: ContinuousClock.Instant?
     }
@@ -26,7 +27,8 @@ final class RedisCluster: Sendable {
     private let timeoutMilliseconds: Int
     private let logger: Logger
     private let counts: RedisCounts
-    /// Records each successful fetch of the slots, and each failed one while no node is known.
+    /// The health of the fetches of the slots. Each successful fetch is recorded. A failed fetch is recorded only if no
+    /// node is known.
     private let discovery: RedisHealth
     private let state = Mutex(State())
     private let isRefreshRequested = Atomic<Bool>(true)
@@ -35,8 +37,8 @@ final class RedisCluster: Sendable {
     private static let tick = Duration.milliseconds(50)
     /// The minimum time between two fetches.
     private static let refreshMin = Duration.milliseconds(100)
-    /// The time between two fetches while a node is not connected. A replica may have been promoted and may now have
-    /// the node's slots.
+    /// The time between two fetches while this process has no connection to one of the nodes. That node may have
+    /// failed, and a promoted replica may have its slots.
     private static let refreshWhileLost = Duration.milliseconds(500)
     private static let refreshMax = Duration.seconds(30)
     private static let strangerAge = Duration.seconds(60)
@@ -62,8 +64,8 @@ final class RedisCluster: Sendable {
         state.withLock { state in state.owners[slot].map { state.members[Int($0)].node } }
     }
 
-    /// Records that a node redirected a request for the slot to that address. Returns the node there, which may not be
-    /// connected yet; nil if there are too many nodes.
+    /// Called when a node answered that the slot is now at `address` (MOVED). Returns the node at `address`, which may
+    /// not be connected yet. Returns nil if there are too many nodes to add it.
     func moved(slot: Int, to address: SocketAddress) -> RedisNode? {
         requestRefresh()
         return state.withLock { state in
@@ -74,7 +76,8 @@ final class RedisCluster: Sendable {
         }
     }
 
-    /// Returns the node to which a single request was redirected (ASK); nil if there are too many nodes.
+    /// Called when a node redirected one request to `address` (ASK). Returns the node at `address`. Returns nil if
+    /// there are too many nodes to add it.
     func node(at address: SocketAddress) -> RedisNode? {
         state.withLock { state in index(of: address, &state).map { state.members[$0].node } }
     }
@@ -189,7 +192,8 @@ final class RedisCluster: Sendable {
                 member.hasSlots = true
                 return member
             }
-            // The map's indexes are valid for `members`, because `members` begins with the map's primaries.
+            // `map.owners` has indexes in `map.primaries`. They are also indexes in `members`, whose first elements are
+            // these primaries in the same order.
             state.owners = map.owners
             for var stranger in strangers where state.members.count < Self.membersMax {
                 stranger.hasSlots = false

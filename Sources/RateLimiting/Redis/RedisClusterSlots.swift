@@ -1,5 +1,5 @@
-// Asks the nodes of a cluster which primary has which slot. Opens a new connection for each question, because its reply
-// is longer than the replies to requests may be.
+// Asks the nodes of a cluster which primary has which slot. Each question uses a new connection, because the
+// connections for requests do not accept replies as long as the answer.
 
 internal import Sockets
 

@@ -7,13 +7,14 @@ internal import Sockets
 /// A server to connect to, and what it is expected to be.
 struct RedisTarget: Sendable {
     enum Kind: Hashable, Sendable {
-        /// A server that the URL names. Opening throws `.isCluster` or `.isSentinel` if the server is a node of a
-        /// cluster or a sentinel. Any other server must be the only one in the URL, else opening throws `.noCluster`.
+        /// A server that the URL names. Opening throws `.isCluster` if it is a node of a cluster, and `.isSentinel` if
+        /// it is a sentinel. A single Redis is accepted only if the URL names no other server. Otherwise opening throws
+        /// `.noCluster`.
         case named(isOneOfSeveral: Bool)
         /// The server that the sentinels named as the primary. Opening throws `.notPrimary` if it is a replica.
         case primary
         /// A primary of a cluster. Opening throws `.notPrimary` if the server is a replica. `probeTag` is a hash tag
-        /// whose slot belongs to the server; nil if the server has no slot.
+        /// whose slot belongs to the server. If it is nil, opening only sends PING instead of testing the script.
         case clusterNode(probeTag: String?)
     }
 
@@ -51,7 +52,7 @@ struct RedisConnection: Sendable {
             case .clusterNode(let tag?):
                 try await test(stream, RedisKeys.probe(tag: tag), until: deadline)
             case .clusterNode(nil):
-                // The node has no slot, so the test cannot write to it.
+                // Without a tag, no key is known that the node accepts. PING replaces the test of the script.
                 _ = try await converse(stream, RedisCommands("PING"), until: deadline)
             }
             return RedisConnection(
@@ -158,9 +159,9 @@ struct RedisConnection: Sendable {
 
     // MARK: - Serving
 
-    /// Moves commands and replies until the connection is lost, a call's deadline passes, or the pipeline ends. Then
-    /// closes the connection and ends the pipeline. Returns the failure. Returns nil if another task ended the
-    /// pipeline, or if the connection was lost while no call was waiting.
+    /// Sends commands and reads replies until the connection is lost, a call's deadline passes, or the pipeline ends.
+    /// Then closes the connection and ends the pipeline. Returns the failure. A lost connection counts as a failure
+    /// only if a call was waiting. Returns nil if there was no failure.
     ///
     /// - Parameter report: called with error replies to commands that `RedisPipeline.post` added.
     func serve(
@@ -189,8 +190,8 @@ struct RedisConnection: Sendable {
     }
 
     /// Reads replies, and enforces the deadlines of calls. Replies come in the order of the calls, so only the first
-    /// call's deadline is checked. While no call waits, each read ends after `timeoutMilliseconds`. A call that is
-    /// added during such a read is therefore checked in time.
+    /// call's deadline is checked. A read that begins while no call waits ends after `timeoutMilliseconds`. A call that
+    /// is added during this read has a later deadline than that, so its deadline is checked in time.
     private func read(
         into pipeline: RedisPipeline, _ report: (RedisFailure) -> Void
     ) async -> RedisFailure? {

@@ -6,7 +6,7 @@ enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The connection could not be made, or was lost while calls were waiting.
     case connection
     case timedOut
-    /// A reply was not RESP, had an unexpected type, or answered no command.
+    /// A reply was not RESP, had an unexpected type, or arrived although no command was waiting for one.
     case unexpectedReply
     /// Redis sent an error reply. Only its first word is kept, because the rest may quote the command.
     case errorReply(String)

@@ -13,7 +13,7 @@ final class RedisHealth: Sendable {
     private let logger: Logger
     private let now: @Sendable () -> Int64
     private let counts: RedisCounts
-    /// Called after a failure or a redirect of a node of a cluster, because its slots may be at another node now.
+    /// Only for a node of a cluster: called after a failure or a redirect, because the node's slots may have moved.
     private let slotsMayHaveMoved: (@Sendable () -> Void)?
 
     init(
@@ -30,8 +30,8 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// Records that a request got a valid reply. Has an effect only while the breaker is closed, because only a probe
-    /// may close an open breaker, and not a late reply.
+    /// Records that a request got a valid reply. Has no effect unless the breaker is closed: a late reply must not
+    /// close an open breaker, only a probe may.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
@@ -65,8 +65,8 @@ final class RedisHealth: Sendable {
     /// Records that a new connection passed its probe.
     func recordProbeSuccess() {
         let closed = breaker.withLock { breaker in
-            // While the breaker is closed, only successful requests reset the count of consecutive failures. Otherwise
-            // the breaker would stay closed even if Redis answered only probes and no requests.
+            // While the breaker is closed, a successful probe does not reset the count of consecutive failures.
+            // Otherwise the breaker would never open for a Redis that answers each reconnection's probe but no request.
             guard breaker.state != .closed else { return false }
             breaker.recordSuccess()
             return true

@@ -24,16 +24,16 @@ enum RedisKeys {
     /// Returns the slot of all keys of the driver.
     static func slot(of driver: DriverID) -> Int { RedisSlots.slot(ofTag: tag(driver).utf8) }
 
-    /// Returns the prefix of the keys that probes of a node of a cluster write. The node must have the slot of the tag.
+    /// Returns the prefix of the keys that a probe writes in a cluster. The probed node must have the slot of `tag`.
     static func probe(tag: String) -> String { "dwell:{\(tag)}" }
 
-    /// Returns a hash tag for probes. Its slot is one for which `contains` returns true. The search starts at a random
-    /// number, so that probes do not always use the same slot, which might just be moving to another node. Returns nil
-    /// if no such tag is found.
+    /// Returns a hash tag for probes, whose slot satisfies `contains`. Returns nil if no such tag is found. The search
+    /// starts at a random number, so that probes use different slots: a single fixed slot might be moving to another
+    /// node.
     static func probeTag(whereSlot contains: (Int) -> Bool) -> String? {
         let start = Int.random(in: 0..<RedisSlots.count)
-        // The slots of the tags are evenly distributed. Even if the node has only one slot, all of these tags miss it
-        // with a probability of only e^-16.
+        // The loop tries 16 tags per slot, and their slots are evenly distributed. Even if only one slot is wanted, all
+        // tags miss it with a probability of only e^-16.
         for number in start..<start + 16 * RedisSlots.count {
             let tag = "%probe\(number)"
             if contains(RedisSlots.slot(ofTag: tag.utf8)) { return tag }

@@ -42,8 +42,8 @@ final class RedisNode: Sendable {
         }
     }
 
-    /// Returns the connection of the current loop if it works, otherwise any working connection. Returns nil if no
-    /// connection works, and while the breaker is not closed.
+    /// Returns a working connection, preferably that of the current loop. Returns nil if there is none. Also returns
+    /// nil while the breaker is not closed.
     func serving() -> RedisLink.Serving? {
         guard health.permitsRequests else { return nil }
         if let loop = EventLoop.current, links.indices.contains(loop.index), links[loop.index].loop === loop,

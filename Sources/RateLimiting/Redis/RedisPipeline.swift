@@ -22,13 +22,14 @@ final class RedisPipeline: Sendable {
         var completion: Completion?
         /// The number by which a cancellation finds the call. 0 if no caller waits.
         var number: UInt64
-        /// Whether the caller was cancelled. The call keeps its deadline nevertheless, because a passed deadline shows
-        /// that Redis does not reply in time.
+        /// Whether the caller was cancelled. The call's deadline still counts: if it passes, Redis is too slow, and the
+        /// connection is closed.
         var isAbandoned = false
     }
 
     private struct State {
-        /// The calls in order. Calls at indexes below `first` have all their replies.
+        /// The calls in order. Those at indexes below `first` are complete and wait only for their removal from the
+        /// array.
         var calls: [Call] = []
         var first = 0
         var commandsWaiting = 0
@@ -39,8 +40,8 @@ final class RedisPipeline: Sendable {
 
     /// The result of delivering some replies.
     struct Delivery: Sendable {
-        /// The number of replies for which there is no call. If this number is above 0, replies can no longer be
-        /// matched to calls.
+        /// The number of replies that arrived although no call was waiting. If this number is above 0, replies can no
+        /// longer be matched to calls.
         var unasked = 0
         /// The first error reply to commands that were posted.
         var error: String?
@@ -100,8 +101,8 @@ final class RedisPipeline: Sendable {
             guard !state.hasEnded, state.commandsWaiting + commands.count <= Self.commandsWaitingMax else {
                 return (false, nil)
             }
-            // The cancellation is checked under the lock. An earlier cancellation is seen here. A later cancellation
-            // finds the call in `calls`.
+            // Checked under the lock, so that no cancellation is missed. If the task is cancelled before this check,
+            // the check sees it. If it is cancelled later, the cancellation handler finds the call in `calls`.
             if caller != nil && Task.isCancelled { return (false, nil) }
             state.calls.append(
                 Call(
@@ -111,7 +112,7 @@ final class RedisPipeline: Sendable {
             if state.unsent.isEmpty { state.unsent = commands.bytes } else { state.unsent += commands.bytes }
             return (true, state.writer.take())
         }
-        // When the writer runs, it takes these bytes, and all bytes that were added in the meantime.
+        // The writer may run later. It then takes all bytes in `unsent`, also those of calls that were added meanwhile.
         writer?.resume()
         return taken
     }
@@ -194,8 +195,8 @@ final class RedisPipeline: Sendable {
         return !calls.isEmpty
     }
 
-    /// Removes answered calls when they are at least half of the array, so that each call is moved at most once on
-    /// average.
+    /// Removes the answered calls from the array, but only when they are at least half of it. On average, each call is
+    /// then moved at most once.
     private static func compact(_ state: inout State) {
         if state.first == state.calls.count {
             state.calls.removeAll(keepingCapacity: true)

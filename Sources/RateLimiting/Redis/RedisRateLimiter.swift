@@ -29,9 +29,9 @@ package final class RedisRateLimiter: Admission {
     private let usesCluster = Atomic<Bool>(false)
     private let calls: RedisCalls
 
-    /// The time for which Redis keeps the idempotency key of a repeated event, counted from its last repeat. A phone's
-    /// queue retries within minutes. A longer time would keep the keys of a deleted driver longer, if Redis is
-    /// unreachable when the driver is deleted.
+    /// How long Redis keeps the idempotency key of a repeated event after its last repeat. A phone's queue retries
+    /// within minutes. This time is short, because it also limits how long the keys of a deleted driver remain if Redis
+    /// cannot be reached at the deletion.
     private static let storedSeconds = 3600
 
     /// The maximum number of drivers in `forgotten`: the deleted drivers whose keys must still be deleted from Redis,
@@ -103,17 +103,17 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Returns the quota of the window in this process, which mirrors this process's charges in Redis. If a request is
-    /// refused because of this quota, it does not wait for Redis.
+    /// Returns the quota of the window in this process, which mirrors this process's charges in Redis. Redis is not
+    /// asked, so a request that is refused by this quota does not wait for Redis.
     package func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
         fallback.quota(of: driver, in: limitClass)
     }
 
-    /// Records the idempotency key in this process. Records it in Redis only if the event is a repeat. The key of a new
-    /// event is already in Redis as part of its charge, for the length of the window. After that time, this process or
-    /// the store recognises a repeat. Recording every key in Redis would double the number of commands, and repeats are
-    /// rare. But an event that was repeated once is likely to be repeated again, by a phone that does not receive the
-    /// responses.
+    /// Records that an event is stored, so that its repeats are not charged. This process always records the
+    /// idempotency key. Redis is told only about repeats. The key of a new event is in Redis already, as part of the
+    /// event's charge, until the charge leaves the window. Recording it again would double the number of commands. For
+    /// a repeat, this is worth it: an event that was repeated once is likely to be repeated again, by a phone that does
+    /// not receive the responses.
     package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)
@@ -134,8 +134,8 @@ package final class RedisRateLimiter: Admission {
         if limits.isOff(claim.limitClass) { return }
         let times = min(times, limits.chargesMax(of: claim.limitClass))
         fallback.charge(claim, times: times)
-        // The reply gives the time until the reset, counted from the decision of Redis, which is later than `askedAt`.
-        // The end recorded here is therefore never later than the actual end.
+        // `quota.resetMilliseconds` counts from the decision of Redis, which came after `askedAt`. The end computed
+        // from `askedAt` is therefore never later than the actual end.
         let askedAt = fallback.now()
         post(AdmissionScript.charge(inRedis(claim), times: times, limits), of: claim.driver) {
             [limits, fallback, driver = claim.driver, limitClass = claim.limitClass] replies in
@@ -145,8 +145,8 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Returns whether the window in this process has more charges than its limit. Charges by other processes do not
-    /// count.
+    /// Returns whether the window in this process has more charges than its limit. `charge` may exceed the limit.
+    /// Charges by other processes do not count.
     package func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool {
         fallback.isOverdrawn(by: driver, in: limitClass)
     }
@@ -181,7 +181,8 @@ package final class RedisRateLimiter: Admission {
     private func forgetAfterReconnect() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: .seconds(1))
-            // After a failure, the other drivers of the same node wait for the next round.
+            // If one driver's keys cannot be deleted, the other drivers of that node are tried again only in the next
+            // round.
             var failed: Set<ObjectIdentifier?> = []
             for driver in forgotten.withLock({ $0 }) {
                 let node = node(of: driver).map { ObjectIdentifier($0) }
@@ -257,10 +258,10 @@ package final class RedisRateLimiter: Admission {
         return counted.decision
     }
 
-    /// Sends commands without waiting. Drops the commands if there is no connection or too many commands are waiting. A
-    /// dropped command leaves the window in Redis inexact until its charges expire. No event is lost or stored twice,
-    /// because only the store decides which events are stored. Commands may also be lost while the driver's slot moves
-    /// to another node of a cluster.
+    /// Sends commands without waiting. Drops them if there is no connection, or if too many commands are waiting. The
+    /// commands may also be lost while the driver's slot moves to another node of a cluster. The window in Redis then
+    /// counts some charges too few or too many, until these charges expire. No event is lost or stored twice, because
+    /// only the store decides which events are stored.
     ///
     /// - Parameter completion: called with the replies, if there are any.
     private func post(

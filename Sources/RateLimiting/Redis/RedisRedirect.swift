@@ -6,11 +6,11 @@ internal import Sockets
 enum RedisRedirect: Hashable, Sendable {
     /// Another node has the slot, from now on. The address is nil if the cluster does not know it.
     case moved(slot: Int, to: SocketAddress?)
-    /// The slot is moving. The command's keys are already at the other node, or must be created there. The other node
-    /// accepts the command only after ASKING.
+    /// The slot is moving to another node. The command's keys have moved already or do not exist yet, so the other node
+    /// must execute the command. It accepts the command only after ASKING.
     case ask(SocketAddress)
-    /// The slot is moving, and the node has some of the command's keys, but not all. A command with only one key would
-    /// succeed.
+    /// The slot is moving, and only some of the command's keys have moved. No node can execute the command until the
+    /// others have moved too.
     case tryAgain
 
     /// Parses an error reply: `MOVED slot host:port`, `ASK slot host:port` or `TRYAGAIN ...`. Returns nil for any other

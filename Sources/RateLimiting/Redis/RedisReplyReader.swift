@@ -26,9 +26,9 @@ final class RedisReplyReader {
 
     /// The size of the replies to expect.
     enum ReplySize {
-        /// At most 64 KiB, and 64 elements per array. The longest of these are the reply to HELLO and an error line.
+        /// All replies but those to CLUSTER SLOTS: at most 64 KiB, and at most 64 elements per array.
         case small
-        /// At most 4 MiB: the reply to CLUSTER SLOTS, in which every slot may be a range of its own.
+        /// The reply to CLUSTER SLOTS: at most 4 MiB. Each slot may be a range of its own in it.
         case slots
 
         fileprivate var bytesMax: Int { self == .small ? 64 * 1024 : 4 * 1024 * 1024 }
@@ -37,8 +37,8 @@ final class RedisReplyReader {
 
     init(_ size: ReplySize = .small) throws(RedisProtocolError) {
         guard let reader = redisReaderCreateWithFunctions(ReplyFunctions.pointer) else { throw RedisProtocolError() }
-        // hiredis passes this pointer to the callbacks and does not dereference it. It is not an address, but the
-        // maximum number of elements of an array.
+        // The maximum number of elements of an array, passed in the form of a pointer. hiredis hands the pointer to the
+        // callbacks and does not dereference it.
         reader.pointee.privdata = UnsafeMutableRawPointer(bitPattern: size.elementsMax)
         self.reader = reader
         replyBytesMax = size.bytesMax
@@ -80,16 +80,16 @@ private final class Node {
         elements.reserveCapacity(min(elementCount, 64))
     }
 
-    /// The complete reply. The recursion is bounded, because hiredis reads at most 7 levels of nested arrays.
+    /// The complete reply, built by recursion into nested arrays. hiredis reads at most 7 levels of them.
     var whole: RedisReply {
         guard case .array = reply else { return reply }
         for array in arrays { elements[array.index] = array.node.whole }
         return .array(elements)
     }
 
-    /// Returns the pointer that hiredis holds. hiredis owns the root, and a parent owns its nested arrays. Any other
-    /// element is stored in its array and has no node. For such an element, the result is the parent's address, because
-    /// hiredis only checks that it is not null.
+    /// Adds an element, and returns the pointer that hiredis keeps for it. For the root and for arrays, this is the
+    /// address of their node. Any other element is stored in its parent and has no node. hiredis only checks that its
+    /// pointer is not null, so the result is the parent's address.
     static func make(
         _ reply: RedisReply, elementCount: Int = 0, _ task: UnsafePointer<redisReadTask>?
     ) -> UnsafeMutableRawPointer? {
@@ -107,7 +107,7 @@ private final class Node {
 }
 
 private enum ReplyFunctions {
-    /// The callbacks. Threads can share them safely, because the memory is written only once, before it is shared.
+    /// The callbacks. Threads can share them safely, because they are not changed after their creation.
     nonisolated(unsafe) static let pointer: UnsafeMutablePointer<redisReplyObjectFunctions> = {
         let pointer = UnsafeMutablePointer<redisReplyObjectFunctions>.allocate(capacity: 1)
         pointer.initialize(

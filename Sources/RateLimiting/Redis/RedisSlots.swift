@@ -45,7 +45,8 @@ struct RedisSlotMap: Hashable, Sendable {
     /// Parses a reply to CLUSTER SLOTS. Returns nil if the reply is malformed, lists a slot twice, or names more than
     /// `primariesMax` primaries.
     ///
-    /// - Parameter askedHost: the host of the node that replied. A node without a host in the reply has this host too.
+    /// - Parameter askedHost: the host of the node that replied. If the reply gives an empty host for a node, this host
+    ///   is meant.
     init?(_ reply: RedisReply, askedHost: String) {
         guard case .array(let ranges) = reply else { return nil }
         for range in ranges {
@@ -54,7 +55,8 @@ struct RedisSlotMap: Hashable, Sendable {
                 case .array(let primary) = elements[2], 0 <= first, first <= last, last < RedisSlots.count,
                 case .some(let address) = Self.address(primary, askedHost)
             else { return nil }
-            // The address is unknown, because the node has no host name yet. A later MOVED reply may name it.
+            // The reply names no address for this primary, so its slots stay without an owner here. A later MOVED reply
+            // may name the address.
             guard let address else { continue }
             guard let index = add(address) else { return nil }
             for slot in Int(first)...Int(last) {
@@ -76,8 +78,9 @@ struct RedisSlotMap: Hashable, Sendable {
         return UInt16(primaries.count - 1)
     }
 
-    /// Returns nil if the elements describe no node, and `.some(nil)` if the address of the node is not known. The
-    /// elements are the preferred host, the port, the id, and pairs with the other addresses (since Redis 7).
+    /// Returns nil if the elements do not describe a node. Returns `.some(nil)` if they do, but the address is not
+    /// known. The elements are the preferred host, the port, the id, and pairs with the other addresses (since Redis
+    /// 7).
     private static func address(_ elements: [RedisReply], _ askedHost: String) -> SocketAddress?? {
         guard elements.count >= 2, case .integer(let port) = elements[1], (1...65535).contains(port) else {
             return nil

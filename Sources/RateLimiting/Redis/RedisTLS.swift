@@ -12,8 +12,8 @@ final class RedisTLS: Hashable, Sendable {
     let ca: String?
     let certificate: String?
     let key: String?
-    /// The OpenSSL context. It is created at the first connection, and released with this object. OpenSSL frees it
-    /// after the last session that uses it.
+    /// The OpenSSL context, created at the first connection. This object gives up its reference in `deinit`. OpenSSL
+    /// frees the context when no session uses it any more.
     private let context = Mutex<OwnedContext?>(nil)
 
     private struct OwnedContext: @unchecked Sendable {
@@ -41,8 +41,8 @@ final class RedisTLS: Hashable, Sendable {
         hasher.combine(key)
     }
 
-    /// Creates the TLS session of a connection to the host, whose name or address must be in the server's certificate.
-    /// Throws `.certificateFiles` if the files cannot be used. The next connection then reads them again.
+    /// Creates the TLS session of a connection to `host`, which must be in the server's certificate. The first call
+    /// reads the PEM files. Throws `.certificateFiles` if they cannot be used; the next call then reads them again.
     func session(host: String) throws(RedisFailure) -> RedisTLSSession {
         let owned = context.withLock { context in
             if context == nil {

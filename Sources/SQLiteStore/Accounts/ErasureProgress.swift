@@ -1,7 +1,6 @@
-// Continues a driver's deletion after its first transaction (Erasing.swift). Some tables may have many rows, for
-// example a million events of one driver. Such tables are rewritten in pieces, one per transaction, so that the
-// deletion does not block other writes. The table `erasure` stores the progress. After a restart of the process, the
-// deletion continues from the stored step.
+// Continues a driver's deletion after its first transaction (Erasing.swift). One driver may have a million events. Rows
+// are therefore rewritten in pieces, one piece per transaction, so that the deletion does not block other writes. The
+// table `erasure` stores the progress. After a restart of the process, the deletion continues from the stored step.
 
 import GRDB
 import Identity
@@ -25,8 +24,8 @@ enum ErasureStep: String, CaseIterable {
         Self.allCases.firstIndex(of: self).flatMap { index in Self.allCases.dropFirst(index + 1).first }
     }
 
-    /// Whether the writer's caches remain valid after this step. The writer caches drivers, texts, and the records of
-    /// text uses.
+    /// Whether this step leaves the writer's caches valid. They hold drivers, shared texts, and which drivers use which
+    /// texts.
     fileprivate var keepsDriverCache: Bool { self == .audit || self == .events || self == .wal }
 }
 
@@ -83,10 +82,10 @@ struct ErasureProgress {
         (self.driver, pseudonym, self.step, last, eventCount) = (driver, row[0], step, row[2], row[3])
     }
 
-    /// Rewrites at most `rowsMax` rows. If the last of them is an event, the other events of the same millisecond are
-    /// rewritten too, even beyond `rowsMax`. Their order would change if two pieces rewrote them. If no rows are left,
-    /// the call may complete the deletion, and the writer then truncates the WAL. The call does so only if it has
-    /// rewritten no rows itself, or if `mayComplete` is true.
+    /// Rewrites at most `rowsMax` rows, and continues with the next step when a step has no rows left. Events of one
+    /// millisecond are always rewritten together, even beyond `rowsMax`, because their order would change if two calls
+    /// rewrote them. If nothing is left to rewrite, completes the deletion, and the writer then truncates the WAL. If
+    /// `mayComplete` is false, a call that has rewritten rows leaves the completion to the next call.
     mutating func advance(rowsMax: Int, mayComplete: Bool, _ db: Database) throws -> ErasurePiece {
         var piece = ErasurePiece(step: step)
         while let step = piece.step, piece.rowCount < rowsMax {
@@ -121,8 +120,8 @@ struct ErasureProgress {
         }
     }
 
-    /// Returns the value of `column` in the last row of the next piece, which is the `rowsMax`-th row after the value
-    /// `last`. Returns nil if fewer than `rowsMax` rows are left.
+    /// Returns where the next piece of `rowsMax` rows ends: the value of `column` in its last row. Returns nil if fewer
+    /// than `rowsMax` rows are left.
     private func end(_ table: String, _ column: String, _ rowsMax: Int, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(
             db.cachedStatement(
@@ -158,13 +157,15 @@ struct ErasureProgress {
         return (db.changesCount, end == nil)
     }
 
-    /// Replaces the ids, idempotency keys, sequences and times that the client sent, and preserves the order of the
-    /// events. Events of the same millisecond are ordered by their sequence, then by members that are kept, and finally
-    /// by the bytes of event_id and the idempotency key. A new key therefore contains the event's rank in that order,
-    /// as a number of fixed length. event_id becomes NULL, which means that it equals the key. A client can write any
-    /// information into a sequence, so only the sequence's rank is kept. A client can also write any information into
-    /// the digits and the offset of a time. Therefore only two facts about a time are kept: the moment, and whether the
-    /// time had a fraction of a second.
+    /// Replaces the ids, idempotency keys, sequences and times that the client sent, so that they cannot identify the
+    /// driver any more. The order of the events stays the same:
+    ///
+    /// Within a millisecond, events are ordered by their sequence, then by members that are kept, and finally by the
+    /// bytes of event_id and the idempotency key. A new key contains the event's rank in that order, as a number of
+    /// fixed length. event_id becomes NULL, which means that it equals the key. A sequence becomes its rank.
+    ///
+    /// A client can write any information into the digits and the offset of a time. Only two facts about a time are
+    /// therefore kept: the moment, and whether the time had a fraction of a second.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: Database) throws -> (Int, Bool) {
         // `last` is the time of the last rewritten event.
         let start = last.map { $0 + 1 } ?? .min
@@ -186,8 +187,9 @@ struct ErasureProgress {
         return (rows.count, last == nil)
     }
 
-    /// Gives the event a key with the number `place`, and removes what the client sent. `occurred_at` becomes one of
-    /// the two texts that can be computed from the moment (OccurredAtColumn.swift).
+    /// Gives the event a key with the number `place`, and removes the other values that could identify the driver. The
+    /// text of `occurred_at` becomes one of the two forms that can be computed from the moment
+    /// (OccurredAtColumn.swift).
     private func rewriteEvent(
         _ event: Int64, place: Int64, sequencePlace: Int64, _ keys: EventKeyTable, _ db: Database
     ) throws {
@@ -208,8 +210,8 @@ struct ErasureProgress {
     // MARK: Shared texts
 
     /// Overwrites the texts that only this driver uses. Texts that other drivers use too remain, because they identify
-    /// no one. Also deletes the rows that record which texts the driver uses. A shared text is therefore overwritten
-    /// when the last driver who uses it is deleted.
+    /// no one. Also deletes the records that this driver uses a text. So when the last user of a shared text is
+    /// deleted, no other user is recorded, and the text is overwritten.
     private func rewriteTexts(
         _ table: String, _ column: String, _ rowsMax: Int, _ db: Database,
         _ overwrite: (String, StatementArguments, Database) throws -> Void
@@ -231,7 +233,7 @@ struct ErasureProgress {
     }
 
     private func rewriteEventKinds(_ condition: String, _ arguments: StatementArguments, _ db: Database) throws {
-        // Each row of `event_kind` gets a different source, so that no two rows become equal.
+        // Each row of `event_kind` gets a different source, because the table must not have two equal rows.
         try db.execute(
             sql: """
                 UPDATE event_kind SET source = ?3 || '-' || id, schema_version = '1.0',

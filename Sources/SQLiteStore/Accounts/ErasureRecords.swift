@@ -64,8 +64,8 @@ package enum ErasureRecords {
                 throw RecordsUnreadable("line \(index + 1) is not from a list printed by dwell driver erasures")
             }
         }
-        // A list may have more entries than its heading announces, because an operator may append a list of an older
-        // version, which has no heading.
+        // The heading says how many entries the list has, but there may be more: an operator may have appended a list
+        // of an older version, which has no heading.
         guard erasures.count >= announced else {
             throw RecordsUnreadable("the list is truncated: it has \(erasures.count) of \(announced) deletions")
         }
@@ -80,8 +80,8 @@ package enum ErasureRecords {
         return words.count == 3 && words[0] == "#" && words[1] == "deletions:" ? Int(words[2]) : nil
     }
 
-    /// Returns the number of deletions in the database at `path` that are missing from the database at `other`, or have
-    /// an earlier time there.
+    /// Compares the deletions in the database at `path` with those in the database at `other`. Returns how many of them
+    /// are missing from `other`, or are recorded there with an earlier time.
     static func count(in path: String, missingFrom other: String) throws -> Int {
         let known = try database(other).reduce(into: [[UInt8]: Moment]()) { $0[$1.digest] = $1.at }
         return try database(path).count { erasure in known[erasure.digest].map { $0 < erasure.at } ?? true }

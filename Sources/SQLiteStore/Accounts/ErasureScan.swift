@@ -47,8 +47,8 @@ package struct ErasureScan: ErasureSearch {
             guard let driver else { return nil }
             // Nothing was stored about a deleted driver who has no row.
             guard let row = driver[0] as Int64? else { return [] }
-            // A backup of an older version does not record which drivers use a text. It therefore cannot be searched
-            // for remaining texts.
+            // A backup of an older version does not record which drivers use a text. Texts that only this driver uses
+            // cannot be found in it.
             let texts = try db.tableExists("place_use") ? Self.remainingTextQueries : []
             let erasure = try db.tableExists("erasure") ? Self.incompleteErasureQueries : []
             let purchases = try Self.remainingPurchaseQueries.filter { try db.tableExists($0.name) }
@@ -65,8 +65,8 @@ package struct ErasureScan: ErasureSearch {
         }
     }
 
-    /// Returns whether `event_key` lists one of the driver's events at a place other than the place of the event's
-    /// present key. Such a place can only come from the key that the event had before the deletion.
+    /// Returns whether `event_key` still has an entry that was made for an event's key from before the deletion. Such
+    /// an entry lists one of the driver's events at a place that the event's present key does not have.
     private static func hasOldKey(_ events: Set<Int64>, _ db: Database) throws -> Bool {
         guard try db.tableExists("event_key") else { return false }
         let keys = try EventKeyTable(db)
@@ -92,8 +92,8 @@ package struct ErasureScan: ErasureSearch {
         } + [
             ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ?1 AND driver_id NOT LIKE 'erased-%'"),
             ("session.session_id", "SELECT 1 FROM session WHERE driver = ?1 AND session_id NOT LIKE 'erased-%'"),
-            // The idempotency key of an expiry contains the id of its session. If the expiry was stored after the
-            // deletion, this id is the session's new one.
+            // The second pattern is the key of an expiry that was stored after the deletion. Such a key contains the id
+            // of the session, which the deletion has replaced by a new one.
             (
                 "event.idempotency_key",
                 """
@@ -107,8 +107,8 @@ package struct ErasureScan: ErasureSearch {
             ("audit.address", "SELECT 1 FROM audit WHERE driver = ?1 AND address IS NOT NULL"),
             ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ?1 AND request_id IS NOT NULL"),
             ("audit.sid", "SELECT 1 FROM audit WHERE driver = ?1 AND sid IS NOT NULL"),
-            // The text of a time that a client sent may contain arbitrary digits, which could identify the driver. A
-            // rewritten time has one of the two forms below.
+            // A client can write arbitrary digits into a time, and they could identify the driver. A deletion rewrites
+            // the text of each time into one of the two forms below, so any other text is a remainder.
             (
                 "event.occurred_at",
                 """
@@ -117,13 +117,13 @@ package struct ErasureScan: ErasureSearch {
                     strftime('%Y-%m-%dT%H:%M:%SZ', occurred_at_ms / 1000.0, 'unixepoch'))
                 """
             ),
-            // A deletion replaces each sequence by its rank in the order. A number of ten million or more cannot be
-            // such a rank, and may be a phone number.
+            // A deletion replaces each sequence by its rank among the events of its millisecond, which is a small
+            // number. A sequence of ten million or more was not replaced, and may be a phone number.
             ("event.sequence", "SELECT 1 FROM \(DriverEvents.listedSQL("?2")) WHERE sequence >= 10000000"),
         ]
 
-    /// Queries for texts that only this driver's rows use, and for the rows that record which texts the driver uses.
-    /// Texts that other drivers use too may remain.
+    /// Queries for what a deletion should have removed: texts that only this driver uses, and the records that the
+    /// driver uses a text. Texts that other drivers use too may remain.
     private static let remainingTextQueries: [(name: String, sql: String)] = [
         (
             "place.place_id",
@@ -165,8 +165,8 @@ package struct ErasureScan: ErasureSearch {
         return try queue.read(value)
     }
 
-    /// Returns all columns. Instead of the columns of `event_row`, returns those of the view `event`, which gives the
-    /// texts as they were sent.
+    /// Returns the columns of all tables. The table `event_row` is replaced by the view `event`, which gives the texts
+    /// as they were sent.
     private static func columns(_ db: Database) throws -> [(table: String, column: String)] {
         try Row.fetchAll(
             db,

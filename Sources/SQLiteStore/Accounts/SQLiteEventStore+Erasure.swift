@@ -5,9 +5,9 @@ import GRDB
 package import SharedTables
 
 extension SQLiteEventStore: EventErasure {
-    /// The transaction that begins a deletion may also complete it, and the writer then truncates the WAL. The WAL is
-    /// therefore copied into the database file before the transaction, so that little is left to copy during the
-    /// truncation.
+    /// Called before the transaction that begins a deletion. If this transaction also completes the deletion, the
+    /// writer then truncates the WAL, while all requests wait. Most of the WAL is therefore copied into the database
+    /// file here.
     package func prepareErasure() async { await copyWAL() }
 
     package func beginErasure(
@@ -43,8 +43,8 @@ extension SQLiteEventStore: EventErasure {
         while let next = step {
             // A server that stops must not wait for a long deletion. The next start continues it.
             if Task.isCancelled { throw .cancelled }
-            // The last piece rewrites no rows, and the writer then truncates the WAL. The WAL is copied into the
-            // database file right before the last piece, so that little is left to copy during the truncation.
+            // The step `wal` rewrites no rows. After it, the writer truncates the WAL, while all requests wait. Most of
+            // the WAL is therefore copied into the database file here.
             if next == .wal { await copyWAL() }
             let advance = { @Sendable (db: Database) throws -> ErasurePiece in
                 var progress = try ErasureProgress(of: driver, db)

@@ -51,7 +51,8 @@ extension SQLiteEventStore: EventExport {
                 """)
     }
 
-    /// Returns the row numbers of the driver's next rows after the row `last`, at most `limit`.
+    /// A function that returns the row numbers of the driver's rows that follow the row `last`, at most `limit` of
+    /// them. If `last` is nil, begins with the first row.
     private typealias Keys =
         @Sendable (_ driver: Int64, _ last: Int64?, _ limit: Int, _ db: Database) throws -> [Int64]
 
@@ -78,9 +79,9 @@ extension SQLiteEventStore: EventExport {
         return keys
     }
 
-    /// Returns an export list whose keys are row numbers. `sql` selects the row with a given row number and driver.
-    /// Each column has the name that `JSONWriter.member` expects. `more` writes the members that `sql` does not select;
-    /// its first argument is the row number.
+    /// Returns an export list of rows, each identified by its row number. `sql` selects one row by its number and its
+    /// driver; its columns become the members of the exported object, with the columns' names. `more` writes further
+    /// members, and gets the row number as its first argument.
     private static func list(
         _ name: String, keys: @escaping Keys, sql: String,
         more: (@Sendable (Int64, Moment, inout JSONWriter, Database) throws -> Void)? = nil

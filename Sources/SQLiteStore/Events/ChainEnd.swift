@@ -23,8 +23,8 @@ struct ChainEnd: Equatable {
     /// The id of the driver's last event; nil without events.
     var last: Int64? { climb.last }
 
-    /// Returns whether a new event with this `corrected_at_ms` comes after all others. An event with the same time as
-    /// the last event also comes after it, because a new event has the highest id.
+    /// Returns whether a new event with this `corrected_at_ms` comes after all others. This includes the time of the
+    /// last event: a new event has the highest id, and so comes last among events of one time.
     func isBefore(_ time: Int64) -> Bool { climb.isEmpty || time >= self.time }
 
     /// Appends an event that comes after all others. Returns the ids for the event's columns `previous` and `jump`.
@@ -38,10 +38,11 @@ struct ChainEnd: Equatable {
         return (previous, jump)
     }
 
-    /// Adds an event that is not the last in the order. The climb changes only if the event's level is higher than the
-    /// level of every later event.
+    /// Adds an event that is not the last in the order. The event becomes part of the climb only if its level is higher
+    /// than the level of every event after it. Earlier events whose level is not higher than its own then leave the
+    /// climb.
     ///
-    /// - Parameter isLater: whether an event of the climb comes after the new one.
+    /// - Parameter isLater: returns whether the event with this id, which is in the climb, comes after the new event.
     mutating func insert(_ id: Int64, isLater: (Int64) -> Bool) {
         let level = EventChain.level(of: id)
         let later = climb.firstIndex(where: isLater) ?? climb.endIndex

@@ -10,9 +10,9 @@ struct ChainWalk {
     private let chain: EventChain
     private let direction: Direction
     private let times: ClosedRange<Int64>
-    /// Backward: only the next event. Forward: the events that the search met on its way back from the driver's last
-    /// event to the next event. If `current` is nil, the last element is the next event. Otherwise `nextForward` first
-    /// searches for the next event.
+    /// Backward: contains only the next event, or nothing at the end. Forward: contains the events that were read while
+    /// searching back from the driver's last event. Before the first step, the last element is the next event. In each
+    /// later step, `nextForward` first searches back from the last element to the event after `current`.
     private var path: [ChainLink] = []
     /// Forward: the event that was returned last.
     private var current: ChainLink?
@@ -71,9 +71,9 @@ struct ChainWalk {
         return link
     }
 
-    /// Returns the ids of the next events: at least `count`, and then up to the end of the last event's millisecond. A
-    /// millisecond is not split, because the fold orders its events differently from the chain (FoldOrder.swift).
-    /// Returns fewer than `count` only if no more events are left.
+    /// Returns the ids of the next events: at least `count`, and also the rest of the last event's millisecond. All
+    /// events of a millisecond are returned together, because the fold sorts them in another order than the chain
+    /// (FoldOrder.swift). Returns fewer than `count` only if no more events are left.
     mutating func next(_ count: Int) throws(SQLiteError) -> [Int64] {
         var ids: [Int64] = []
         while ids.count < count {
@@ -84,8 +84,8 @@ struct ChainWalk {
         return ids
     }
 
-    /// Returns the ids of all events of the next millisecond (`corrected_at_ms`). Returns an empty list when no event
-    /// is left. The fold's order among these events is not that of the chain (FoldOrder.swift).
+    /// Returns the ids of all events of the next millisecond (`corrected_at_ms`), in the order of the chain. The fold
+    /// sorts them in another order (FoldOrder.swift). Returns an empty list when no event is left.
     mutating func nextMillisecond() throws(SQLiteError) -> [Int64] {
         guard let first = try next() else { return [] }
         var ids = [first.id]

@@ -12,7 +12,8 @@ struct DriverEvents {
     }
 
     private var source: Source
-    /// For `.rows`: the first event of the next millisecond. It was read to find the end of the previous millisecond.
+    /// For `.rows`: a row that was read but not returned yet. It is the first event of the next millisecond, and showed
+    /// that the millisecond before it was complete.
     private var kept: (id: Int64, time: Int64)?
 
     /// - Parameter times: the wanted range of `corrected_at_ms`.
@@ -106,8 +107,8 @@ struct DriverEventRows {
     private let statement: Statement
     private var rows: ArraySlice<Row> = []
 
-    /// - Parameter sql: a query whose only parameter is a list of ids (`listedSQL`). It orders its rows by FoldOrder,
-    ///   in the direction of `events`.
+    /// - Parameter sql: a query whose only parameter is a list of ids (`listedSQL`). It must sort by
+    ///   `FoldOrder.ascending` or `.descending`, whichever is the direction of `events`.
     init(_ events: DriverEvents, sql: String, _ db: Database) throws {
         self.events = events
         statement = try db.makeStatement(sql: sql)

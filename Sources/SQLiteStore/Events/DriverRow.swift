@@ -1,6 +1,6 @@
-// A driver's row: the head of the fold, and the memory of the phone's clock. While the row is cached, it is not read
-// again. It is written once for each transaction that changes it, even if the transaction stores many events of the
-// driver.
+// A driver's row: among others, the head of the fold, and what is known about the phone's clock. While the row is
+// cached, it is not read again. It is written once for each transaction that changes it, even if the transaction stores
+// many events of the driver.
 
 import Engine
 import JourneyModel
@@ -38,8 +38,8 @@ final class DriverRow {
     fileprivate(set) var hasNewChanges = false
     /// The row number of the place whose use was stored last (TextReferences.swift).
     var lastPlace: Int64?
-    /// Whether the row is in the cache. Changes of a cached row may be written later, because lookups find the row in
-    /// the cache instead of reading it from the database.
+    /// Whether the row is in the cache. If so, its changes may be written later, because every lookup finds the row in
+    /// the cache. Otherwise, the next lookup reads the database, so changes must be written at once.
     fileprivate var isRemembered = false
     fileprivate var isToBeWritten = false
 
@@ -74,16 +74,16 @@ final class DriverRow {
         return try change(&chain)
     }
 
-    /// Sets the clock memory. Does nothing if the memory stays the same. This is so for most events, because a correct
-    /// clock has usually been seen before.
+    /// Sets what is known about the phone's clock. Most events change nothing here, and the row is then not written
+    /// because of them.
     func remember(_ memory: ClockMemory) {
         if memory == clockMemory { return }
         clockMemory = memory
         hasNewClockMemory = true
     }
 
-    /// Returns the row number of the journey's session if that session has the id `sessionID`; otherwise nil. No check
-    /// of the owner is needed, because a driver's journey is never in another driver's session.
+    /// Returns the row number of the journey's session if that session has the id `sessionID`; otherwise nil. A journey
+    /// names only sessions of its own driver, so the owner of the session is not compared.
     func sessionRow(named sessionID: String) -> Int64? {
         guard let session = journey.session, let current = journey.journey.sessionID,
             haveSameBytes(current, sessionID)
@@ -111,8 +111,9 @@ final class DriverRow {
     }
 
     /// Sets the result of a refold by the rules of this release or by a correction of settings. If the new journey
-    /// differs from the stored one, deletes the recent changes, because no event caused the difference. A reader that
-    /// reconnects to the stream then gets a snapshot.
+    /// differs from the stored one, also deletes the recent changes. Each recent change belongs to an event, but no
+    /// event caused this difference. A reader that reconnects to the stream then gets the current state instead of
+    /// single changes.
     func replaceFold(head: Head?, journey: StoredJourney) {
         rules = Fold.rulesVersion
         self.head = head
@@ -238,7 +239,7 @@ final class DriverCache {
 
     /// Writes a changed row. A cached row is written at the next `writeChanged`. Any other row is written at once.
     func write(_ row: DriverRow) throws(SQLiteError) {
-        // A row that is not cached is written now, because the next lookup reads it from the database.
+        // The next lookup reads this row from the database, because it is not cached.
         guard row.isRemembered else { return try writeNow(row) }
         if row.isToBeWritten { return }
         row.isToBeWritten = true

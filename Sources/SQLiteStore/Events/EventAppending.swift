@@ -1,5 +1,5 @@
-// Appends one event inside the writer's transaction. Returns the stored outcome if the event is a repeat; otherwise
-// refuses the event, or stores and folds it. Also registers sessions. Does not handle transactions or queues.
+// Appends one event inside the writer's transaction. A repeat returns the outcome that is stored already. Any other
+// event is refused, or stored and folded. This file also registers sessions. It does not handle transactions or queues.
 //
 // Every possible refusal comes before the first write. A refused event therefore leaves nothing behind, even without a
 // savepoint.
@@ -41,8 +41,8 @@ final class EventAppending {
         refolding = try Refolding(folding, events: events, table: refolds, on: connection)
     }
 
-    /// Must be called after the rollback of a savepoint, and before the rollback of a transaction
-    /// (EventKeys.noteRollback).
+    /// Must be called after the rollback of a savepoint, and before the rollback of a transaction.
+    /// `EventKeys.noteRollback` says why.
     func noteRollback() {
         keys.noteRollback()
         forget()
@@ -50,10 +50,11 @@ final class EventAppending {
 
     /// Empties the caches. Must be called when the caches may differ from the database, in two cases:
     ///
-    /// - Another connection, or a change other than an event (for example an erasure), may have changed drivers or the
-    ///   texts that drivers share. The caller must first write the changed rows in the cache.
-    /// - A transaction or a savepoint was rolled back. In this case, `noteRollback` calls this function, which drops
-    ///   the unwritten changes.
+    /// - Another connection, or a change other than an event (for example an erasure), may have changed drivers or
+    ///   shared texts. The caller must first write the changed rows of the cache, because this function drops unwritten
+    ///   changes.
+    /// - A transaction or a savepoint was rolled back. `noteRollback` then calls this function. The unwritten changes
+    ///   are to be dropped.
     func forget() {
         internTables.forget()
         uses.forget()
@@ -65,8 +66,9 @@ final class EventAppending {
 
     enum Appended {
         case outcome(EventOutcome)
-        /// A refold of the driver is not complete, so the event must be appended again when the refold continues. The
-        /// associated value is the event. If its `isStored` is true, the event is already stored and began the refold.
+        /// The event could not be appended, or not completely, because a refold of the driver is not complete. The
+        /// associated value must be appended again when the refold continues. If its `isStored` is true, the event is
+        /// stored already, and it is the event that began the refold.
         case waits(PreparedAppend)
     }
 
@@ -74,10 +76,11 @@ final class EventAppending {
         let driver = try drivers.row(of: append.request.driver)
         if let driver, driver.needsRefold, try !refold(driver).isComplete { return .waits(append) }
         if let driver, let stored = try repeated(append, of: driver) { return .outcome(stored) }
-        // This event began a refold earlier, and its driver was erased before the refold was complete.
+        // This event was stored earlier and began a refold, but is not found under its key any more. So its driver was
+        // erased before the refold was complete.
         if append.isStored { return .outcome(.failed(.driverErased)) }
-        // A service chooses the driver's id itself. An event with a wrong id must not create a driver, and a deleted
-        // driver must not get an event.
+        // The sender is a service, which may have sent a wrong driver's id. Its event must not create a driver. It also
+        // must not be added to a deleted driver, whose id is a pseudonym.
         if append.request.service != nil, driver == nil || append.request.driver.isPseudonym {
             return .outcome(.driverNotFound)
         }
@@ -101,8 +104,8 @@ final class EventAppending {
         case opens(String)
     }
 
-    /// Returns nil when the session belongs to another driver. Also returns nil when there is no such session yet and
-    /// registration is required.
+    /// Returns nil if the event must be refused, in two cases. Either the session belongs to another driver, or the
+    /// session does not exist yet and only registered sessions may be used.
     private func sessionUse(_ append: PreparedAppend, driver: DriverRow?) throws(SQLiteError) -> SessionUse? {
         guard let sessionID = append.request.submission.sessionID else { return SessionUse.none }
         if let current = driver?.sessionRow(named: sessionID) { return .known(current) }
@@ -173,8 +176,7 @@ final class EventAppending {
                 registered: registered, event: submission.chargerID, sessionID: submission.sessionID))
     }
 
-    /// Returns the settings for an expiry of the driver's session in progress. The expiry is stored with the version of
-    /// these settings.
+    /// Returns the settings for an expiry of the driver's present session. Their version is stored with the expiry.
     func settings(ofExpiryOf driver: DriverRow, _ request: ExpiryRequest) throws(SQLiteError) -> VersionedSettings {
         guard let rules = request.rules else { return request.settings }
         let choice = rules.choice(for: SettingsSubject(driver: driver.driver, appVersion: nil, at: request.now))
@@ -184,10 +186,11 @@ final class EventAppending {
         return choice.settings(charger: registered ?? driver.journey.journey.targetChargerID)
     }
 
-    /// Adds an event to the driver's fold. If the result has a mark, the event began a refold that is not complete.
+    /// Adds an event to the driver's fold. If `mark` of the result is set, the event began a refold that this
+    /// transaction does not complete.
     ///
-    /// - Parameter sharingTime: the number of stored events with the same corrected time. SQLite sorted these events to
-    ///   find the event's place in the order.
+    /// - Parameter sharingTime: the number of stored events with the same corrected time as the event. SQLite had to
+    ///   sort them to find the event's place, so they are charged like refolded events.
     func fold(
         _ new: consuming NewEventRow, into driver: DriverRow, sharingTime: Int = 0
     ) throws(SQLiteError) -> EventFolding.Folded {
@@ -201,9 +204,9 @@ final class EventAppending {
         return folded
     }
 
-    /// Adds a driver. Throws `.driverWasErased` if the driver was erased a moment ago: an event that was in progress
-    /// during the erasure must not create the driver again. Adding a driver is the first write of a request, so a
-    /// request must not be refused after this call.
+    /// Adds a driver. Throws `.driverWasErased` if the driver was erased a moment ago, because the event may have been
+    /// sent before the erasure. The new row is the first write of a request, so a request must not be refused after
+    /// this call.
     private func newDriver(_ id: DriverID, at now: Moment) throws(SQLiteError) -> DriverRow {
         if let erased, try erased.isSettling(id, at: now) { throw .driverWasErased }
         return try drivers.add(id, at: now)
@@ -223,8 +226,8 @@ final class EventAppending {
     ///
     /// - Parameters:
     ///   - correction: applied if no other refold of the driver is in progress.
-    ///   - reporting: the row number of the correction whose counts the caller reports. The counts of any other
-    ///     correction are kept for `takeUnreported`.
+    ///   - reporting: the row number of the correction whose counts the caller takes from the result. If the refold
+    ///     applies another correction, its counts are kept until `takeUnreported` is called for that correction.
     func refold(
         _ driver: DriverRow, correction: Refolding.Correction? = nil, reporting: Int64? = nil, now: Moment? = nil
     ) throws(SQLiteError) -> Refolding.Piece {
@@ -239,7 +242,7 @@ final class EventAppending {
         return piece
     }
 
-    /// Returns the counts of a correction that `refold` did not report, and forgets them.
+    /// Returns the counts of this correction that `refold` has kept, and forgets them.
     func takeUnreported(of correction: Int64) -> RefoldCounts { refolding.takeUnreported(of: correction) }
 
     /// Charges the rate limiter for the transaction's refolds. Must be called after the transaction is committed.

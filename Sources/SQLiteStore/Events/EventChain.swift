@@ -8,8 +8,8 @@
 // search reads O(log² n) at worst and about 2 log n on average.
 //
 // When retention deletes events, it updates `previous` of the remaining events and leaves `jump` unchanged. If the
-// target of a jump no longer exists, a search ignores the jump and follows `previous`. Ids are never reused, so such a
-// jump never leads to another event.
+// target of a jump no longer exists, a search ignores the jump and follows `previous`. No new event gets the id of a
+// deleted one, so a jump never leads to a wrong event.
 
 /// The place of an event in its driver's order.
 struct ChainPlace: Hashable, Comparable {
@@ -50,8 +50,7 @@ final class EventChain {
             "SELECT corrected_at_ms, previous, jump FROM event_row WHERE id = ?1", on: connection)
     }
 
-    /// Returns the level of an event. The multiplication scatters consecutive ids, so that their levels differ
-    /// irregularly.
+    /// Returns the level of an event. The multiplication makes the levels of consecutive ids irregular.
     static func level(of id: Int64) -> Int {
         (UInt64(bitPattern: id) &* 0x9E37_79B9_7F4A_7C15).leadingZeroBitCount
     }
@@ -76,11 +75,12 @@ final class EventChain {
 
     // MARK: Search
 
-    /// Walks back in the order, from the last element of `path` to the earliest event that is not before `place`.
-    /// Appends each event that the walk visits, so `path` then ends with that earliest event. Events that a jump skips
-    /// are not appended. The caller must pass a `path` whose last element is not before `place`.
+    /// Searches backwards for the earliest event at or after `place`. The search begins at the last element of `path`,
+    /// which the caller must have chosen at or after `place`. Appends each event that it visits, so that the result is
+    /// the last element of `path`. Events that a jump skips are not appended.
     ///
-    /// - Parameter beyond: the id of an event that is known to be before `place`; its row is not read.
+    /// - Parameter beyond: the id of an event that is known to be before `place`. The search therefore does not read
+    ///   its row.
     func descend(_ path: inout [ChainLink], to place: ChainPlace, beyond: Int64? = nil) throws(SQLiteError) {
         let current = beyond
         var beyond = beyond
@@ -111,12 +111,13 @@ final class EventChain {
         fileprivate var jumping: [Int64] = []
     }
 
-    /// Finds the links of a new event that does not come last, and adds the event to `end`. After the event is stored,
-    /// `link` changes the rows of other events.
+    /// Finds the links of a new event that does not come last, and adds the event to `end`. Does not write anything.
+    /// After the new event's row is stored, `link` must be called to change the links of later events.
     ///
-    /// A later event can jump to the new event only if no event between the two has a level higher than that of the
-    /// later event. The search visits all these later events. Each of them jumps to the new event if the new event has
-    /// the higher level.
+    /// A later event jumps to the nearest earlier event with a higher level. The new event becomes its target under two
+    /// conditions: its level is higher than that of the later event, and no event between the two has such a level. The
+    /// search for the new event's place has visited all later events that meet the second condition, so only `path` is
+    /// examined.
     func insertion(of id: Int64, at time: Int64, into end: inout ChainEnd) throws(SQLiteError) -> Insertion {
         guard let last = end.last else { throw .unreadable("chain") }
         let place = ChainPlace(time: time, id: id)
@@ -142,9 +143,10 @@ final class EventChain {
         for later in insertion.jumping { try setJump(of: later, to: id) }
     }
 
-    /// Searches backwards from the event `start`, and returns the first event with a level higher than `level`.
-    /// Following the jumps misses no such event. A jump skips only events whose levels are not higher than that of the
-    /// jump's own event. An event without a jump has no earlier event with a higher level.
+    /// Searches backwards from the event `start`, and returns the first event with a level higher than `level`. The
+    /// search may follow jumps: an event that is passed has at most the level `level`, and its jump skips only events
+    /// with at most its own level. An event without a jump has no earlier event with a higher level, so the search ends
+    /// there.
     private func nearest(from start: Int64?, above level: Int) throws(SQLiteError) -> Int64? {
         var id = start
         while let current = id {
@@ -156,12 +158,12 @@ final class EventChain {
         return nil
     }
 
-    /// Removes events from the chain by updating `previous` of the remaining events. The rows of the removed events
-    /// must still exist, and must be deleted afterwards. Returns the last remaining event; nil if none remains.
+    /// Removes events from the chain by updating `previous` of the remaining events. The caller must delete the rows of
+    /// the removed events, but only afterwards. Returns the id of the last remaining event; nil if none remains.
     func unlink(_ links: [ChainLink], from end: ChainEnd) throws(SQLiteError) -> Int64? {
         var last = end.last
-        // The event after the removed one. Its new `previous` is kept here, and written once no further removal can
-        // change it.
+        // The remaining event directly after the removed ones. Its `previous` changes with each removed event before
+        // it, so it is written only when the next removed event is elsewhere.
         var after: ChainLink?
         var isWritten = true
         for gone in links.sorted(by: { $0.place > $1.place }) {

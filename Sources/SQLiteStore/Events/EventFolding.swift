@@ -1,11 +1,10 @@
-// The fold in the database. Adds an event at its place in the contract's order. In the same transaction it updates what
-// the event changes: the verdicts of later events, the driver's head, and the expiries of deadlines that pass because
-// of the event. If a late event changes more events than one transaction may refold, Refolding.swift continues. Reads
-// no clock.
+// The fold in the database. Adds an event at its place in the order. The same transaction updates the verdicts of later
+// events and the driver's head, and stores the expiries of deadlines that the event shows to have passed. If a late
+// event changes more events than one transaction may refold, Refolding.swift continues. Reads no clock.
 //
-// Invariant: if a deadline passes between two consecutive stored events, the expiry of the deadline is stored between
-// them. The invariant holds after every transaction, except for a driver whose refold is incomplete. If a new event
-// makes a deadline pass, the expiry of that deadline is therefore not stored yet.
+// Invariant: if a deadline passes between two consecutive stored events, its expiry is stored between them. The
+// invariant holds after every transaction, except for a driver whose refold is incomplete. So if a new event is the
+// first to show that a deadline has passed, the expiry is certainly not stored yet, and is added with the event.
 
 import Engine
 import JourneyModel
@@ -20,7 +19,7 @@ final class EventFolding {
         self.internTables = internTables
     }
 
-    /// Must be called after a rollback, and after other code has changed events.
+    /// Must be called after a rollback, and when events were changed other than by this object.
     func forget() {
         headSeconds.forget()
         events.forget()
@@ -33,14 +32,14 @@ final class EventFolding {
         var verdict: Verdict
         /// The number of stored events that were refolded because the new event is late.
         var rowCount = 0
-        /// The progress of an incomplete refold, otherwise nil. If it is set, the later verdicts and the driver's
-        /// journey are still out of date.
+        /// Nil if the refold after the event is complete. Otherwise its progress. The verdicts of the events that are
+        /// not refolded yet, and the driver's journey, are then still out of date.
         var mark: RefoldMark?
     }
 
     /// Adds the event at its place and updates the driver's head. If the event comes after the head, the cost does not
-    /// depend on the length of the journey. If the event is late, refolding stops after `rowsMax` events, but not
-    /// before the end of the last event's millisecond.
+    /// depend on the length of the journey. If the event is late, refolds at most `rowsMax` events, and then also the
+    /// rest of the millisecond in which the limit is reached.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor {
             return Folded(verdict: try addBelowFloor(new, to: driver))
@@ -61,7 +60,8 @@ final class EventFolding {
 
     // MARK: The head's second
 
-    /// Folds an event that shares the second of the driver's last events. Gives the same result as `foldLate`.
+    /// Folds an event that falls into the second of the head. The events of this second are in memory. The result is
+    /// the same as that of `foldLate`, which would read them from the database.
     private func fold(
         _ new: consuming NewEventRow, into second: consuming HeadSecond, of driver: DriverRow
     ) throws(SQLiteError) -> Folded {
@@ -87,7 +87,7 @@ final class EventFolding {
         var hasMetStoredJourney = false
         var walk = FoldWalk(from: second.before)
         let visit = { (step: FoldWalk.Step) throws(SQLiteError) -> Bool in
-            // There is no expiry, because no deadline of the journey `before` passes before this second.
+            // An expiry cannot occur here, because no deadline of the journey `before` passes before this second.
             guard case .event(let folded) = step else { return true }
             if folded.row.id == FoldWalk.newEvent {
                 new.take(folded)
@@ -121,8 +121,9 @@ final class EventFolding {
         return new.verdict
     }
 
-    /// Returns the event's index among the events of its second, if the event certainly comes after the head. Returns
-    /// nil if the event comes earlier, or if it must be ordered together with other events of its second.
+    /// Returns the event's index among the events of its second if its place is after the head. The index is 0 if no
+    /// stored event shares its second. Returns nil if the event comes earlier, or if it must first be ordered together
+    /// with other events of its second.
     private func placeAfterHead(_ event: OrderedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
         guard let head = driver.head else { return 0 }
         if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
@@ -133,7 +134,8 @@ final class EventFolding {
     }
 
     private func addAfterHead(_ new: consuming NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
-        // The journey is copied only for an event that may begin a shared second.
+        // If this event is the first of its second, later events may share the second and then need the journey before
+        // it. In all other cases, the journey is not copied.
         let before = new.secondPlace == 0 ? driver.journey : nil
         try new.apply(to: driver.journey)
         let id = try events.add(new, to: driver)
@@ -147,8 +149,8 @@ final class EventFolding {
         return verdict
     }
 
-    /// Adds a late event. First folds the new event together with the events that share its second, starting from the
-    /// journey before all of them. Then folds later events until the journey equals the stored one.
+    /// Adds a late event. First folds it together with the stored events of its second, starting from the journey
+    /// before that second. Then folds later events until the journey equals the stored one.
     private func foldLate(
         _ new: NewEventRow, into driver: DriverRow, rowsMax: Int
     ) throws(SQLiteError) -> Folded {
@@ -216,9 +218,9 @@ final class EventFolding {
 
     // MARK: Expiries
 
-    /// Returns the expiry of the journey's deadline, if that deadline lies before `event`; otherwise nil. The result
-    /// has the verdict on the expiry and the journey after it. The expiry gets the receive time and the settings of
-    /// `cause`.
+    /// Returns the expiry of the journey's deadline, if that deadline lies before `event`; otherwise nil. The returned
+    /// row contains the verdict on the expiry and the journey after it. Its receive time and settings are copied from
+    /// `cause`, the new event that is being added.
     private func expiry(
         before event: OrderedEvent, from running: StoredJourney, cause: NewEventRow
     ) throws(SQLiteError) -> NewEventRow? {
@@ -241,8 +243,8 @@ final class EventFolding {
     }
 
     /// Returns the expiry of a deadline that passes in a refolded journey, with its verdict and the journey after it.
-    /// The expiry gets the receive time and the settings version of `next`. `next` is the late event that caused the
-    /// refold. If no late event caused it, `next` is the event that shows that the deadline has passed.
+    /// The expiry gets the receive time and the settings version of `next`: the late event that caused the refold. If
+    /// no late event caused it, `next` is the first event after the deadline.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,
         driver: DriverRow
@@ -323,8 +325,8 @@ extension FoldedEventRow {
 
 extension StoredJourney {
     /// Sets the row numbers of the sessions and places that the journey names. Must be called after `event` was applied
-    /// to `before`. The journey names only sessions and places that `before` or `event` names, so the row numbers in
-    /// these two suffice.
+    /// to `before`. Every session and place that the journey names comes from `before` or from `event`, and so do its
+    /// row numbers.
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {

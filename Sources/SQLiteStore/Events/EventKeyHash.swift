@@ -50,9 +50,9 @@ struct EventKeyHash: Sendable {
             let digest = SHA256.hash(data: UnsafeRawBufferPointer(buffer))
             let first = digest.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) }
             let hash = Int64(first >> (64 - UInt64(bits)))
-            // A driver with a row number above 2^(62 - bits) shares places with another driver. A shared place only
-            // costs one more comparison. The result is at most half of the largest integer, so that searches can count
-            // upwards from it.
+            // The mask drops the highest bits of large driver numbers. Drivers above 2^(62 - bits) therefore share
+            // places with others, which only costs a comparison. The result is at most half of the largest integer, so
+            // that a search can count upwards from it without overflow.
             return (driver << Int64(bits)) & (.max >> 1) | hash
         }
     }

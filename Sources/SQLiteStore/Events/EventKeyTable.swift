@@ -3,9 +3,10 @@
 // place was taken, at the first place after it that was free. There is never a gap between the computed place and the
 // place where the event is, so a search ends at the first free place.
 //
-// The table lists every event up to the number `event_key_progress.listed_through`. Later events are listed when the
-// writer moves them here (KeyMove.swift). If such an event is changed without the writer's knowledge, its number is
-// noted in `event_key_early`.
+// The table lists every event up to the number `event_key_progress.listed_through`. The writer keeps the keys of later
+// events in memory and moves them here later (KeyMove.swift). If other code changes or deletes such an event before the
+// move, it notes the event's number in `event_key_early`, and lists a changed event itself. The move then leaves the
+// event out.
 //
 // Not Sendable: used only on the queue of its connection.
 
@@ -54,9 +55,9 @@ final class EventKeyTable {
         try self.init(on: connection)
     }
 
-    /// Calls `read` with the row number of each listed event, from `place` up to the first free place, until `read`
-    /// returns a value. `place` is the computed place of a key. Nearly always, `place` is free or lists the event with
-    /// the key. Returns nil if `read` returned no value.
+    /// Searches from the computed place `place` of a key: calls `read` with the row number of each listed event up to
+    /// the first free place. Returns the first value that `read` returns; nil if it returns none. Nearly always,
+    /// `place` itself is free or lists the event with the key.
     func first<Value>(
         from place: Int64, _ read: (Int64) throws(SQLiteError) -> Value?
     ) throws(SQLiteError) -> Value? {
@@ -80,8 +81,8 @@ final class EventKeyTable {
         try noteEarly(event)
     }
 
-    /// Lists an event that the writer has in memory. Does nothing if the table already lists the event, or if the event
-    /// was changed meanwhile and is noted in `event_key_early`.
+    /// Lists an event whose key the writer kept in memory. Does nothing if the table already lists the event. Also does
+    /// nothing if the event is noted in `event_key_early`: other code has then changed or deleted it.
     func addLater(_ entry: PlacedEvents.Entry) throws(SQLiteError) {
         let addLater = try prepared(
             \.addLater,
@@ -102,13 +103,13 @@ final class EventKeyTable {
     }
 
     /// Removes an event from the list. Must be called while the event's row still exists and has the listed key. If the
-    /// event is not listed yet, the writer will not list it later.
+    /// event is not listed yet, notes that the writer must not list it later.
     func remove(_ event: Int64) throws(SQLiteError) {
         try noteEarly(event)
         guard var gap = try place(ofListed: event) else { return }
         try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, gap) }
-        // An event after the gap is moved into the gap if the search for this event would otherwise end at the gap. The
-        // move leaves a new gap.
+        // A search ends at the first free place. An event after the gap would no longer be found if its search passes
+        // the gap, so it is moved into the gap. Its old place is then the gap.
         var place = gap + 1
         while let next = try self.event(at: place) {
             if let beginning = try beginning(of: next), beginning <= gap {
@@ -231,8 +232,8 @@ extension SQLiteError {
 }
 
 extension EventKeyTable {
-    /// The events that are listed from the place ?1 up to the next free place. They form the common table expression
-    /// `listed (place, event)`, for queries on read connections.
+    /// SQL of the common table expression `listed (place, event)`, for queries on read connections: the events that are
+    /// listed from the place ?1 up to the next free place.
     static let listedSQL = """
         WITH RECURSIVE listed (place, event) AS (
             SELECT place, number FROM event_key WHERE place = ?1

@@ -11,10 +11,11 @@ final class EventKeys {
     private let findUnlisted: PreparedStatement
     /// All events in memory up to this number are committed.
     private var committedNumber: Int64 = 0
-    /// Whether memory has every event that `event_key` lacks and the current transaction sees, and no event that was
-    /// rolled back.
+    /// Whether memory is complete for the current transaction. It then has all events that the transaction sees and
+    /// that `event_key` does not list. It has no event that was rolled back.
     private var isCurrent = false
-    /// The key that was looked up last and not found. A key is looked up right before its event is added.
+    /// The last key that a search did not find, and its place. A key is searched right before its event is added, so
+    /// `add` need not search for it again.
     private var lastNew: (driver: Int64, key: StoredKey, place: Int64)?
 
     init(on connection: OpaquePointer, newest: NewestKeys) throws(SQLiteError) {
@@ -36,8 +37,8 @@ final class EventKeys {
             """, on: connection)
     }
 
-    /// Calls `read` with the row number of each event that may have the key, until `read` returns a value. `read` must
-    /// compare the driver and the key. Returns nil if `read` returned no value.
+    /// Calls `read` with the row number of each event that may have the key, until `read` returns a value, and returns
+    /// this value. Returns nil if `read` returned none. `read` must compare the driver and the key.
     func first<Value>(
         _ key: StoredKey, of driver: Int64, _ read: (Int64) throws(SQLiteError) -> Value?
     ) throws(SQLiteError) -> Value? {
@@ -52,9 +53,9 @@ final class EventKeys {
         return nil
     }
 
-    /// Returns the row number of the next event. The number is higher than the number of every earlier event, including
-    /// deleted events. Must be called before the event's row is written, because this function may read the rows that
-    /// memory lacks.
+    /// Returns the row number for the next event. It is higher than that of every earlier event, even of a deleted one.
+    /// Must be called before the event's row is written, because this function may read the rows that memory lacks, and
+    /// must not find that row among them.
     func nextNumber() throws(SQLiteError) -> Int64 {
         try bringUpToDate()
         return newest.lastNumber + 1
@@ -86,18 +87,18 @@ final class EventKeys {
         lastNew = nil
     }
 
-    /// Must be called after the rollback of a savepoint, and before the rollback of a transaction. The rollback of a
-    /// transaction releases the lock, and another process may then store events with the same numbers. Events that the
-    /// transaction stored before the savepoint are read from their rows again.
+    /// Removes the events of the open transaction from memory. Must be called after the rollback of a savepoint: the
+    /// events that the transaction stored before the savepoint are then read from their rows again. Must be called
+    /// before the rollback of a transaction, because after it another process may store events with the same numbers.
     func noteRollback() {
         forget()
         moving.noteRollback()
         newest.remove(after: committedNumber)
     }
 
-    /// Must be called before COMMIT. Brings memory up to date and moves keys to `event_key`. Memory therefore never
-    /// lacks a committed event of this process. Does nothing before the first use of a key, because a command that
-    /// stores no events does not need the rows of the newest events.
+    /// Must be called before COMMIT. Brings memory up to date and moves keys to `event_key`. So memory never lacks a
+    /// committed event of this process. Does nothing if no key was used yet: a command that stores no events is spared
+    /// reading the rows of the newest events.
     func finishTransaction() throws(SQLiteError) {
         guard newest.lastNumber >= 0 else { return }
         try bringUpToDate()
@@ -124,7 +125,8 @@ final class EventKeys {
         guard let found else { throw SQLiteError.unreadable("event_key_progress") }
         let progress = found.progress
         if progress.listedThrough != moving.progress?.listedThrough {
-            // This process has just started, or another process has ended a move.
+            // Memory may have events that `event_key` lists by now: this process has just started, or another process
+            // has ended a move.
             moving.forget()
             newest.removeAll(listedThrough: progress.listedThrough)
             committedNumber = progress.listedThrough

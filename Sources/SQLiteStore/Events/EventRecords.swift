@@ -21,10 +21,9 @@ package struct EventRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// Returns the events of the journey to which a session belongs: all events of the driver from the first event of
-    /// the journey to the last event of the session. The journey may begin before the session, and events of other
-    /// sessions may lie in between. If there are more than `eventsMax` events, returns only the last ones. Returns nil
-    /// if no event names the session.
+    /// Returns all events of the driver from the first event of the session's journey to the last event of the session.
+    /// The journey may begin before the session, and events of other sessions may lie in between. If these are more
+    /// than `eventsMax` events, returns only the last ones. Returns nil if no event names the session.
     package func events(ofSession sessionID: String) throws(RecordsUnreadable) -> RecordedEvents? {
         try read { db in try RecordedEventRows.events(ofSession: sessionID, limit: Self.eventsMax, db) }
     }

@@ -9,12 +9,13 @@ import JourneyModel
 extension EventTable {
     /// The place of a new event that is not the last one in the order.
     struct Position {
-        /// The last event that comes before the new event and before all events that share its second. Nil if no such
-        /// event is at or above the floor.
+        /// The last event that comes before the new event and does not share its second. The fold begins with the
+        /// journey after it. Nil if no such event is at or above the floor; the fold then begins with the journey at
+        /// the floor. `secondPlace` describes an exception.
         var predecessor: FoldedEventRow?
-        /// The new event's index among the events of its second. It is set if at least `OrderWithinSecond.searchedMax`
-        /// of these events come before the new event. The new event is then not ordered together with them, and
-        /// `predecessor` is the last of them.
+        /// Usually nil. The fold reorders only the first `OrderWithinSecond.searchedMax` events of a second. If at
+        /// least so many come before the new event, this is the new event's index in the second, and `predecessor` is
+        /// the last of them.
         var secondPlace: Int64?
     }
 
@@ -45,8 +46,8 @@ extension EventTable {
         return count
     }
 
-    /// Considers the driver's events at or after `floor` and before `time`. Returns the last of them in the order of
-    /// the fold; nil if there is none.
+    /// Returns the driver's last event before `time`, in the order of the fold. Ignores events below `floor`. Returns
+    /// nil if there is none.
     func last(from last: Int64?, before time: Moment, notBefore floor: Moment?) throws(SQLiteError) -> FoldedEventRow? {
         var found: FoldedEventRow?
         try forEach(from: last, backTo: floor, startingAt: time.advanced(byMilliseconds: -1)) { row in
@@ -56,8 +57,8 @@ extension EventTable {
         return found
     }
 
-    /// Calls `visit` with the driver's events from `start` on, in order, until `visit` returns false. `visit` may
-    /// update the row that it gets.
+    /// Calls `visit` with the driver's events from the time `start` on, in order, until `visit` returns false. `visit`
+    /// may change the event's row in the database.
     func forEach(
         from last: Int64?, startingAt start: Moment, visit: (FoldedEventRow) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) {
@@ -65,8 +66,8 @@ extension EventTable {
         try visitAll(&walk, isBackward: false, visit)
     }
 
-    /// Calls `visit` with the driver's events up to `start`, in reverse order and not before `floor`, until `visit`
-    /// returns false.
+    /// Calls `visit` with the driver's events backwards from the time `start` to the time `floor`, until `visit`
+    /// returns false. Both times are included. If `floor` is nil, goes back to the first event.
     private func forEach(
         from last: Int64?, backTo floor: Moment?, startingAt start: Moment,
         visit: (FoldedEventRow) throws(SQLiteError) -> Bool
@@ -77,9 +78,9 @@ extension EventTable {
         try visitAll(&walk, isBackward: true, visit)
     }
 
-    /// Calls `visit` with the events of the walk. One statement may read the events of several milliseconds. Most walks
-    /// end after a few events, so the first statement reads one millisecond, and each further statement about twice as
-    /// many events as the one before.
+    /// Calls `visit` with the events to which `walk` leads, until `visit` returns false. Most calls need only a few
+    /// events. The first statement therefore reads the events of one millisecond, and each further statement about
+    /// twice as many as the one before.
     private func visitAll(
         _ walk: inout ChainWalk, isBackward: Bool, _ visit: (FoldedEventRow) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) {

@@ -55,9 +55,9 @@ struct StoredKeyRow {
 
 /// The column `event.digest`.
 enum EventDigest {
-    /// Returns the part of an event's SHA-256 that is stored. 16 bytes suffice to tell a repeat from another event. Two
-    /// different events never have the same 16 bytes by chance. A driver who constructs two such events on purpose
-    /// harms only the driver's own data.
+    /// Returns the first 16 bytes of an event's SHA-256. They suffice to tell a repeat from another event, because
+    /// equal bytes do not occur by chance. A driver who constructs two events with equal bytes harms only the driver's
+    /// own data.
     static func stored(_ digest: [UInt8]) -> ArraySlice<UInt8> { digest.prefix(16) }
 }
 
@@ -74,8 +74,8 @@ final class EventTable {
 
     /// - Parameters:
     ///   - newestKeys: filled at the first use of a key.
-    ///   - derivesEvidence: whether `forEach` computes `previous_state` and `second_place` for rows of old releases,
-    ///     which lack these values. A refold that writes does not need this, because it stores these values first
+    ///   - derivesEvidence: old releases stored no `previous_state` and no `second_place`. If true, `forEach` computes
+    ///     these values for such rows. A refold that writes passes false, because it first stores the values
     ///     (Refolding.swift).
     init(
         on connection: OpaquePointer, newestKeys: NewestKeys = NewestKeys(), derivesEvidence: Bool = false
@@ -126,8 +126,8 @@ final class EventTable {
             ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37)
         """
 
-    /// Callers append WHERE, and ORDER BY if there may be several rows. CROSS JOIN makes `event` the outermost table of
-    /// the join.
+    /// Callers append WHERE. They also append ORDER BY if there may be several rows. CROSS JOIN makes `event` the
+    /// outermost table of the join.
     private static let foldedSQL = foldedSQL(previousState: "previous_state", secondPlace: "second_place")
 
     private static func foldedSQL(previousState: String, secondPlace: String) -> String {
@@ -152,14 +152,14 @@ final class EventTable {
     /// SQL expression for the row number of the settings that the fold uses for an event.
     static let foldSettingsSQL = "coalesce(event.fold_settings, event.settings_version)"
 
-    /// SQL expression for the reported state of an event that an old release stored only in the metadata.
+    /// SQL expression for the state that the phone reported with an event. Old releases stored it only in the metadata.
     static var evidenceSQL: String {
         let states = JourneyState.allCases.map { "WHEN '\($0.rawValue)' THEN \($0.code)" }.joined(separator: " ")
         return "CASE json_extract(metadata, '$.previous_state') \(states) END"
     }
 
-    /// As `foldedSQL`, for rows in which an old release left `previous_state` or `second_place` empty. The alias makes
-    /// ORDER BY use the computed value.
+    /// Like `foldedSQL`, but computes `previous_state` and `second_place` for rows in which an old release left them
+    /// empty. The alias `second_place` hides the column of the same name, so ORDER BY uses the computed value.
     private static let derivedSQL = foldedSQL(
         previousState: """
             coalesce(previous_state, CASE WHEN instr(metadata, '"previous_state"') > 0 THEN \(evidenceSQL) END)

@@ -1,10 +1,10 @@
 // Stores expiries inside the writer's transaction. Finds the drivers whose deadline lies before a given time, and
 // stores the expiry of one driver's deadline. ExpiryScheduler (Engine) decides when to do this.
 //
-// An expiry is stored exactly once, even with several server instances. The transaction that stores the expiry begins
-// with BEGIN IMMEDIATE and then reads the driver's row. When the transaction ends, the row no longer has this deadline,
-// so no other server finds it. In addition, a second event with the same idempotency key is refused (EventKeys). Both
-// expiries would have the same key, because the key of an expiry is a function of its session, kind and deadline.
+// An expiry is stored exactly once, even if several servers try. Each of them begins a transaction with BEGIN IMMEDIATE
+// and only then reads the driver's row. The first transaction removes the deadline from the row, so the others find
+// nothing to store. In addition, the key of an expiry is a function of its session, kind and deadline, and a second
+// event with the same key is refused (EventKeys).
 
 import Engine
 import JourneyModel
@@ -29,8 +29,8 @@ final class ExpiryStoring {
             """, on: connection)
     }
 
-    /// Returns at most `driversMax` drivers with a due deadline, the earliest deadline first. Must be called after
-    /// `DriverCache.writeChanged`, because the query reads the database and not the cache.
+    /// Returns at most `driversMax` drivers with a due deadline, the earliest deadline first. Reads the database and
+    /// not the cache, so `DriverCache.writeChanged` must be called before.
     func due(_ request: ExpiryRequest) throws(SQLiteError) -> [DueDriver] {
         var due: [DueDriver] = []
         try findDue.forEach { (bindings) throws(SQLiteError) in

@@ -1,6 +1,6 @@
-// The order of the fold, written as the terms of an SQL ORDER BY. It is the order of OrderedEvent's `<`. For events of
-// the same second, `second_place` is the order that the fold has determined. SQLite sorts NULL before integers, and
-// compares texts by memcmp.
+// The order of the fold, written as the terms of an SQL ORDER BY. It gives the same order as `<` of OrderedEvent,
+// because SQLite sorts NULL before integers and compares texts by memcmp. Within a second, `second_place` contains the
+// place that the fold has determined.
 
 enum FoldOrder {
     /// Columns of `event` and `event_kind`.

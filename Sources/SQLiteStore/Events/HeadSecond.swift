@@ -6,18 +6,20 @@ import JourneyModel
 
 /// The last events in the order, if they share a second.
 struct HeadSecond {
-    /// The journey before the first of these events. None of its deadlines passes before these events.
+    /// The journey before the first of these events. It includes the expiries of all deadlines that pass before this
+    /// second.
     var before: StoredJourney
     /// At most `OrderWithinSecond.searchedMax` events, in the order of the fold.
     var rows: [FoldedEventRow]
-    /// The number of all events of the second. Those beyond `rows` follow in the order of arrival.
+    /// The number of all events of the second. If there are more than `rows` may hold, the further events come after
+    /// those in `rows`, in the order of their arrival.
     var count: Int
     /// The last event in the order.
     var head: Int64
 }
 
-/// The head seconds of recent drivers. An entry is valid while its `head` is the driver's head, and as long as nobody
-/// else changes the rows of the second. `forget` must be called after a rollback and after such changes.
+/// The `HeadSecond` of recent drivers. An entry is used only while its `head` is the driver's head. `forget` must be
+/// called after a rollback, and when other code has changed events.
 struct HeadSeconds {
     /// The maximum number of events of all drivers together. An event takes about half a kilobyte.
     private static let rowsMax = 16_384
@@ -25,8 +27,8 @@ struct HeadSeconds {
     private var seconds: [Int64: HeadSecond] = [:]
     private var rowCount = 0
 
-    /// If the event shares the second of the driver's entry, removes the entry and returns it, so that the caller can
-    /// change it without a copy. The caller then stores it again.
+    /// Returns the driver's entry if the event shares its second; otherwise nil. The entry is removed, so that the
+    /// caller can change it without copying its array. The caller then stores it again.
     mutating func take(of driver: DriverRow, sharedBy event: OrderedEvent) -> HeadSecond? {
         guard let head = driver.head, head.correctedAt == event.occurredAt, let second = remove(driver),
             second.head == head.event, let first = second.rows.first, first.event.sharesSecond(with: event)

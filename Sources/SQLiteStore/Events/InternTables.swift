@@ -1,8 +1,8 @@
 // The tables of values that repeat from event to event (kinds, places, settings), with a cache of their row numbers.
 // Finds the row number of a value, and adds a row for a new value.
 //
-// The cache may hold rows of the current transaction, so `forget()` must be called after a rollback. Only ASCII values
-// are cached (Texts.swift says why).
+// The cache may hold rows that the current transaction has added. `forget()` must therefore be called after a rollback.
+// Only ASCII values are cached (Texts.swift says why).
 
 import Engine
 import JourneyModel
@@ -36,7 +36,8 @@ final class InternTables {
                 && appState?.isASCII ?? true
         }
 
-        /// Returns whether `submission` is of this kind. The kind must be ASCII.
+        /// Returns whether `submission` and `sender` have exactly the members of this kind. The kind's texts must be
+        /// ASCII.
         func matches(_ submission: EventSubmission, _ sender: OrderedEvent.Sender) -> Bool {
             self.sender == sender && name == submission.name && hasSession == (submission.sessionID != nil)
                 && submission.spelling.hasSameBytes(asASCII: spelling)
@@ -58,9 +59,9 @@ final class InternTables {
     }
 
     private var kinds: [Kind: KindRow] = [:]
-    /// The kind that was used last for each event name. The index is the lifecycle rank of the name; all diagnostic
-    /// names share one rank. Nearly all events of a name are of one kind, and comparing an event with this kind is
-    /// faster than hashing the event's kind.
+    /// For each event name, the kind that was used last. The index is the lifecycle rank of the name; all diagnostic
+    /// names share one rank. It is tried first: nearly all events of a name have the same kind, and a comparison is
+    /// faster than the hashing for a look-up in `kinds`.
     private var lastKinds: [(kind: Kind, row: KindRow)?] = []
     private var places: [String: Int64] = [:]
     private var settings: [String: Int64] = [:]

@@ -1,12 +1,12 @@
-// Writes the keys of the newest events to `event_key`, many at a time and in the order of their places, so that the
-// rows of a page are written together. A move begins when there are `NewestKeys.countMax` events that the table does
-// not list. From then on, each stored event makes two keys due for writing, and a transaction writes the due keys if
-// there are enough of them. A move of n events therefore ends when about n / 2 further events have been stored.
+// Moves the keys of the newest events from memory to `event_key`. Many keys are written at a time, in the order of
+// their places, so that the rows of a page are written together. A move begins when `event_key` lacks
+// `NewestKeys.countMax` events. Each event that is stored after that makes two more keys due, and a transaction writes
+// the due keys if there are enough of them. A move of n events thus ends after about n / 2 further events.
 //
-// The table `event_key_progress` records how far the move is. After a restart, or if another process began the move,
-// the move continues from there. The number of events that `event_key` does not list is therefore bounded, even if
-// every process runs only for a short time. Deleted events count as well, because `event_key_early` has their numbers
-// until the end of the move.
+// The table `event_key_progress` records how far the move is. A process continues a move that it finds in progress,
+// after a restart or because another process began it. The number of events that `event_key` lacks is therefore
+// bounded, even if every process runs only for a short time. So is the number of rows of `event_key_early`, which are
+// deleted at the end of the move.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -14,20 +14,21 @@ import Dispatch
 import Synchronization
 
 final class KeyMove {
-    /// The events of a new move are sorted on another thread if there are more than this. Sorting fewer events takes
-    /// less than a millisecond.
+    /// Up to this number of events, a new move sorts them at once, which takes less than a millisecond. More events are
+    /// sorted on another thread.
     private static let sortedHereMax = 10_000
-    /// Maximum number of keys that a transaction writes. It is twice the number that a full group of events makes due.
-    /// Keys with the same place are written together, even beyond this number.
+    /// Maximum number of keys that a transaction writes. A full group of the writer makes half as many keys due. Keys
+    /// with the same place are always written together, even beyond this maximum.
     private static let pieceMax = 4 * Writer.groupMax
 
     /// The row of `event_key_progress`.
     struct Progress {
         /// `event_key` lists every event up to this number.
         var listedThrough: Int64
-        /// The last event of the move in progress. Not higher than `listedThrough` if no move is in progress.
+        /// The number of the last event of the move in progress. If no move is in progress, it is not higher than
+        /// `listedThrough`.
         var movingThrough: Int64
-        /// `event_key` already lists those events of the move whose keys belong at lower places than this one.
+        /// How far the move in progress is: the keys that belong at places below this one are written already.
         var movedPlace: Int64
 
         var isMoving: Bool { movingThrough > listedThrough }
@@ -44,7 +45,7 @@ final class KeyMove {
     private let forgetEarly: PreparedStatement
     /// The committed progress; nil before memory was filled.
     private(set) var progress: Progress?
-    /// The progress that the current transaction has written; nil if it has written none.
+    /// What the current transaction has written to `event_key_progress`; nil if it has written nothing.
     private var written: Progress?
     /// Nil if no move is in progress.
     private var sorted: Sorted?
@@ -58,15 +59,15 @@ final class KeyMove {
         forgetEarly = try PreparedStatement("DELETE FROM event_key_early WHERE number <= ?1", on: connection)
     }
 
-    /// Takes over the progress that another process has committed. If that process has begun a move that this process
-    /// does not know, continues the move. Memory must then have the events of the move, and no others.
+    /// Takes over the committed progress, which another process may have changed. If it shows a move that this process
+    /// does not know, continues that move. In this case, memory must contain exactly the events of the move.
     func goOn(from progress: Progress) {
         self.progress = progress
         if progress.isMoving, sorted == nil { begin(sortsHere: true) }
     }
 
-    /// If a move is in progress, writes a piece of it. Otherwise begins a move if memory is full. Must be called before
-    /// COMMIT, when memory has all events.
+    /// If a move is in progress, writes the due keys. Otherwise begins a move if there are enough events for one. Must
+    /// be called before COMMIT, when memory has all events that `event_key` lacks.
     func writePiece() throws(SQLiteError) {
         guard var next = progress else { return }
         guard next.isMoving else {
@@ -130,8 +131,8 @@ final class KeyMove {
             let byPlace = entries.sorted { $0.place < $1.place }
             sorted.entries.withLock { $0 = byPlace }
         }
-        // With `sortsHere`, the current transaction can already write a piece. This matters if it is the only
-        // transaction of this process.
+        // With `sortsHere`, the events are sorted at once, so that the current transaction can already write keys.
+        // Otherwise a process that runs only one transaction would never contribute to the move.
         if sortsHere || entries.count <= Self.sortedHereMax {
             sort()
         } else {

@@ -1,6 +1,6 @@
-// Encodes whole numbers in few bytes, for the columns that hold lists of numbers. The encoding is LEB128, with seven
-// bits of the number in each byte, the lowest bits first. Signed numbers are zigzag-encoded before, so that small
-// negative numbers are short too.
+// Encodes whole numbers in few bytes, for the columns that hold lists of numbers. LEB128 puts seven bits of the number
+// into each byte, the lowest bits first. Numbers that may be negative are first converted by zigzag encoding, so that
+// small negative numbers are short too.
 
 enum LEB128 {
     static func append(_ value: UInt64, to bytes: inout [UInt8]) {

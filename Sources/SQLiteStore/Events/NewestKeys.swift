@@ -2,9 +2,9 @@
 // large table would be read, logged and copied for that one row. The rows of many events, written together in the order
 // of their places, share these pages (KeyMove.swift).
 //
-// Memory and table together list every event. At a start, memory is filled from the rows of `event_row` that
-// `event_key` does not list yet. An entry in memory is only a candidate: callers compare the driver and the full key
-// with those in the event's row.
+// Memory and `event_key` together list every event. When a process starts, it fills its memory from the rows of
+// `event_row` that `event_key` does not list yet. For each event, memory only has a hash of the driver and the key (its
+// place). Callers must therefore compare the driver and the full key with those in the event's row.
 
 import Synchronization
 
@@ -12,21 +12,22 @@ final class NewestKeys: Sendable {
     private struct State {
         /// The events that were added last.
         var filling = PlacedEvents()
-        /// The events of the move in progress, which were added before. Their rows of `event_key` are being written.
+        /// The events of the move in progress, all older than those in `filling`. The move is writing their rows of
+        /// `event_key`. Nil if no move is in progress.
         var moving: PlacedEvents?
         var removalCount = 0
         var lastNumber: Int64 = -1
     }
 
-    /// A move begins when this number of events is in memory. When the server starts, it reads the rows of at most one
-    /// and a half times this number of events. With a higher value, more events would share a page, but the events
-    /// would take more memory: 40 bytes for each event during a move. The value is a little less than a power of two,
-    /// because the array of entries doubles its capacity when it is full.
+    /// A move begins when this number of events is in memory. A higher number would let more rows of `event_key` share
+    /// a page, but cost more memory (40 bytes for each event during a move) and a slower start: a server that starts
+    /// reads the rows of at most one and a half times this number of events. The number is a little below a power of
+    /// two, because the array of entries doubles its capacity when it is full.
     static let countMax = 250_000
 
     let countMax: Int
-    /// Minimum number of keys that a transaction writes, except for the last keys of a move. Keys that are written
-    /// together share pages.
+    /// Minimum number of keys that a transaction writes at a time, so that they share pages. Only the last keys of a
+    /// move may be fewer.
     var pieceMin: Int { min(64, countMax) }
     private let state = Mutex(State())
 
@@ -34,16 +35,17 @@ final class NewestKeys: Sendable {
         self.countMax = countMax
     }
 
-    /// The number up to which every event is in memory, listed in `event_key`, or deleted; -1 before the rows of the
-    /// newest events were read. Events that another process stores may have higher numbers.
+    /// Each event up to this number is in memory, listed in `event_key`, or deleted. -1 means that the rows of the
+    /// newest events were not read yet. Other processes may have stored events with higher numbers.
     var lastNumber: Int64 { state.withLock { $0.lastNumber } }
 
-    /// Notes that memory has the key of each event up to `number`.
+    /// Records that memory or `event_key` has the key of each event up to `number`.
     func noteFilled(through number: Int64) { state.withLock { $0.lastNumber = number } }
 
-    /// The number of times that events were removed from memory. A reader that finds an event neither in memory nor in
-    /// its snapshot of `event_key` reads again if this number has changed. The snapshot may be older than the end of a
-    /// move. Or the event may have been missing from memory until its row was read again.
+    /// The number of times that events were removed from memory. A reader looks for an event in memory and in its
+    /// snapshot of `event_key`. In two cases it may miss an event in both: a move ended after the snapshot was taken,
+    /// or the event was out of memory until its row was read again. In both cases this number has changed, and the
+    /// reader must read again.
     var removalCount: Int { state.withLock { $0.removalCount } }
 
     /// Returns the events whose keys belong at this place.
@@ -63,7 +65,7 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Removes the events with higher numbers than `last`. None of these events may be part of the move in progress.
+    /// Removes the events with higher numbers than `last`. They must not be part of the move in progress.
     func remove(after last: Int64) {
         state.withLock { state in
             guard state.lastNumber > last else { return }
@@ -73,7 +75,8 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Removes all events from memory. `event_key` lists all events up to the number `listedThrough`.
+    /// Removes all events from memory, because `event_key` lists all events up to `listedThrough`. Events with higher
+    /// numbers must then be read from their rows.
     func removeAll(listedThrough: Int64) {
         state.withLock { state in
             state.filling = PlacedEvents()
@@ -83,8 +86,8 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Separates the present events from those that are added later, and returns the present events in the order of
-    /// addition. `events(at:)` still finds these events until `endMove`.
+    /// Begins a move: all events in memory now become the events of the move. Returns them in the order of addition.
+    /// Until `endMove`, `events(at:)` finds them as before. Events that are added from now on belong to the next move.
     func beginMove() -> [PlacedEvents.Entry] {
         state.withLock { state in
             let full = state.filling
@@ -139,9 +142,9 @@ struct PlacedEvents {
         }
     }
 
-    /// Removes from the end the entries whose events have higher numbers than `last`. Slots are filled in the order of
-    /// addition, so a search for an earlier entry never passes the slot of a removed one. That slot can therefore
-    /// simply be freed.
+    /// Removes the last entries: those whose events have higher numbers than `last`. Their slots can simply be freed.
+    /// Slots are filled in the order of addition, so a search for an earlier entry never has to pass the slot of a
+    /// later one.
     mutating func remove(after last: Int64) {
         while let entry = entries.last, entry.event > last {
             var slot = firstSlot(of: entry.place)
@@ -157,8 +160,8 @@ struct PlacedEvents {
         slots[slot] = UInt32(index + 1)
     }
 
-    /// Returns the first slot to examine for a place. The multiplication spreads places over the slots even if they
-    /// differ only in the high bits, which are the driver's number.
+    /// Returns the first slot to examine for a place. The high bits of a place are the driver's number. The
+    /// multiplication lets them influence the slot too.
     private func firstSlot(of place: Int64) -> Int {
         let mixed = UInt64(bitPattern: place) &* 0x9E37_79B9_7F4A_7C15
         return Int(mixed >> UInt64(64 - slots.count.trailingZeroBitCount))

@@ -4,8 +4,9 @@
 import JourneyModel
 
 enum OccurredAtColumn {
-    /// Returns the column's value for a time that was sent as `text`. `event.occurred_at` turns it into `text` again.
-    /// Nil stands for the form `2026-01-31T08:00:00.000Z`, the empty text for `2026-01-31T08:00:00Z`.
+    /// Returns the column's value for a time that was sent as `text`. From this value and the moment, the column
+    /// `event.occurred_at` computes `text` again. Nil stands for the form `2026-01-31T08:00:00.000Z`, the empty text
+    /// for `2026-01-31T08:00:00Z`.
     static func text(_ text: String, at moment: Moment) -> String? {
         let form: Form =
             text.utf8.withContiguousStorageIfAvailable { Self.form(of: $0, at: moment) }
@@ -23,8 +24,9 @@ enum OccurredAtColumn {
         case other
     }
 
-    /// In both forms, the moment determines every digit. It therefore suffices to check that the text denotes the
-    /// moment. The exception is a leap second (`:60`), because another text denotes the same moment.
+    /// In both forms, the moment determines every digit. It is therefore enough to check the text's length, its
+    /// punctuation and its moment. A leap second (`:60`) counts as another form, because its moment can also be written
+    /// without `:60`.
     private static func form(of bytes: UnsafeBufferPointer<UInt8>, at moment: Moment) -> Form {
         let hasMilliseconds = bytes.count == 24
         guard hasMilliseconds || bytes.count == 20, bytes[10] == UInt8(ascii: "T"), bytes.last == UInt8(ascii: "Z"),

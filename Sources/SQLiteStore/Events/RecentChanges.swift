@@ -1,7 +1,7 @@
 // The last changes of a driver's journey. When a reader reconnects to the stream of the journey, the stream replays
-// these changes. The changes are stored in the driver's row, because every event reads and writes that row anyway. A
-// separate table of changes would cost each event one more page. A change is the driver's state right after an event
-// was added. Late events do not alter changes that are already recorded.
+// these changes. They are stored in the driver's row, which every event reads and writes anyway; a separate table would
+// cost each event one more page. A change is the journey as it was right after an event was added. A late event does
+// not alter the changes that are recorded already.
 
 import Engine
 import JourneyModel
@@ -111,7 +111,8 @@ private struct ChangeReader {
             endedBy: ending.flatMap { Journey.Ending(code: Int64(bitPattern: $0)) })
     }
 
-    /// Skips one change without decoding its numbers. Returns false in the cases in which `change` returns nil.
+    /// Skips one change without decoding its numbers. Returns false if the bytes are not a change; `change` then
+    /// returns nil.
     mutating func skipChange() -> Bool {
         let start = position
         guard position < bytes.count else { return false }
@@ -130,7 +131,7 @@ private struct ChangeReader {
         Moment(millisecondsSinceEpoch: LEB128.signed(zigzag))
     }
 
-    /// Returns `.some(nil)` if `isThere` is false, and nil if the bytes are not a number.
+    /// Reads a number if `isThere` is true, otherwise returns `.some(nil)`. Returns nil if the bytes are not a number.
     private mutating func number(if isThere: Bool) -> UInt64?? {
         guard isThere else { return .some(nil) }
         return number().map { .some($0) }

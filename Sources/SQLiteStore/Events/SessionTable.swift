@@ -17,7 +17,8 @@ final class SessionTable {
     private let forgetUnused: PreparedStatement
     private let findRegisteredCharger: PreparedStatement
 
-    /// The maximum number of registered sessions without an event among a driver's last `recentMax` sessions.
+    /// The maximum number of unused sessions among a driver's last `recentMax` sessions. A session is unused if it was
+    /// registered but has no event.
     static let unusedMax = 100
     private static let recentMax = 200
 
@@ -32,10 +33,10 @@ final class SessionTable {
             """, on: connection)
         findRegisteredCharger = try PreparedStatement(
             "SELECT registered_charger FROM session WHERE id = ?1 AND registered_charger IS NOT NULL", on: connection)
-        // Three kinds of sessions are never deleted. First, a session that the driver's journey names. Second, a
-        // session that the journey at the driver's floor (`journey_base`) names, because the fold needs it even after
-        // retention has deleted its events. Third, the newest session, because SQLite would give its row number to the
-        // next session.
+        // Deletes the driver's oldest unused sessions. Sessions that the driver's journey names are kept. So are those
+        // that the journey at the driver's floor (`journey_base`) names, because the fold needs them even after
+        // retention has deleted their events. The newest session is always among those that are kept, so SQLite does
+        // not give its row number to another one.
         forgetUnused = try PreparedStatement(
             """
             DELETE FROM session WHERE id IN (

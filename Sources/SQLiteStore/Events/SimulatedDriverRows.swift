@@ -31,8 +31,9 @@ enum SimulatedDriverRows {
         for driver in drivers {
             let events = try DriverEvents.all(of: driver, db)
             for event in events { try keys.remove(event) }
-            // A consumer of the feed counts a gap in the row numbers of events as lost events. The events deleted here
-            // would never have been forwarded, so they are subtracted from the consumer's count of lost events.
+            // A consumer of the feed counts missing row numbers as lost events. The events deleted here are not lost,
+            // because simulated events are never forwarded. Their number is subtracted in advance, because the consumer
+            // will add it when it meets the gaps.
             try db.execute(
                 sql: """
                     UPDATE feed_consumer SET lost_count = lost_count - (

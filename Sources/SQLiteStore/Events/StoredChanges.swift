@@ -52,14 +52,15 @@ enum StoredChanges {
             JourneyChange(id: newest, journey: head, cause: try cause(newest, of: storedHead?.driver, db)))
     }
 
-    /// Returns the changes after event `id`. Returns nil if some of them are no longer stored.
+    /// Returns the changes after the event `id`. Returns nil if the reader must get the current state instead, for
+    /// example because some of these changes are no longer stored.
     private static func missed(after id: Int64, newest: Int64, _ storedHead: StoredHead?) -> [RecentChanges.Change]? {
         guard id >= 0, id <= newest else { return nil }
         guard let storedHead else { return [] }
         guard let oldest = storedHead.recent.changes.first else {
-            // A refold by new rules or a correction deletes the recent changes if it changes the journey. If a journey
-            // is not idle and has no recent changes, such a refold has probably deleted them. The reader may then have
-            // seen a state from before the refold, and gets the current state.
+            // Each change of a journey is recorded here. If a journey is not idle but has no recorded change, a refold
+            // by new rules or by a correction has probably changed the journey and deleted the record. The reader may
+            // have seen the state from before the refold, so it gets the current state.
             return storedHead.journey.state == .idle ? [] : nil
         }
         guard !storedHead.recent.isFull || oldest.event <= id else { return nil }
@@ -91,8 +92,8 @@ enum StoredChanges {
             source: row[4])
     }
 
-    /// The maximum number of new events whose drivers `committedChanges` lists. This is enough for one second at ten
-    /// thousand events a second. If there are more new events, the result is `.any`.
+    /// If there are more new events than this, `committedChanges` does not list their drivers, and the result is
+    /// `.any`. A server that stores ten thousand events a second reaches this number in one second.
     private static let eventsMax: Int64 = 10_000
 
     static func committedChanges(after id: Int64?, _ db: Database) throws -> CommittedChanges {

@@ -7,8 +7,8 @@ import JourneyModel
 
 struct StoredKey: Equatable {
     private enum Form {
-        /// A UUID in lower case is stored as its 16 bytes. A UUID in upper case is stored as its 16 bytes and a zero
-        /// byte.
+        /// A UUID in lower case is stored as its 16 bytes. A UUID in upper case is stored as 17 bytes: its 16 bytes and
+        /// a zero.
         case lowercase
         case uppercase
         case text
@@ -16,7 +16,7 @@ struct StoredKey: Equatable {
 
     private let form: Form
     private let text: String
-    /// The UUID's bytes, in their order. Zero if the key is stored as text.
+    /// The 16 bytes of the UUID, in their order in memory. Both numbers are 0 if the key is stored as text.
     private let uuid: (UInt64, UInt64)
 
     init(_ text: String) {
@@ -27,8 +27,8 @@ struct StoredKey: Equatable {
         uuid = scanned.map { ($0.high.bigEndian, $0.low.bigEndian) } ?? (0, 0)
     }
 
-    /// Reads a UUID in the form of RFC 9562, section 4, whose letters are all in lower case or all in upper case. A
-    /// UUID without letters counts as one in lower case. Returns nil for any other text.
+    /// Returns the UUID that `text` contains in the form of RFC 9562, section 4. Its letters must all be in lower case
+    /// or all in upper case. A UUID without letters counts as lower case. Returns nil for any other text.
     private static func scan(_ bytes: UnsafeBufferPointer<UInt8>) -> (form: Form, high: UInt64, low: UInt64)? {
         guard bytes.count == 36 else { return nil }
         var (high, low): (UInt64, UInt64) = (0, 0)

@@ -57,12 +57,12 @@ enum StoredSessions {
             })
     }
 
-    /// Finds the session's last event after which the journey was still in the session, and returns the journey as it
-    /// was after this event. If an event of another journey has closed the session since then, returns a journey in
-    /// SESSION_ENDED instead.
+    /// Finds the session's last event after which the journey still names the session, and returns the journey after
+    /// this event. If that session was in progress and an event of another journey closed it later, returns a journey
+    /// in SESSION_ENDED instead.
     ///
-    /// - Returns: a journey without the session's id; nil if the journey was not in the session after any of the
-    ///   session's events.
+    /// - Returns: a journey without the session's id. Nil if there is no such event, for example because all events of
+    ///   the session were rejected.
     static func journey(in session: Int64, _ db: Database) throws -> Journey? {
         let row = try Row.fetchOne(
             db,
@@ -82,8 +82,8 @@ enum StoredSessions {
             endedBy: StoredEvents.ending(row[3]))
     }
 
-    /// Returns why the session ended, if an event of another journey closed the session while the session was in
-    /// progress. Returns nil otherwise.
+    /// Returns why the session ended, if an event of another journey closed it while it was in progress. Otherwise
+    /// returns nil.
     private static func closing(of session: Int64, after milliseconds: Int64, _ db: Database) throws -> Journey.Ending?
     {
         let row = try Row.fetchOne(

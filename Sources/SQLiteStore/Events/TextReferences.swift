@@ -1,11 +1,12 @@
 // Records which drivers use which texts that clients chose freely. Events of several drivers share the tables that
-// contain these texts (`place`, `event_kind`). A deletion removes the texts that no other driver uses. With these
-// records, the deletion finds the texts without scanning all events.
+// contain these texts (`place`, `event_kind`). A deletion removes the texts that only the deleted driver uses. These
+// records show which they are, without a scan of all events.
 
 import JourneyModel
 
-/// Records each use of a text only once, and caches recent uses. The cache may hold uses of the current transaction, so
-/// `forget()` must be called after a rollback. It must also be called when other code has changed the tables.
+/// Records each use of a text only once, and caches recent uses. The cache may hold uses that the current transaction
+/// has recorded, so `forget()` must be called after a rollback. It must also be called when other code has changed the
+/// tables.
 final class TextReferences {
     private struct Use: Hashable {
         var driver: Int64
@@ -62,8 +63,9 @@ final class TextReferences {
 enum UsualTexts {
     static let sources: Set<String> = ["ios_native", "android_native", "web", "server"]
 
-    /// SQL condition that is false for a row of `event_kind` with a text that a client chose freely. The condition on
-    /// the rank excludes diagnostic events, which have the highest lifecycle rank.
+    /// SQL condition that is true for a row of `event_kind` without a text that a client chose freely. The name of a
+    /// diagnostic event is such a text. Diagnostic events have the highest lifecycle rank, so the condition on the rank
+    /// excludes them.
     static let sql = """
         (lifecycle_rank < \(EventName.diagnostic("d").lifecycleRank)
             AND source IN ('ios_native', 'android_native', 'web', 'server') AND schema_version = '1.0')

@@ -1,5 +1,5 @@
-// Compares texts byte by byte, as SQLite, the contract and the fold do. Swift's `==` treats canonically equivalent
-// texts as equal. For example, it treats the Kelvin sign as equal to K.
+// Compares texts byte by byte, as SQLite, the contract and the fold do. Swift's `==` is not suitable, because it also
+// accepts canonically equivalent texts. For example, it treats the Kelvin sign as equal to K.
 
 extension String {
     var isASCII: Bool {
@@ -12,10 +12,9 @@ extension String {
         }
     }
 
-    /// Returns whether this text has the same bytes as `remembered`, which must be ASCII. Compares the numbers of
-    /// bytes, and then uses `==`. This is faster than `haveSameBytes` and gives the same result. `==` also accepts
-    /// equivalent texts with characters outside ASCII, but such a text has more bytes: each such character takes two or
-    /// three bytes and is equivalent to one ASCII character.
+    /// Returns whether this text has the same bytes as `remembered`, which must be ASCII. Compares the byte counts and
+    /// then uses `==`, which is faster than `haveSameBytes`. The result is the same: a text that is equivalent to an
+    /// ASCII text but has other bytes is longer, because each of its characters outside ASCII takes at least two bytes.
     func hasSameBytes(asASCII remembered: String) -> Bool {
         utf8.count == remembered.utf8.count && self == remembered
     }

@@ -1,10 +1,10 @@
 // Checks that each driver's chain (EventChain.swift) contains exactly the driver's events, in order and with the
-// correct links. `dwell check` runs this, because a query by driver finds only what the chain contains.
+// correct links. `dwell check` runs this before it folds a driver's events, because it finds them through the chain.
 
 import GRDB
 
 struct ChainCheck {
-    /// The number of each driver's events with a row number up to `last`.
+    /// For each driver, the number of events with row numbers up to `last`.
     private var counts: [Int64: Int] = [:]
     private let last: Int64
 
@@ -20,7 +20,8 @@ struct ChainCheck {
         let chain = try EventChain(db)
         let end = try DriverEvents.end(of: driver, db)
         var problems: [String] = []
-        // The end of a chain built from the events so far. It determines the links that the next event must have.
+        // The end of the chain as it should be after the events that were checked so far. It determines the links that
+        // the next event must have.
         var built = ChainEnd()
         var count = 0
         do throws(SQLiteError) {

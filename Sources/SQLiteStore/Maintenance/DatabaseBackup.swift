@@ -75,9 +75,9 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Replaces the database at `path` with the backup `file`. The database must not be open in any process. Returns
-    /// the path under which the old database is kept, or nil if there were no old files. If only the WAL of an old
-    /// database is left, this WAL is moved away too, because SQLite would otherwise apply it to the backup.
+    /// Replaces the database at `path` with the backup `file`. The database must not be open in any process. The old
+    /// files are kept under another name, which is returned; nil if there were none. This includes a WAL without a
+    /// database: SQLite would otherwise apply it to the backup.
     ///
     /// - Parameter stamp: the suffix of the old database's new name.
     package static func restore(
@@ -139,8 +139,8 @@ package enum DatabaseBackup {
     }
 
     /// Opens the database, copies its WAL into it, and locks it until the returned queue is closed. Throws SQLITE_BUSY
-    /// if another connection is open. There is no moment between the removal of the WAL and the lock, because a
-    /// connection in exclusive locking mode never releases a lock.
+    /// if another connection is open. No other process can open the database after its WAL is removed: a connection in
+    /// exclusive locking mode keeps the lock under which it removed the WAL.
     static func locked(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.busyMode = .immediateError
@@ -148,11 +148,12 @@ package enum DatabaseBackup {
         let queue = try DatabaseQueue(path: path, configuration: configuration)
         do {
             try queue.writeWithoutTransaction { db in
-                // The change to another journal mode requires exclusive access. It copies the WAL into the database
-                // file and removes the WAL.
+                // Changing the journal mode copies the WAL into the database file and removes the WAL. SQLite does this
+                // only with exclusive access.
                 let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
                 guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
-                // If the database was not in WAL mode, the following statement takes the lock.
+                // The change of the journal mode takes no lock if the database was not in WAL mode. This statement then
+                // takes it.
                 try db.execute(sql: "BEGIN EXCLUSIVE; ROLLBACK")
             }
         } catch {

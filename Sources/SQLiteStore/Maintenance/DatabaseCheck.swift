@@ -1,7 +1,7 @@
 // `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the fold of the
-// events. For each driver, refolds the events from the first one, or from the floor left by retention. Compares each
-// event's result with the stored result, and the final journey with the journey in the driver's row. The check only
-// reads, and reads each driver in one snapshot. It may therefore run while a server runs.
+// events. For each driver, it folds the events in memory, from the first one or from the floor left by retention. It
+// compares each result with the stored one, and the final journey with that in the driver's row. It only reads, and
+// reads each driver in one snapshot, so a server may run meanwhile.
 
 import Engine
 import Foundation
@@ -15,8 +15,7 @@ package struct DatabaseCheck: Sendable {
         /// Number of drivers whose refold is not complete. The check skips these drivers, because their stored verdicts
         /// cannot equal the fold yet.
         package var refolding = 0
-        /// Number of deleted drivers whose rows are not all rewritten yet. The check treats their journeys like those
-        /// of other drivers.
+        /// Number of deleted drivers whose rows are not all rewritten yet. They are checked like all other drivers.
         package var erasing = 0
         /// The first problems, one sentence each. Empty if there are none.
         package var problems: [String] = []
@@ -50,8 +49,8 @@ package struct DatabaseCheck: Sendable {
         try run(beforeRefold: false, progress)
     }
 
-    /// - Parameter beforeRefold: whether drivers that an older release folded are skipped. The server refolds these
-    ///   drivers after it has opened the database. Drivers whose refold is in progress are always skipped.
+    /// - Parameter beforeRefold: true for a database that a server of this release has not refolded yet. Drivers that
+    ///   an older release folded are then skipped. Drivers whose refold is in progress are always skipped.
     func run(
         beforeRefold: Bool, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) -> Report {
@@ -124,7 +123,7 @@ private struct CheckedFold {
     var problems: [String] = []
     private var journey = Journey()
     private var previous: (id: Int64, event: OrderedEvent)?
-    /// The events of the second that is being read, if their times are in whole seconds.
+    /// The events of the second that is being read. Empty while the events have fractions of a second.
     private var second: [(id: Int64, event: OrderedEvent)] = []
     private var journeyBeforeSecond = Journey()
 
@@ -173,8 +172,8 @@ private struct CheckedFold {
         }
         if event.isWholeSecond {
             if second.isEmpty { journeyBeforeSecond = untilThen }
-            // The fold orders only the first `searchedMax` events of a second, so `compareSecond` ignores further
-            // events.
+            // The fold orders only the first `searchedMax` events of a second. Further events keep their order, so
+            // `compareSecond` need not check them.
             if second.count < OrderWithinSecond.searchedMax { second.append((id, event)) }
         }
         let verdict = journey.apply(event)
@@ -183,7 +182,8 @@ private struct CheckedFold {
         let after = try StoredEvents.journey(row, 15)
         if journey != after {
             note(id, "is stored with \(after.state) after it, the fold gives \(journey.state) or other deadlines")
-            // Continues from the stored journey, so that one divergence is not reported again with every later event.
+            // The check continues from the stored journey. Otherwise it would report the same difference again for
+            // every later event.
             journey = after
         }
         previous = (id, event)

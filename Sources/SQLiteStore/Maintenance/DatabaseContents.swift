@@ -51,8 +51,9 @@ package struct RestorePlan: Sendable {
     /// these deletions.
     package var undoneErasures = 0
 
-    /// The reason why the operator must confirm the restore first. Nil if there is no database, if its contents are
-    /// unknown (`Current.unreadable`), or if the backup has at least as many events and drivers as the database.
+    /// Why the operator must confirm the restore: the backup has fewer events or drivers than the database, or the file
+    /// that would be replaced is not Dwell's. Nil if no confirmation is needed. Also nil if there is no database, or if
+    /// its contents are unknown (`Current.unreadable`).
     package var loss: String? {
         switch current {
         case .missing, .unreadable: return nil
@@ -90,7 +91,7 @@ extension DatabaseBackup {
         do {
             return .holds(try DatabaseContents(path: path))
         } catch let refusal as MigrationRefusal {
-            // A database of another version of Dwell is not foreign, but its contents are unknown.
+            // A database of another version of Dwell is Dwell's, but this version cannot count its contents.
             return refusal.isOfAnotherVersion ? .unreadable("\(refusal)") : .foreign("\(refusal)")
         } catch {
             return .unreadable(MaintenanceRefusal(path, error).description)

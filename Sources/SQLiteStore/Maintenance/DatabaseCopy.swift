@@ -40,8 +40,8 @@ package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConver
     }
 }
 
-/// The progress of a copy, a check or a trial (RefoldTrial). A copy counts the pages of a file, a check counts events,
-/// and a trial counts drivers.
+/// The progress of a copy, a check or a trial (RefoldTrial). The numbers are pages for a copy, events for a check, and
+/// drivers for a trial.
 package struct MaintenanceProgress: Hashable, Sendable {
     package var done: Int
     package var total: Int
@@ -64,8 +64,8 @@ enum DatabaseCopy {
         defer { try? copy.close() }
         return try copy.writeWithoutTransaction { destination in
             try source.read { db in
-                // The first read fixes the snapshot for the transaction. Without a transaction, the backup would start
-                // over with every commit of the server.
+                // The transaction keeps the snapshot of its first read. Without a transaction, SQLite's backup would
+                // start over with every commit of the server.
                 let counts = try rowCounts(db)
                 try withoutActuallyEscaping(progress) { progress in
                     try db.backup(to: destination, pagesPerStep: pagesPerStep) {
@@ -87,8 +87,8 @@ enum DatabaseCopy {
         return counts
     }
 
-    /// Ends the copy's WAL mode, so that the copy is a single file. Throws if the copy is damaged, or if its row counts
-    /// differ from `counts`.
+    /// Switches the copy from WAL mode to a rollback journal, so that it is a single file. Throws if the copy is
+    /// damaged, or if its row counts differ from `counts`.
     static func verify(_ path: String, expecting counts: RowCounts? = nil) throws {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
@@ -119,8 +119,7 @@ enum DatabaseCopy {
         guard chmod(path, 0o600) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
     }
 
-    /// Gives `copy` the owner and group of `path`. If root restores a database, the server could otherwise not open the
-    /// file.
+    /// Gives `copy` the owner and group of `path`. Otherwise a server could not open a database that root has restored.
     static func copyOwner(of path: String, to copy: String) throws {
         var status = stat()
         guard stat(path, &status) == 0 else { throw MaintenanceRefusal(errnoAt: path) }

@@ -1,7 +1,7 @@
-// Checks what foreign keys of the table of events would guarantee. That table has no foreign keys, because SQLite would
-// look up each of them for every stored event. `dwell check` and every backup and restore run this check instead. It
-// also verifies that each row of `event_key` lists an existing event, and that `event_key` has as many rows as there
-// are events that it must list. Only `dwell check` looks up each key (KeyCheck.swift).
+// Checks what foreign keys of the table of events would guarantee. That table has none, because SQLite would look up
+// each of them for every stored event. `dwell check` and every backup and restore run this check instead. It also
+// compares `event_key` with the events: each row must list an existing event, and the number of rows must be right.
+// Only `dwell check` looks up each key (KeyCheck.swift).
 
 import GRDB
 
@@ -21,7 +21,8 @@ enum EventReferences {
         let eventCount = try Int.fetchOne(db, sql: "SELECT count(*) FROM event_row WHERE \(isListed("id"))") ?? 0
         let keyCount = try Int.fetchOne(db, sql: "SELECT count(*) FROM \(keys) WHERE \(isListed("number"))") ?? 0
         if eventCount != keyCount { return "event_key has \(keyCount) rows for \(eventCount) events" }
-        // The other rows belong to a move of keys (KeyMove.swift) that has not ended.
+        // The rows that are left list events early, because a move of keys has not ended (KeyMove.swift). Such a row
+        // must be at the place of its key.
         let table = try EventKeyTable(db)
         let others = try Row.fetchCursor(db, sql: "SELECT place, number FROM \(keys) WHERE NOT \(isListed("number"))")
         while let row = try others.next() {
@@ -35,8 +36,8 @@ enum EventReferences {
 
     private static let isMissingSQL = "NOT EXISTS (SELECT 1 FROM event_row WHERE event_row.id = event_key.number)"
 
-    /// Returns a function whose argument is a column with the number of an event. Its result is an SQL condition that
-    /// is true if `event_key` must list the event.
+    /// Returns a function that makes an SQL condition: whether `event_key` must list the event whose number is in a
+    /// column. The function's argument is the SQL of this column.
     static func isListedSQL(_ db: Database) throws -> (String) -> String {
         guard try db.tableExists("event_key_progress") else { return { _ in "TRUE" } }
         return { number in
@@ -53,7 +54,7 @@ enum EventReferences {
         ("fold_settings", "settings_version"),
     ]
 
-    /// Selects what is wrong with an event, in one pass over all events.
+    /// Selects the problems of all events in one pass: for each wrong event a text that says what is wrong.
     private static let damagedEventSQL = """
         SELECT problem FROM (
             SELECT CASE

@@ -1,7 +1,6 @@
 // Checks for `dwell check` that no two events of a driver have the same idempotency key, and that the writer finds each
-// event by its key. Searches for the key of every event as the writer does. The writer finds listed events in
-// `event_key`, and all other events in memory. Reads events in the order of their numbers, so that memory has to hold
-// only the events that are not listed.
+// event by its key. Searches for each key as the writer does: listed events in `event_key`, all others in memory. Only
+// the newest events are not listed, so the check keeps only these in memory.
 
 import GRDB
 
@@ -17,7 +16,8 @@ struct KeyCheck {
     init?(_ db: Database) throws {
         guard try db.tableExists("event_key") else { return nil }
         keys = try EventKeyTable(db)
-        // A database from before migration 29 has no column `moved_place`, because an interrupted move began again.
+        // A database from before migration 29 has no column `moved_place`. Its version did not continue an interrupted
+        // move, but began it again, so such a move does not prove that an event is listed.
         let hasMovedPlace =
             try db.tableExists("event_key_progress")
             && db.columns(in: "event_key_progress").contains { $0.name == "moved_place" }
@@ -37,8 +37,8 @@ struct KeyCheck {
         return !rows.isEmpty
     }
 
-    /// - Parameter movedPlace: if the event's key belongs at a lower place than this, the event must be listed even if
-    ///   `isListed` is false.
+    /// - Parameter movedPlace: how far a move of keys is (KeyMove.swift). An event whose key belongs at a place below
+    ///   this one must be listed. At other places, only events with `isListed` must be listed.
     private mutating func examine(
         _ event: Int64, of driver: Int64, isListed: Bool, movedPlace: Int64, _ problems: inout [String]
     ) throws {

@@ -18,9 +18,9 @@ extension SQLiteEventStore {
 }
 
 extension DatabaseBackup {
-    /// Records in the database at `path` that `file` is a verified copy of this database. Recording is separate from
-    /// making the backup, because a backup that cannot be recorded is still valid. Nothing can be recorded in a
-    /// read-only database, or in one that lacks the table `last_backup`.
+    /// Records in the database at `path` that `file` is a verified copy of this database. Fails for a read-only
+    /// database, and for one that lacks the table `last_backup`. The backup is valid nevertheless, so this is a step of
+    /// its own after the backup.
     package static func record(_ file: String, of path: String, at now: Moment) throws(MaintenanceRefusal) {
         do {
             let attributes = try FileManager.default.attributesOfItem(atPath: file)
@@ -28,11 +28,12 @@ extension DatabaseBackup {
             var configuration = Configuration()
             configuration.label = "dwell.backup.record"
             configuration.busyMode = .timeout(DatabaseOpening.busyTimeoutSeconds)
-            // This connection runs no checkpoints, because the server copies the WAL at its own pace.
+            // This connection runs no checkpoints. They are left to the server, which copies the WAL at its own pace.
             configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
             let queue = try DatabaseQueue(path: path, configuration: configuration)
             defer { try? queue.close() }
-            // The file layers are needed because closing this connection copies the WAL if no server runs.
+            // If no server runs, closing this connection copies the WAL into the database file. Our file layers must
+            // then be installed, because they erase removed data during the copy.
             try queue.writeWithoutTransaction { db in
                 guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else { return }
                 try DatabaseOpening.addFileLayers(db)

@@ -73,8 +73,8 @@ extension SQLiteEventStore {
     package func search(_ text: String, limit: Int) async throws(StoreFailure) -> SearchResult {
         let phone = PhoneNumber(text)?.e164
         return try await read { db in
-            // Every text that begins with `text` sorts between `text` itself and `text` followed by the last Unicode
-            // scalar.
+            // A search by prefix: every text that begins with `text` sorts between `text` itself and `text` followed by
+            // the last Unicode scalar.
             let bounds: StatementArguments = [text, text + "\u{10FFFF}", limit]
             var drivers = try Row.fetchAll(db, sql: Self.driversByNameSQL, arguments: bounds)
             if let phone {

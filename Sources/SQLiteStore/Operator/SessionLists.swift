@@ -1,6 +1,6 @@
-// Lists of the sessions and events of all drivers, for the operator page. The lists can be filtered. A filter examines
-// a bounded number of rows, newest first. If a page ends because this bound is reached, the page contains the row
-// number at which the next page continues.
+// Lists of the sessions and events of all drivers, for the operator page. A filter examines at most a fixed number of
+// rows for a page, newest first. If more rows are left after that, the page names the row number at which the next page
+// continues, even if the page itself is not full.
 
 package import Engine
 import GRDB
@@ -33,7 +33,8 @@ extension SQLiteEventStore: OperatorListReader {
         _ filter: SessionFilter, before cursor: Int64?, limit: Int, at now: Moment
     ) async throws(StoreFailure) -> ListPage<OperatorSession> {
         try await read { db in
-            // Nil if no event names the charger. A registration may still name it.
+            // Nil if the table `place` lacks the charger, so that no event names it. A registration may name it
+            // nevertheless, because it stores the text.
             let charger = try filter.chargerID.flatMap { chargerID in
                 try Int64.fetchOne(db, sql: "SELECT id FROM place WHERE place_id = ?", arguments: [chargerID])
             }
@@ -65,9 +66,9 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// Selects sessions. The last column tells whether the registration, the session or one of its events names the
-    /// wanted charger. ?7 is the charger's id. ?6 is the charger's row number in `place`, or NULL if it has no row
-    /// there.
+    /// Selects sessions, with a last column that tells whether the wanted charger is named: by the registration, by the
+    /// session or by one of its events. ?6 is the charger's row number in `place`, or NULL if it has none. ?7 is the
+    /// charger's id.
     static let sessionsSQL = """
         \(sessionColumnsSQL), (?7 IS NULL OR registered_charger IS ?7 OR session.charger = ?6 OR EXISTS (
             SELECT 1 FROM event WHERE event.session = session.id AND event.charger = ?6)) IS TRUE
@@ -112,9 +113,9 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// Returns the id of the first event received at or after `moment`, with an error of up to
-    /// `receiptsApartMilliseconds`. Finds the event by binary search. This search works because ids ascend with the
-    /// receive times. The only exceptions are events that were received and committed concurrently.
+    /// Returns the id of the first event received at or after `moment`. The result is inexact: it may be wrong by
+    /// events whose receive times differ from `moment` by up to `receiptsApartMilliseconds`. The binary search assumes
+    /// that ids ascend with the receive times, which is not exactly so for requests that ran at the same time.
     private static func firstEvent(receivedFrom moment: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let time = moment.millisecondsSinceEpoch
         var (low, high) = (Int64(1), newest + 1)
@@ -128,8 +129,8 @@ extension SQLiteEventStore: OperatorListReader {
         return low
     }
 
-    /// An event may have been received earlier than an event with a lower id, by at most this number of milliseconds.
-    /// This number is larger than the longest time that a request may take.
+    /// Ids ascend with the time of storing. An event may therefore have a higher id than another one that was received
+    /// later, but the two were received at most this number of milliseconds apart. No request takes longer than this.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     private static let eventColumnsSQL = """

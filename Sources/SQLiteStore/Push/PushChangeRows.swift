@@ -1,5 +1,6 @@
-// Reads the changes of journeys that may cause notifications. These changes are in the column `recent_changes` of the
-// drivers with new events (RecentChanges.swift). A late event that changes only the past adds no change to this column.
+// Reads the changes of journeys that may cause notifications. Looks for drivers with new events, and reads the column
+// `recent_changes` of their rows (RecentChanges.swift). A late event that changes only the past adds no change to this
+// column, and so causes no notification.
 
 import Engine
 import GRDB

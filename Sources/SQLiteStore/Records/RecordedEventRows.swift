@@ -47,10 +47,10 @@ enum RecordedEventRows {
             arguments: [sessionID])
         guard let row, let last: Int64 = row[3] else { return nil }
         let driver: Int64 = row[1]
-        // The number of the session's events that the walk back through the driver's events has not reached yet. When
-        // it is 0, the walk has reached the session's first event.
+        // The number of the session's events that are still to come in the walk backwards. At 0, the walk has met the
+        // session's first event.
         var left = try Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE session = ?", arguments: [row[0]]) ?? 0
-        // An event of another journey may have closed the session. That event counts as the session's last event.
+        // The event of another journey that closed the session, if there is one. The result then ends with this event.
         let closing: Int64? = row[4]
         let rows = try backwards(from: last, of: driver, db)
         let begin = try FoldBegin(of: driver, db)
@@ -125,9 +125,9 @@ enum RecordedEventRows {
             sql: "\(select) ORDER BY \(FoldOrder.descending)", db)
     }
 
-    /// Collects events while walking back. The row that follows an event's row belongs to the event's predecessor, and
-    /// the journey after the predecessor becomes the event's `before`. For the first folded event, `before` is the
-    /// journey at the floor.
+    /// Collects events while walking back. An event's `before` is the journey after the event before it, which the walk
+    /// reads next. For the first event of the fold, `before` is the journey at the floor. If there are more than
+    /// `limit` events, only the last ones are collected.
     private static func collect(
         _ rows: DriverEventRows, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {
@@ -175,8 +175,8 @@ enum RecordedEventRows {
 }
 
 extension RecordedEvent {
-    /// Whether this event ends its journey. Any later event belongs to the following journey, even if it only chooses a
-    /// charger or is a diagnostic event.
+    /// Whether the journey ends with this event. All later events then belong to the following journey, even if they
+    /// only choose a charger or are diagnostic events.
     fileprivate var endsJourney: Bool {
         verdict.transition == .applied && (after.state == .idle || after.state == .sessionEnded)
     }

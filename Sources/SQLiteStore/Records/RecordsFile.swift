@@ -54,7 +54,7 @@ enum RecordsFile {
     }
 
     /// Returns a `MigrationRefusal` if the file is of another version of Dwell, otherwise `error`. An older file may
-    /// lack columns that this version reads. In that case, SQLite's error would only name a missing column.
+    /// lack columns that this version reads, and SQLite's error would then not mention the version.
     static func reason(for error: any Error, _ queue: DatabaseQueue) -> any Error {
         do {
             try queue.read(MigrationRun().requireCurrent)
@@ -66,9 +66,9 @@ enum RecordsFile {
         }
     }
 
-    /// Opens the file read-only. A reader of a WAL database needs the database's shared-memory file. If that file is
-    /// missing, the reader must create it, but may lack the permission. If there is no WAL either, no server has the
-    /// database open. The database file is then complete and does not change, so it is opened as immutable.
+    /// Opens the file read-only. To read a WAL database, SQLite needs its shared-memory file, and creates it if it is
+    /// missing. The process may lack the permission for that. In this case, the file is opened as immutable, but only
+    /// if there is no WAL: then no server has the database open, and the database file is complete and does not change.
     static func connect(_ path: String) throws -> DatabaseQueue {
         guard FileManager.default.fileExists(atPath: path) else { throw RecordsUnreadable.missing }
         _ = DatabaseOpening.isConfigured

@@ -1,6 +1,6 @@
-// Folds stored events again in memory, by other rules or settings, and counts what would change. Only reads, one driver
-// at a time and each in one snapshot, so a server may run meanwhile. Memory does not grow with the number of drivers or
-// events. `dwell refold --dry-run` and `dwell config try` use this type. Folding and counting use the same code as the
+// Folds stored events again in memory, by other rules or settings, and counts what would change. Used by `dwell refold
+// --dry-run` and `dwell config try`. Only reads, one driver at a time and each in one snapshot, so a server may run
+// meanwhile, and memory does not grow with the number of drivers or events. Folding and counting use the code of the
 // refold that writes.
 
 package import Engine
@@ -46,7 +46,7 @@ package struct RefoldTrial: RecordsReader {
     }
 }
 
-/// Folds one driver after the other. Used only inside the queue's reads.
+/// Folds one driver after the other. Not Sendable: used only in the closures that the database queue runs.
 private final class TrialFold {
     private let change: RefoldTrial.Change
     private let now: Moment
@@ -78,8 +78,8 @@ private final class TrialFold {
             guard let found = try SettingsCorrectionRows.resolve(order.settings, db) else {
                 throw RecordsUnreadable("no settings \(order.settings.text) in the settings history")
             }
-            // Settings that no event has yet have no row, and a trial adds none. They get the number -1, which no row
-            // has.
+            // Settings that no event has yet have no row in `settings_version`, and a trial must not add one. They get
+            // the number -1, which is no row's number.
             settings.version = FoldSettings.Version(
                 row: found.row ?? -1, gracePeriodSeconds: found.settings.gracePeriodSeconds,
                 hardTimeoutSeconds: found.settings.hardTimeoutSeconds)
@@ -94,8 +94,8 @@ private final class TrialFold {
         return settings
     }
 
-    /// Examines the next driver, and folds its events if the change concerns it. Returns the driver's row number; nil
-    /// if no driver is left.
+    /// Examines the next driver after the row number `last`, and folds its events if the change concerns it. Returns
+    /// the driver's row number; nil if no driver is left.
     func next(after last: Int64, into outcome: inout RefoldTrial.Outcome, _ db: Database) throws -> Int64? {
         let statement = try db.cachedStatement(
             sql: """
@@ -146,8 +146,8 @@ private final class TrialFold {
         }
         var walk = FoldWalk(from: journey)
         var tally = RefoldTally()
-        // The journey stored with the event that was read last. Events are read in the stored order, but the walk may
-        // fold the events of one second in another order.
+        // The journey stored with the event that was read last. It is kept here and not taken from the walk, because
+        // the walk may fold the events of a second in another order than they are read.
         var stored = journey
         let appVersion = try appVersion(of: driver, db)
         let correcting = { (row: inout FoldedEventRow) throws(SQLiteError) in

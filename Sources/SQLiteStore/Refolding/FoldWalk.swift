@@ -14,8 +14,9 @@ struct Refolded {
     /// Whether this is the last of the events that share a second. Also true for an event that shares its second with
     /// no other.
     var endsSecond = true
-    /// The stored journey after the last stored event that shares this event's second. If no event of this second is
-    /// stored, this is the journey before the second, with passed deadlines applied.
+    /// The stored journey to compare with at the end of this event's second. It is stored with the last event of the
+    /// second. If no event of the second is stored, it is the journey before the second, after the expiries of
+    /// deadlines that have passed by then.
     var journeyStored: Journey
 
     var isChanged: Bool {
@@ -23,14 +24,15 @@ struct Refolded {
             || closedSession != row.closedSession || row.hasNewFoldSettings
     }
 
-    /// Whether the journey after this event equals the stored one. If the journeys are equal, the results of later
-    /// events stay the same, because a verdict depends only on the event and on the journey before it.
+    /// Whether the journey after this event equals the stored one, so that later events need not be folded: a verdict
+    /// depends only on the event and on the journey before it. Only true at the end of a second.
     var meetsStoredJourney: Bool { endsSecond && after.journey == journeyStored }
 }
 
 struct FoldWalk {
     enum Step {
-        /// A deadline of the journey `of` passes before the event `next`, but its expiry is not stored.
+        /// A deadline of the journey `of` passes before the event `next`. Its expiry is not stored, so the caller must
+        /// add it.
         case expiry((name: EventName, at: Moment), of: StoredJourney, next: FoldedEventRow)
         case event(Refolded)
     }
@@ -63,9 +65,9 @@ struct FoldWalk {
         return try fold([row], visit)
     }
 
-    /// Folds the driver's events from `start` on for which `isMeant` is true. Stops after `rowsMax` events, but not
-    /// before the end of the last event's millisecond, because the events of a millisecond are read and sorted
-    /// together. Returns true if the walk stopped at this limit and more events are left.
+    /// Folds the driver's events from the time `start` on; leaves out those for which `isMeant` is false. Stops after
+    /// `rowsMax` events, but not in the middle of a millisecond, because the events of a millisecond are read and
+    /// sorted together. Returns true if it stopped at this limit and more events are left.
     ///
     /// `last` is the last event of the driver's chain.
     ///
@@ -127,8 +129,8 @@ struct FoldWalk {
 }
 
 extension FoldedEventRow {
-    /// Whether at least `OrderWithinSecond.searchedMax` events with the same second arrived before this event. If so,
-    /// this event is not reordered, and keeps its place after those events.
+    /// Whether this event is excluded from the ordering of its second. Only the first `OrderWithinSecond.searchedMax`
+    /// events that arrive are ordered. Further events follow them in the order of arrival.
     fileprivate var isBehindSearch: Bool { secondPlace.map { $0 >= OrderWithinSecond.searchedMax } ?? false }
 
     fileprivate func folded(

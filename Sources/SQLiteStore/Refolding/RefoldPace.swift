@@ -1,8 +1,8 @@
 /// The rules by which refolds and deletions share the writer with other work. One transaction refolds at most
 /// `rowsPerPiece` events, of one or several drivers. It also continues at most one deletion, by at most
-/// `rowsPerErasurePiece` rows. Both limits are exceeded if the events of a millisecond must be completed. If there was
-/// other work within the last `quiet`, a pause follows, in which the writer does only other work. The pause is
-/// `pauseFactor` times as long as the refolds and the deletion took.
+/// `rowsPerErasurePiece` rows. Events of one millisecond are never split between transactions, so both limits may be
+/// exceeded a little. If there was other work within the last `quiet`, refolds and deletions then pause. The pause is
+/// `pauseFactor` times as long as they took.
 struct RefoldPace: Sendable {
     /// The maximum number of events refolded in the transaction that stores a late event. An ordinary late event from a
     /// phone causes fewer than ten events to be refolded.
@@ -10,22 +10,22 @@ struct RefoldPace: Sendable {
     /// The maximum number of events refolded per transaction. 500 events take 1.5 ms of the writer's time, about as
     /// long as a commit.
     var rowsPerPiece = 500
-    /// The maximum number of rows of a deletion per transaction. Rewriting 100 rows takes as long as refolding 500
-    /// events, because each row is rewritten and its entry in `event_key` moves to another place.
+    /// The maximum number of rows of a deletion per transaction. 100 rows take as long as refolding 500 events: each
+    /// row is rewritten, and its new key gets another place in `event_key`.
     var rowsPerErasurePiece = 100
     var pauseFactor = 12
     /// Duration without other work after which refolds and deletions continue without a pause.
     var quiet = Duration.milliseconds(100)
 }
 
-/// The number of events that one transaction may refold, and the time that its refolds took. Late events and continued
-/// refolds have separate limits. Each late event may refold `rowsPerLateEvent` events, however many events continued
-/// refolds have used. A long refold therefore does not delay late events of other drivers, and late events do not delay
-/// a long refold.
+/// What one transaction may refold, and how long its refolds took. A late event may refold `rowsPerLateEvent` events in
+/// its own transaction. Refolds that continue from earlier transactions share `rowsLeft`. The two limits are
+/// independent, so a long refold does not delay late events of other drivers, and late events do not delay a long
+/// refold.
 struct RefoldBudget {
     var rowsPerLateEvent = Int.max
-    /// The number of further events that this transaction may refold for continued refolds. At 0 or below, these
-    /// refolds wait for another transaction.
+    /// The number of events that continued refolds may still refold in this transaction. At 0 or below, they wait for
+    /// another transaction.
     var rowsLeft = Int.max
     /// The time that continued refolds and deletions took; nil if none continued.
     private(set) var time: Duration?

@@ -1,7 +1,6 @@
 // The rows of the table `refold`. Each row holds the progress of a refold that takes several transactions. While a
-// driver has such a row, reads of the driver's events wait (`readOutsideRefold`), and no event is added. During this
-// time, `driver.rules` is 0. Every append reads the driver's row anyway, so `driver.rules` shows without a further
-// lookup that a refold is incomplete.
+// driver has such a row, reads of the driver's events wait (`readOutsideRefold`), and no event is added. `driver.rules`
+// is 0 during this time. An append reads the driver's row anyway, and so notices the refold without reading this table.
 
 import Engine
 import GRDB
@@ -15,7 +14,7 @@ struct RefoldMark {
     var correction: Int64?
     /// `Fold.rulesVersion` of the release that refolds.
     var rules = Fold.rulesVersion
-    /// The row number of the last refolded event in the order of the fold. This event is the last one of its
+    /// The row number of the last refolded event in the order of the fold. The refold continues with the next
     /// millisecond.
     var last: Int64
     /// The number of events refolded so far.

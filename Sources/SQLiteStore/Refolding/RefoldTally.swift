@@ -5,12 +5,12 @@ import Engine
 import JourneyModel
 
 struct RefoldTally {
-    /// The counts so far, without those of drivers and sessions, which `finish` adds.
+    /// The counts of events so far. `finish` adds the counts of drivers and sessions.
     private(set) var counts = RefoldCounts()
     private var sessions = SessionComparison()
 
-    /// Returns the counts since the last call of this function, and resets them. The comparison of the sessions is not
-    /// reset.
+    /// Returns the counts since the last call of this function, and resets them. The outcomes of sessions are kept,
+    /// because they can only be compared after the last event.
     mutating func takeCounts() -> RefoldCounts {
         defer { counts = RefoldCounts() }
         return counts
@@ -27,8 +27,8 @@ struct RefoldTally {
         sessions.note(expiry: name, of: journey)
     }
 
-    /// Adds the counts that are known only after the last event. `stored` and `folded` are the driver's journey before
-    /// and after the refold.
+    /// Adds the counts that are known only after the last event: those of the driver and of its sessions. `stored` and
+    /// `folded` are the driver's journey before and after the refold.
     ///
     /// - Parameter now: see `RefoldRequest.now`.
     mutating func finish(stored: StoredJourney, folded: StoredJourney, now: Moment?) {
@@ -76,8 +76,8 @@ private struct SessionComparison {
             ? .over(journey.endedBy ?? Self.ending(by: row.event.name)) : .inProgress(journey.state)
     }
 
-    /// Records the outcomes at the time `now`. They differ from those after the last event if a deadline has passed
-    /// since.
+    /// Records the outcomes as they are at the time `now`. A deadline may have passed between the last event and `now`,
+    /// and the session's outcome is then the one after the expiry.
     mutating func noteHeads(_ stored: StoredJourney, _ folded: StoredJourney, at now: Moment) {
         remember(stored)
         remember(folded)
@@ -103,7 +103,7 @@ private struct SessionComparison {
         }
     }
 
-    /// Adds to `counts` the number of sessions, and the number of sessions whose two outcomes differ.
+    /// Adds to `counts` the number of sessions, and the number of sessions whose old and new outcome differ.
     func count(into counts: inout RefoldCounts) {
         counts.countSessions(old, new) { ids[$0] ?? "" }
     }

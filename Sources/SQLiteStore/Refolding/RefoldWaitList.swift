@@ -10,12 +10,14 @@ import JourneyModel
 struct DueRefold: Sendable {
     /// Row number in `driver`.
     var number: Int64
-    /// Nil if no driver is left. The writer then returns only the correction's counts that were not reported yet.
+    /// Nil if no driver is left. The writer then only returns counts of the correction that no earlier call has
+    /// reported.
     var driver: DriverID?
-    /// The row number of the correction that is to be applied; nil if there is none.
+    /// The row number of the correction that the request orders; nil if it orders none.
     var correction: Int64?
-    /// The time of the first event that the correction changes. Nil while a refold of the driver is in progress. That
-    /// refold is completed first. It may be one that applies this correction.
+    /// The time of the first event that the correction changes. Nil while a refold of the driver is in progress, which
+    /// must be completed first (it may be the unfinished refold by this correction). Also nil if the request orders no
+    /// correction.
     var from: Moment?
     var now: Moment?
 }
@@ -73,7 +75,7 @@ enum RefoldWaitList {
     static func hasEvent(of driver: Int64, since: Moment, _ db: Database) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM \(DriverEvents.listedSQL()) WHERE received_at_ms >= ?)")
-        // The events received last are mostly those that happened last, so the search begins with these.
+        // The search begins with the last events in the order, because they are mostly those that were received last.
         var events = try DriverEvents(of: driver, .backward, db)
         while case let ids = try events.next(partMax), !ids.isEmpty {
             let arguments: StatementArguments = [DriverEvents.list(ids), since.millisecondsSinceEpoch]
@@ -82,8 +84,8 @@ enum RefoldWaitList {
         return false
     }
 
-    /// Returns the time of the driver's first event, at or above the floor, whose settings the correction replaces by
-    /// others.
+    /// Returns the time of the driver's first event that the correction changes, because it gives the event other
+    /// settings. Events below the floor do not count. Returns nil if there is no such event.
     static func firstChange(of driver: Int64, _ settings: FoldSettings, _ db: Database) throws -> Moment? {
         let floor = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
         let statement = try db.cachedStatement(

@@ -2,11 +2,12 @@
 // event that changes more events than one transaction may refold, new rules in this release, or a correction of
 // settings. The table `refold` holds the progress.
 //
-// A refold by new rules goes from the first event, or the floor, to the last event. Old events may lack two values that
-// the rules need, so the refold first derives these values from the stored data. The state that the phone reported is
-// derived from the metadata. Whether a time has a fraction of a second is derived from the text of the time. A refold
-// after a late event ends where the journey equals the stored one. A refold by a correction begins at the first
-// corrected event and goes to the last event.
+// A refold by new rules goes from the first event, or the floor, to the last event. First it fills in two values that
+// old releases did not store: the state that the phone reported (from the metadata), and whether a time has a fraction
+// of a second (from the text of the time).
+//
+// A refold after a late event ends where the journey equals the stored one. A refold by a correction goes from the
+// first corrected event to the last event.
 
 import Engine
 import JourneyModel
@@ -19,12 +20,12 @@ final class Refolding {
     private let findEvidence: PreparedStatement
     private let findWholeSeconds: PreparedStatement
     private let corrections: SettingsCorrectionTable
-    /// The counts so far of an unfinished refold by new rules or by a correction, with the driver and the last refolded
-    /// event. Only the refold that was continued last is kept. If a restart or a refold of another driver comes in
-    /// between, the comparison of the sessions therefore lacks the earlier pieces.
+    /// What an unfinished refold by new rules or by a correction has counted, with its driver and its last refolded
+    /// event. Only one such refold is remembered, in memory. After a restart, or after a refold of another driver, it
+    /// is lost, and the counts of changed sessions then miss what earlier pieces found.
     private var tallySoFar: (driver: Int64, last: Int64, tally: RefoldTally)?
-    /// Counts of a correction's pieces that other work caused, for example a driver's next event. The next part of the
-    /// correction's own request reports these counts.
+    /// Counts of a correction that its own request has not reported: the driver's next event, for example, may have
+    /// continued the refold. The correction's request reports them with its next part.
     private var unreported: (correction: Int64, counts: RefoldCounts)?
     /// The claims of services' late events whose refold this process began and has not completed, by the events' row
     /// numbers. The row of such an event says only that a service sent it, but not which one. If the transaction that
@@ -44,7 +45,8 @@ final class Refolding {
             WHERE id IN (SELECT value FROM json_each(?1)) AND previous_state IS NULL
                 AND instr(metadata, '"previous_state"') > 0
             """, on: connection)
-        // Sets `second_place` to the order of arrival. FoldWalk then replaces it by the order of the fold.
+        // Old releases did not store `second_place`. This sets it to the order of arrival. FoldWalk then replaces it by
+        // the order of the fold.
         findWholeSeconds = try PreparedStatement(
             """
             UPDATE event_row SET second_place = arrival.place
@@ -56,7 +58,7 @@ final class Refolding {
             """, on: connection)
     }
 
-    /// Keeps the counts of a piece for the request of its correction.
+    /// Keeps the piece's counts in `unreported`, if the piece belongs to a correction.
     func keepUnreported(_ piece: Piece) {
         guard let correction = piece.correction else { return }
         var counts = piece.counts
@@ -183,7 +185,8 @@ final class Refolding {
     /// The position at which the next piece begins.
     private struct Start {
         var journey: StoredJourney
-        /// The last event before the next piece. Nil if there is none.
+        /// The last event that earlier pieces have refolded, or the last one before the first event to be refolded. Nil
+        /// if the refold begins at the beginning of the fold.
         var last: FoldedEventRow?
         var time: Moment
         /// The late event that caused the refold; nil if new rules or a correction caused it.
@@ -206,7 +209,8 @@ final class Refolding {
             return start
         }
         if !driver.needsRefold, let new { return try start(of: driver, correcting: new) }
-        // A mark written under other rules is ignored, except for its correction, and the refold starts over.
+        // The refold starts over if its progress was stored by a release with other rules. Only the correction is taken
+        // from the stored progress.
         var walk = try ChainWalk(events.chain, from: driver.chain.last, .forward)
         while case let ids = try walk.next(1_000), !ids.isEmpty {
             let list = DriverEvents.list(ids)
@@ -220,7 +224,8 @@ final class Refolding {
             correction: try correction(mark?.correction ?? new?.id))
     }
 
-    /// Returns the position of the first corrected event. The events before it stay as they are.
+    /// Returns where the refold by a correction begins: at the first corrected event. The events before it stay as they
+    /// are.
     private func start(of driver: DriverRow, correcting new: Correction) throws(SQLiteError) -> Start {
         let time = driver.floor.map { max($0, new.from) } ?? new.from
         let last = try events.last(from: driver.chain.last, before: time, notBefore: driver.floor)

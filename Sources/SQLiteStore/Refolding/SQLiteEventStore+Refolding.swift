@@ -22,7 +22,7 @@ extension SQLiteEventStore: JourneyRefolder {
         }
     }
 
-    /// The maximum time that a read waits for a refold. A read that would wait longer fails as `.unavailable`.
+    /// The maximum time that a read waits for a refold. After that, the read fails with `.unavailable`.
     private static let refoldWaitMax = Duration.seconds(10)
     /// The first pause between two checks. Each later pause is twice as long as the one before, up to a second.
     private static let refoldPollInterval = Duration.milliseconds(50)

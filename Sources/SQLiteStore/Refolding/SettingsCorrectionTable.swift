@@ -19,7 +19,7 @@ struct FoldSettings {
     var until: Moment
     /// Nil for the settings stored with each event.
     var version: Version?
-    /// The row number of the settings with which the event must have been stored; nil for any.
+    /// If set, only events that were stored with the settings in this row of `settings_version` are changed.
     var insteadOf: Int64?
 
     func concerns(_ row: FoldedEventRow) -> Bool {
@@ -39,8 +39,8 @@ struct FoldSettings {
         row.event.hardTimeoutSeconds = version.hardTimeoutSeconds
     }
 
-    /// SQL condition that is true for the rows of `event` that `apply` changes. Parameters: ?3 `since`, ?4 `until`, ?5
-    /// the row number of `version`, ?6 `insteadOf`. ?5 and ?6 may be NULL.
+    /// SQL condition that selects the events that `apply` changes. Parameters: ?3 `since`, ?4 `until`, ?5 the row
+    /// number of `version`, ?6 `insteadOf`. ?5 and ?6 may be NULL.
     static let changesSQL = """
         received_at_ms >= ?3 AND received_at_ms < ?4 AND (?6 IS NULL OR settings_version = ?6)
         AND \(EventTable.foldSettingsSQL) <> coalesce(?5, settings_version)
@@ -51,7 +51,7 @@ struct FoldSettings {
 extension FoldSettings.Version {
     static let findSQL = "SELECT grace_period_seconds, hard_timeout_seconds FROM settings_version WHERE id = ?1"
 
-    /// Reads the row with this number. `find` is the statement of `findSQL`.
+    /// Reads the settings with this row number. `find` must be the statement of `findSQL`.
     init(_ row: Int64, _ find: PreparedStatement) throws(SQLiteError) {
         let version = try find.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, row)

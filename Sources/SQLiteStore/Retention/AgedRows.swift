@@ -1,5 +1,5 @@
-// Finds the rows that retention may delete, on a read connection. A later step deletes them. That step uses only values
-// that never change once a row is stored: the row number, the driver, and the row's place in the order.
+// Finds the rows that retention may delete, on a read connection. The writer deletes them later. Of what is found here,
+// it uses only values that cannot change meanwhile: the row number, the driver, and the row's place in the order.
 
 import Engine
 import GRDB
@@ -48,7 +48,8 @@ enum AgedRows {
             arguments: [number, openedBefore.millisecondsSinceEpoch, limit])
     }
 
-    /// Examines the next `limit` sessions. Returns those that were registered before `before` and have no event.
+    /// Examines the next `limit` sessions. Returns those that were registered before `before` and that meet the
+    /// condition `unused`.
     static func unusedRegistrations(
         before: Moment, at now: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> AgedNumbers {

@@ -46,7 +46,8 @@ enum RetentionHorizon {
         return try chain.unlink(links, from: DriverEvents.end(of: driver, db))
     }
 
-    /// If the stored end of the driver's chain contains a deleted event, computes the end again and stores it.
+    /// The driver's row contains the end of the chain. If this end names a deleted event, computes the end from the
+    /// remaining events and stores it.
     private static func setEnd(
         of driver: Int64, at last: Int64?, without deleted: Set<Int64>, _ db: Database
     ) throws {
@@ -56,10 +57,10 @@ enum RetentionHorizon {
             .execute(arguments: [bytes.isEmpty ? nil : bytes.data, driver])
     }
 
-    /// Raises the driver's floor to the millisecond after `moment`. If the driver's next deadline is earlier, raises
-    /// the floor only to that deadline, because the deadline's expiry is not stored yet. Returns the resulting floor.
-    /// Returns nil for an unknown driver, and while the driver's refold is not complete. In the second case, a later
-    /// run deletes the events.
+    /// Raises the driver's floor to the millisecond after `moment`, and returns the resulting floor. If the driver's
+    /// next deadline is earlier, raises the floor only to that deadline, because the deadline's expiry is not stored
+    /// yet. Returns nil for an unknown driver. Also returns nil while the driver's refold is not complete; a later run
+    /// then deletes the events.
     private static func raise(_ driver: Int64, above moment: Moment, _ db: Database) throws -> Moment? {
         let find = try db.cachedStatement(
             sql: """
@@ -72,8 +73,7 @@ enum RetentionHorizon {
         if let deadline = StoredEvents.moment(row[1]) { floor = min(floor, deadline) }
         if let old, old >= floor { return old }
         try keepBase(driver, from: old, to: floor, db)
-        // If the driver's last event is below the floor, the event is deleted, and the driver no longer has a head
-        // event.
+        // If even the driver's last event is below the floor, the fold has no events left, and the driver has no head.
         let losesHead = StoredEvents.moment(row[2]).map { $0 < floor } ?? false
         let update = try db.cachedStatement(
             sql: """
@@ -85,8 +85,9 @@ enum RetentionHorizon {
         return floor
     }
 
-    /// Stores the journey at the new floor. This is the journey after the last event between the old floor and the new
-    /// one. If there is no such event, the stored journey remains. If no journey is stored either, stores IDLE.
+    /// Stores the journey at the new floor in `journey_base`. This is the journey after the last event between the old
+    /// floor and the new one. If there is no such event, the journey at the old floor remains. If there is no old floor
+    /// either, stores IDLE.
     private static func keepBase(_ driver: Int64, from old: Moment?, to floor: Moment, _ db: Database) throws {
         let keep = try db.cachedStatement(
             sql: """

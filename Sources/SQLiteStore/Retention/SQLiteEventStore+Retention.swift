@@ -56,9 +56,9 @@ extension SQLiteEventStore: RetentionStore {
         }
     }
 
-    /// Returns the receive time of the event with the lowest row number; nil if there is no event. Normally this event
-    /// was received first. But if the body of an earlier request arrived very slowly, the events of that request were
-    /// stored later.
+    /// Returns the receive time of the event with the lowest row number; nil if there is no event. Another event may
+    /// have been received a little earlier, because events get their numbers when they are stored and not when they are
+    /// received.
     package func oldestEventReceivedAt() async throws(StoreFailure) -> Moment? {
         try await read { db in
             try Int64.fetchOne(db, sql: "SELECT received_at_ms FROM event ORDER BY id LIMIT 1")

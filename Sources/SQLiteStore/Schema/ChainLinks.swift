@@ -11,12 +11,13 @@ struct ChainLinks: Sendable {
 
     /// In the order of `id`.
     private var links: [Link] = []
-    /// How many of the numbers between those of the first and the last event are unused.
+    /// How many event numbers between the first and the last event are not in use.
     private var gapCount = 0
 
     /// Reads the old file's index by time.
     ///
-    /// - Parameter finish: called with the number of each driver that has events, and with the end of its chain.
+    /// - Parameter finish: called for each driver that has events, with the driver's number and the end of the driver's
+    ///   chain.
     init(
         on connection: OpaquePointer, rowCount: Int,
         finish: (Int64, ChainEnd) throws(SQLiteError) -> Void = { _, _ in }
@@ -51,7 +52,8 @@ struct ChainLinks: Sendable {
 
     func jump(of id: Int64) -> Int64? { link(id).flatMap { $0.jump == 0 ? nil : $0.jump } }
 
-    /// Finds an event by its number. Its place differs by at most `gapCount` from where it would be without gaps.
+    /// Finds an event by its number. Without unused numbers, its index would be its number minus the first one. Each
+    /// unused number makes the index smaller by at most one, so at most `gapCount` indexes below that one are searched.
     private func link(_ id: Int64) -> Link? {
         guard let first = links.first, id >= first.id else { return nil }
         let place = Int(id - first.id)

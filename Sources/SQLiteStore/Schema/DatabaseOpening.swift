@@ -7,8 +7,8 @@ internal import Foundation
 package import GRDB
 internal import GRDBSQLite
 
-/// The error for a pragma that is not in force, although durability, foreign keys or the removal of deleted data depend
-/// on it. The server then does not start.
+/// A pragma is not in force, although durability, foreign keys or the removal of deleted data depend on it. The server
+/// then does not start.
 package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConvertible {
     package var pragma: String
     package var expected: String
@@ -24,7 +24,7 @@ package enum DatabaseOpening {
     /// Time limit in seconds for waiting for a lock. Usually only one process uses the file, but a backup or a shell
     /// may lock it for a moment.
     static let busyTimeoutSeconds = 5.0
-    /// Maximum number of read connections. Requests that post events use them only for `lookUp`.
+    /// Maximum number of read connections. Requests that post events use one only in `lookUp`.
     static let readersMax = 4
     /// Page cache of the write connection, in KiB. The upper levels of the indexes of ten million events take about 20
     /// MB.
@@ -32,9 +32,9 @@ package enum DatabaseOpening {
     /// Page cache of each read connection, in KiB. A query needs few pages, and all caches together must stay well
     /// under 150 MB.
     static let readerCacheKiB = 4 * 1024
-    /// When SQLite resets a WAL that is larger than this size in bytes, it truncates the WAL to this size. A long read
-    /// can keep the WAL from being reset, so that the WAL grows beyond this size. The size is about four times the size
-    /// at which copying of the WAL starts (Checkpointer), because under load the WAL grows while it is copied.
+    /// The size in bytes to which SQLite truncates a larger WAL when it resets it. The WAL may grow beyond this size,
+    /// especially while a long read prevents the reset. The Checkpointer begins to copy the WAL at about a quarter of
+    /// this size, because under load the WAL grows while it is copied.
     static let walBytesMax = 256 * 1024 * 1024
 
     /// Opens or creates the file, migrates it to this binary's schema, and ensures that commits are durable.
@@ -59,8 +59,8 @@ package enum DatabaseOpening {
             let rebuild = DatabaseRebuild(
                 path: path, migrations: migrations, nowMilliseconds: nowMilliseconds, options: options, report: report)
             guard let last = try rebuild.lastMigrationBefore() else { return }
-            // `migrate` is called here only if it is needed, because it opens the file for writing and so changes the
-            // file. An interrupted rebuild would then begin again.
+            // `migrate` is called here only if it is needed. It opens the file for writing, which changes the file, and
+            // an interrupted rebuild is only continued if the file has not changed.
             if last < DatabaseRebuild.number - 1 {
                 try migrate(path: path, migrations.upTo(DatabaseRebuild.number - 1), nowMilliseconds).close()
             }
@@ -100,9 +100,9 @@ package enum DatabaseOpening {
     }
 
     /// Throws `MigrationRefusal` for a database that this binary cannot use. Must be called before the file is opened
-    /// for writing, because opening it for writing would already switch another program's database to WAL mode. Ignores
-    /// SQLite's errors. When the file is opened for writing, SQLite reports them again, or removes their cause by
-    /// rolling back a transaction that was written in part.
+    /// for writing, because that would already switch another program's database to WAL mode. Ignores SQLite's errors
+    /// here, because opening the file for writing follows. It either meets the same error, or removes its cause: it can
+    /// roll back an incomplete transaction.
     private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
         guard let reader = try? RecordsFile.connect(path) else { return }
         defer { try? reader.close() }
@@ -137,11 +137,10 @@ package enum DatabaseOpening {
         try queue.read(MigrationRun().requireCurrent)
     }
 
-    /// Whether two process-wide options of SQLite are set. The first use of this constant sets them. One option turns
-    /// off memory statistics. Nothing in this process uses these statistics, and SQLite would update them for about
-    /// 1,500 allocations in a group of 30 events. The other option skips empty truncations of the page cache
-    /// (page_cache.c). If the process has already used SQLite, both options keep their defaults. The defaults are
-    /// slower but correct.
+    /// Sets two process-wide options of SQLite, at the first use of this constant. The first turns off memory
+    /// statistics, which nothing reads here and which SQLite would update about 1,500 times in a group of 30 events.
+    /// The second skips empty truncations of the page cache (page_cache.c). The value is false if the process had
+    /// already used SQLite. The options then keep their defaults, which are slower but correct.
     static let isConfigured = dwell_stop_memory_statistics() == SQLITE_OK && dwell_skip_empty_truncations() == SQLITE_OK
 
     private static func connect(path: String) throws -> DatabasePool {
@@ -150,8 +149,8 @@ package enum DatabaseOpening {
         configuration.label = "dwell.sqlite"
         configuration.busyMode = .timeout(busyTimeoutSeconds)
         configuration.maximumReaderCount = readersMax
-        // A failed ROLLBACK may leave a transaction open. WriterConnection rolls that transaction back before the next
-        // BEGIN. Without this option, GRDB would end the process.
+        // A failed ROLLBACK may leave a transaction open, which WriterConnection rolls back before the next BEGIN. GRDB
+        // ends the process when it finds an open transaction, except with this option.
         configuration.allowsUnsafeTransactions = true
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA cache_size = -\(readerCacheKiB)")

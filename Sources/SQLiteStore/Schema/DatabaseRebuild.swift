@@ -57,7 +57,7 @@ struct DatabaseRebuild {
     /// The migration that rebuilds a database with events.
     static let number = 26
 
-    /// The steps, for tests that interrupt a rebuild after each of them.
+    /// The steps of a rebuild. Tests interrupt a rebuild after each of them.
     enum Step: CaseIterable {
         case locked, created, tablesCopied, sliceCopied, eventsCopied, keysWritten, checked, oldKept, replaced
     }
@@ -66,15 +66,15 @@ struct DatabaseRebuild {
         /// How long to wait, in seconds, for other processes that have the database open. An older server drains for 20
         /// seconds.
         var lockSeconds = 60.0
-        /// How long, in seconds, the old file stays locked after the new one has taken its place; see OldFileHold.
+        /// How long, in seconds, the old file stays locked after the new one has taken its place. OldFileHold says why.
         var holdSeconds = DatabaseOpening.busyTimeoutSeconds + 1
         /// The number of events written in one transaction.
         var sliceRows = 50_000
         var reached: @Sendable (Step) throws -> Void = { _ in }
     }
 
-    /// The path of the database, with symbolic links resolved. A rename to a link would replace the link and not the
-    /// file.
+    /// The path of the database, with symbolic links resolved. The new file is renamed to this path, and a rename to a
+    /// link would replace the link instead of the file.
     let path: String
     let migrations: MigrationRun
     let now: Int64
@@ -97,9 +97,9 @@ struct DatabaseRebuild {
         self.report = report
     }
 
-    /// Returns the last migration of a database that has events but not migration 26; nil if no rebuild is needed.
-    /// Ignores SQLite's errors other than SQLITE_BUSY, because SQLite reports them again when the file is opened for
-    /// writing.
+    /// Returns the last applied migration if the database has events and lacks migration 26. Returns nil if no rebuild
+    /// is needed. Ignores SQLite's errors except SQLITE_BUSY, because SQLite reports them again when the file is opened
+    /// for writing.
     func lastMigrationBefore() throws -> Int? {
         guard migrations.contains(Self.number), let reader = try? RecordsFile.connect(path) else { return nil }
         defer { try? reader.close() }
@@ -184,9 +184,9 @@ struct DatabaseRebuild {
 
     // MARK: The old file
 
-    /// Opens the database so that no other process can read or write it, with nothing left in a WAL. Waits for other
-    /// processes that have the database open. If one of them is a rebuild, it replaces the file, and this function then
-    /// throws `MaintenanceRefusal`.
+    /// Copies the WAL into the database, and opens the database so that no other process can read or write it. First
+    /// waits until other processes have closed it. If one of them replaced the file meanwhile (another rebuild), throws
+    /// `MaintenanceRefusal`.
     private func lock() throws -> DatabaseQueue {
         let end = ContinuousClock.now.advanced(by: .seconds(options.lockSeconds))
         var hasReported = false
@@ -210,8 +210,8 @@ struct DatabaseRebuild {
         }
     }
 
-    /// Returns a text that is different after every change of the locked file. Does not open the file, because closing
-    /// any descriptor of the file would release SQLite's locks (fcntl).
+    /// Returns a text that is different after every change of the locked file. Uses only stat: if this process opened
+    /// the file and closed it again, it would lose SQLite's locks on the file (fcntl).
     private func fingerprint() throws -> String {
         let status = try FileStatus(path)
         return "\(status.inode) \(status.bytes) \(status.modifiedNanoseconds)"
@@ -220,8 +220,8 @@ struct DatabaseRebuild {
     private func inode(_ path: String) throws -> UInt64 { try FileStatus(path).inode }
     private func bytes(_ path: String) throws -> Int { try FileStatus(path).bytes }
 
-    /// Throws if the new file might not fit. The new file is smaller than the old one, but by an unknown amount, so the
-    /// space that the old file takes is required.
+    /// Throws if the disk may lack the space for the new file. The new file is smaller than the old one, but it is not
+    /// known by how much. So as much space as the old file takes must be free.
     private func requireSpace(existing: Int) throws {
         let needed = max(0, try bytes(path) - existing) + FreeSpace.bytesMin
         guard let free = FreeSpace.bytes(besideFile: path), free < needed else { return }
@@ -267,8 +267,8 @@ struct DatabaseRebuild {
         try DatabaseCopy.copyOwner(of: path, to: newPath)
         guard chmod(newPath, status.mode) == 0 else { throw MaintenanceRefusal(errnoAt: newPath) }
         try DatabaseCopy.sync(newPath)
-        // An interrupted run may have left a link at `keptPath`. The link leads to the same file as `path`, so removing
-        // it loses nothing.
+        // An interrupted run may have linked the database under `keptPath` already. Both names then mean the same file,
+        // so removing this one loses nothing.
         _ = unlink(keptPath)
         try FileManager.default.linkItem(atPath: path, toPath: keptPath)
         try DatabaseCopy.sync(DatabaseCopy.folder(of: path))

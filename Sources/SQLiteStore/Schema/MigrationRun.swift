@@ -19,7 +19,8 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
     case empty
     /// Some migrations of this binary are not applied, and the caller may not apply them.
     case databaseIsOlder(applied: Int, known: Int)
-    /// The database has events, but this migration changes the table of events only while that table is empty.
+    /// The database has events, but this migration drops the rows of the table of events and so requires an empty
+    /// table.
     case databaseHasEvents(number: Int, name: String)
 
     package var description: String {
@@ -77,8 +78,8 @@ package struct MigrationRun: Sendable {
         }
     }
 
-    /// Throws `MigrationRefusal` in three cases: the database is empty, or belongs to another program, or its
-    /// migrations do not match those of this binary. Migrations that are not applied yet are no mismatch.
+    /// Throws `MigrationRefusal` in three cases: the database is empty, it belongs to another program, or its
+    /// migrations do not match those of this binary. A database that only lacks migrations is accepted.
     func requireDwell(_ db: Database) throws {
         _ = try status(db)
     }
@@ -106,9 +107,9 @@ package struct MigrationRun: Sendable {
         }
     }
 
-    /// Applies one migration in a transaction. While it runs, foreign keys are not enforced, because a migration that
-    /// recreates a table violates them. All foreign keys are checked at the end of the transaction. The pragma comes
-    /// before the transaction, because SQLite ignores the pragma inside a transaction.
+    /// Applies one migration in a transaction. Foreign keys are not enforced meanwhile, because a migration that
+    /// recreates a table violates them for a while. All foreign keys are checked before the commit. SQLite ignores
+    /// `PRAGMA foreign_keys` inside a transaction, so it comes before.
     private func apply(_ migration: Migration, to db: Database, atMilliseconds now: Int64) throws {
         try db.execute(sql: "PRAGMA foreign_keys = OFF")
         defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }
@@ -168,14 +169,14 @@ package struct MigrationRun: Sendable {
         let pairs = rows.map { row -> (Int, Applied) in
             (row[0], Applied(name: row[1], checksum: row[2], atMilliseconds: row[3]))
         }
-        // Dwell creates the table and its first row in one transaction. An empty table therefore belongs to another
-        // program.
+        // The table exists but is empty. Dwell creates the table and its first row in one transaction, so the table
+        // belongs to another program.
         if pairs.isEmpty { throw MigrationRefusal.notDwell }
         return Dictionary(pairs) { first, _ in first }
     }
 
-    /// Returns whether the database has Dwell's table `schema_migration`. Other programs use this name too, so the
-    /// columns are checked.
+    /// Returns whether the database has Dwell's table `schema_migration`. Another program's table may have the same
+    /// name, so its columns are checked too.
     private func hasRecordTable(_ db: Database) throws -> Bool {
         guard try db.tableExists("schema_migration") else { return false }
         let columns = try db.columns(in: "schema_migration").map(\.name)

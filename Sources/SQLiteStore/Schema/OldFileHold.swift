@@ -1,6 +1,7 @@
 // Keeps the old file of a rebuild locked for some seconds after the new file has taken its place. Another process may
-// have opened the old file before, and may be waiting for the lock. If it got the lock, it would write to the old file,
-// and to a WAL with the name of the new file's WAL. Such a process gives up after `DatabaseOpening.busyTimeoutSeconds`.
+// have opened the old file before that, and may be waiting for its lock. With the lock, it would write to the old file,
+// and its WAL would have the name of the new file's WAL. Such a process gives up after
+// `DatabaseOpening.busyTimeoutSeconds`, and the old file is then closed.
 
 import Dispatch
 import GRDB
@@ -20,7 +21,8 @@ package enum OldFileHold {
         }
     }
 
-    /// Waits until no old file is locked. If the process ended earlier, its locks would be released too early.
+    /// Waits until no old file is locked. A process must call this before it ends, because its end would release the
+    /// locks too early.
     package static func wait() {
         holds.wait()
     }

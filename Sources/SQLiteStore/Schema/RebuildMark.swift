@@ -1,11 +1,12 @@
-// The table `rebuild` of a file that DatabaseRebuild fills. The table says which old file is being copied, so that an
-// interrupted rebuild is continued only if the old file has not changed. The first opening of the finished database
-// drops the table.
+// The table `rebuild` in the new file of a rebuild (DatabaseRebuild). It says which old file is being copied, in which
+// state. An interrupted rebuild is continued only if the old file is still in that state. When the finished database is
+// first opened, the table is dropped.
 
 import GRDB
 
 enum RebuildMark {
-    /// Returns whether the attached file `new` has the mark. All tables but `event` and `event_key` are then complete.
+    /// Returns whether the attached file `new` has the table `rebuild`. It is written last, after all tables except
+    /// `event` and `event_key` were copied.
     static func exists(_ db: Database) throws -> Bool {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM new.sqlite_schema WHERE name = 'rebuild')") ?? false
     }

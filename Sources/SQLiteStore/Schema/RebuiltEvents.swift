@@ -61,8 +61,8 @@ struct RebuiltEvents {
         "details",
     ].joined(separator: ", ")
 
-    /// `occurred_at_text` becomes NULL or empty if the old text has one of the two forms that can be computed from the
-    /// moment (OccurredAtColumn.swift). Otherwise it becomes the old text.
+    /// The value for `occurred_at_text`: NULL or empty if the old text has one of the two usual forms, otherwise the
+    /// old text (OccurredAtColumn.swift).
     private static let sliceSQL = """
         INSERT INTO new.event_row (\(sameColumns), previous, jump, key, digest, received_offset_ms, occurred_offset_ms,
             sent_offset_ms, timestamp_offset_ms, after_grace_offset_ms, after_hard_offset_ms, occurred_at_text)

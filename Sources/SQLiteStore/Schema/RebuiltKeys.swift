@@ -33,8 +33,8 @@ enum RebuiltKeys {
         }
     }
 
-    /// Computes all entries, in the order of their places. An event whose place is taken gets the next free one
-    /// (EventKeyTable).
+    /// Computes all entries, in the order of their places. If the place of an event's key is taken, the event gets the
+    /// next free place, as in EventKeyTable.
     private static func entries(on connection: OpaquePointer, _ db: Database, rowCount: Int) throws -> [Entry] {
         let hash = try EventKeyHash(on: connection)
         var entries: [Entry] = []

@@ -9,9 +9,9 @@ enum RebuiltTables {
         var sql: String
     }
 
-    /// Returns the tables, indexes, views and triggers of the old file. The objects that the migrations do not create
-    /// were added by an operator or by Litestream. The objects of the table `event` are left out, because migration 26
-    /// creates that table anew.
+    /// Returns the tables, indexes, views and triggers of the old file, except those of the table `event`, which
+    /// migration 26 creates anew. Among them are objects that no migration creates: an operator or Litestream has added
+    /// them.
     static func added(_ db: Database) throws -> [SchemaObject] {
         try Row.fetchAll(
             db,
@@ -50,7 +50,8 @@ enum RebuiltTables {
         }
         // Copies the time when each migration was applied.
         try db.execute(sql: "INSERT OR REPLACE INTO new.schema_migration SELECT * FROM main.schema_migration")
-        // Copies the highest row number that each table ever had. Retention may have deleted the row with this number.
+        // Copies `sqlite_sequence`, the highest row number that each table ever had. Retention may have deleted that
+        // row, so the number cannot be found in the table itself.
         try db.execute(
             sql: """
                 DELETE FROM new.sqlite_sequence;
@@ -58,7 +59,8 @@ enum RebuiltTables {
                 """)
     }
 
-    /// Reads the links of all events, and writes the end of each driver's chain into the copied row of the driver.
+    /// Writes the end of each driver's chain into the copied row of the driver. The chain's links are computed from all
+    /// events of the old file.
     static func writingChains(on connection: OpaquePointer, rowCount: Int) throws -> ChainLinks {
         let set = try PreparedStatement("UPDATE new.driver SET chain = ?2 WHERE id = ?1", on: connection)
         return try ChainLinks(on: connection, rowCount: rowCount) { (driver, end) throws(SQLiteError) in

@@ -10,12 +10,13 @@ enum SettingsCorrectionRows {
     struct Resolved {
         var settings: Settings
         var version: String
-        /// Row number in `settings_version`; nil if the settings have no row there, which means that no event has them.
+        /// Row number in `settings_version`. Nil if the settings have no row there. No event has been stored with them
+        /// then.
         var row: Int64?
     }
 
-    /// Returns the settings that `target` names. Returns nil if the settings are unknown, or if `target` means the
-    /// settings stored with each event.
+    /// Returns the settings that `target` names; nil if they are unknown. Also returns nil for `.stored`, which names
+    /// no particular settings but those stored with each event.
     static func resolve(_ target: CorrectedSettings, _ db: Database) throws -> Resolved? {
         switch target {
         case .stored: return nil
@@ -91,14 +92,14 @@ enum SettingsCorrectionRows {
         }
         var insteadOf: Int64?
         if let version = order.insteadOf {
-            // No event has settings without a row, so a correction of the events with such settings would change
-            // nothing.
+            // Settings that any event was stored with have a row. Without a row, the correction could change no event,
+            // and the version is probably a mistake.
             insteadOf = try Int64.fetchOne(
                 db, sql: "SELECT id FROM settings_version WHERE version = ?", arguments: [version])
             guard insteadOf != nil else { return .unknownSettings(version) }
         }
-        // The time span must not include the future. An event could otherwise be stored in it after the event's driver
-        // has been refolded, and would stay uncorrected.
+        // The time span ends now at the latest. If it included the future, an event could arrive in it after its driver
+        // was refolded, and would stay uncorrected.
         let times = [order.since, min(order.until ?? now, now)].map(\.millisecondsSinceEpoch)
         let unfinished = try Row.fetchOne(
             db,

@@ -4,8 +4,7 @@ package import Engine
 import GRDB
 import SharedTables
 
-/// Reads the history from a database file, with or without a running server. An older version of Dwell may have written
-/// the file.
+/// Reads the history from a database file. A server may run meanwhile. The file may be of an older version of Dwell.
 package struct SettingsRecords: RecordsReader {
     private let queue: DatabaseQueue
 

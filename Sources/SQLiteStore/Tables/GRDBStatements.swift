@@ -1,4 +1,4 @@
-// The functions of SharedTables that this store calls with a GRDB connection.
+// Lets code that has a GRDB connection call functions of SharedTables, which take an `SQLTransaction`.
 
 import GRDB
 import Identity

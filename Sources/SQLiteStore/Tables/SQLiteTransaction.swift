@@ -71,8 +71,9 @@ extension Database {
 }
 
 extension StatementArguments {
-    /// The element type is an optional existential, because GRDB's initializer for a sequence of one concrete type
-    /// builds a key path in each call. Building it took half the time of storing a notification.
+    /// The elements have the type `(any DatabaseValueConvertible)?` for speed. For elements of one concrete type, GRDB
+    /// has another initializer, which builds a key path in each call. This took half the time of storing a
+    /// notification.
     fileprivate init(_ arguments: SQLArguments) {
         self.init(
             arguments.values.map { value -> (any DatabaseValueConvertible)? in

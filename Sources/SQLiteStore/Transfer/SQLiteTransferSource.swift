@@ -33,8 +33,8 @@ package final class SQLiteTransferSource: TransferSource {
     }
 
     /// Opens the database so that no other process can open it. Returns nil if another process has it open. In
-    /// exclusive locking mode, SQLite takes the lock at its first access and keeps it. If the file is not in WAL mode,
-    /// BEGIN EXCLUSIVE is needed to take the lock.
+    /// exclusive locking mode, SQLite takes the lock at its first access and keeps it. Only for a file that is not in
+    /// WAL mode, BEGIN EXCLUSIVE is needed in addition.
     package static func lock(_ path: String) throws -> SQLiteTransferSource? {
         guard DatabaseCopy.exists(path) else { throw RecordsUnreadable.missing }
         var configuration = Configuration()
@@ -166,7 +166,8 @@ package final class SQLiteTransferSource: TransferSource {
         return part
     }
 
-    /// Returns the numbers of the driver's events, ascending. Walking backward reads each link only once.
+    /// Returns the numbers of the driver's events, ascending. The chain is walked backward, because a forward walk
+    /// reads links more than once.
     private static func events(of driver: Int64, _ chain: EventChain, _ db: Database) throws -> [Int64] {
         var walk = try ChainWalk(chain, from: DriverEvents.end(of: driver, db).last, .backward)
         return try walk.next(.max).sorted()
@@ -185,8 +186,10 @@ package final class SQLiteTransferSource: TransferSource {
         return TransferRows(columns.table, columns: columns.names, rows: rows)
     }
 
-    /// Returns the rows of the drivers in `list`, with the added column `last_seq`. This column is the highest number
-    /// that a client may have seen as the id of one of the driver's events. The first column is the driver's number.
+    /// Returns the rows of the drivers in `list`, beginning with the driver's number. Adds the column `last_seq`: a
+    /// number that is not lower than any event id that a client may have seen for this driver. It is the number of the
+    /// driver's last event, but for a driver with a floor it is the highest number of all events, because retention may
+    /// have deleted the driver's last event.
     private static func drivers(
         _ list: String, _ lastSeqs: [Int64: Int64], on connection: OpaquePointer, _ db: Database
     ) throws -> TransferRows {

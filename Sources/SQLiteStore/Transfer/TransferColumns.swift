@@ -1,7 +1,7 @@
-// The columns of PostgreSQL's tables of drivers, events and sessions, and the SQL expressions that give their values.
-// Row numbers of shared texts are replaced by the texts. An event keeps its number, both as its number among the events
-// of its driver and as its position in the feed. The cursors of clients and the positions of consumers therefore stay
-// valid.
+// The columns of PostgreSQL's tables of drivers, events and sessions, and the SQL expressions that read their values
+// from SQLite. Row numbers of shared texts are replaced by the texts. PostgreSQL has two numbers for an event: one
+// among the driver's events, and its position in the feed. Both become the event's number in SQLite, so the cursors of
+// clients and the positions of consumers stay valid.
 
 import JourneyModel
 
@@ -19,8 +19,7 @@ struct TransferColumns {
         sql = "SELECT \(columns.map { "\($0.value) AS \($0.key)" }.joined(separator: ", ")) FROM \(from)"
     }
 
-    /// SQLiteTransferSource adds the column `last_seq`. The target of the transfer adds the columns that it computes
-    /// from these.
+    /// SQLiteTransferSource adds the column `last_seq`. The target of the transfer computes further columns from these.
     static let driver = TransferColumns(
         "driver", from: "json_each(?1) AS listed CROSS JOIN driver ON driver.id = listed.value",
         [
@@ -74,7 +73,7 @@ struct TransferColumns {
             "second_place": "second_place", "closed_session_id": session("event.closed_session"),
         ])
 
-    /// The columns of SQLite's tables that none of the queries reads, with the reason.
+    /// The columns of SQLite's tables that a transfer does not copy, with the reason.
     static let leftOut = [
         "driver.chain": "links the events of a driver",
         "event_row.previous": "links the events of a driver",
@@ -92,8 +91,9 @@ struct TransferColumns {
         }
     }
 
-    /// SQL condition on the rows of a shared table that are copied. The code of a session that does not exist is not
-    /// copied, because PostgreSQL names the session by its id.
+    /// SQL condition on the rows of a shared table that are copied. A row of `session_code` names its session by row
+    /// number in SQLite and by id in PostgreSQL. If the session no longer exists, its id cannot be found, and the row
+    /// is not copied.
     static func isCopied(_ table: String) -> String {
         table == "session_code" ? "\(session("session_code.session")) IS NOT NULL" : "TRUE"
     }

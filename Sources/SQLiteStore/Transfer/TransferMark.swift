@@ -1,7 +1,7 @@
-// A hash of a driver's stored data. A transfer compares the hash with an earlier one to notice that the driver was
-// changed. The hash does not cover events. A transfer notices a new event by its number, and nearly every other change
-// of stored events also changes the driver's row. There are two exceptions, which the code below adds to the hash: a
-// deletion that is under way, and a correction of settings.
+// A hash of a driver's stored data. A transfer compares it with an earlier hash of the same driver, to notice that the
+// driver was changed. Events are not part of the hash: a transfer notices new events by their numbers, and nearly every
+// change of a stored event also changes the driver's row. There are two exceptions, a deletion under way and a
+// correction of settings. Their rows are therefore part of the hash.
 
 import SharedTables
 
@@ -35,8 +35,9 @@ struct TransferMark {
 }
 
 extension TransferMark {
-    /// Returns the marks of all drivers, by row number. A correction of settings may change the events of any driver,
-    /// so all drivers are copied again after it.
+    /// Returns the marks of all drivers, by row number. The recorded corrections of settings are part of each mark,
+    /// because a correction may change the events of any driver. After a correction, all drivers are therefore copied
+    /// again.
     static func all(on connection: OpaquePointer) throws(SQLiteError) -> [Int64: Int64] {
         var corrections = TransferMark()
         try forEach("SELECT * FROM settings_correction ORDER BY id", on: connection) { row in corrections.add(row) }

@@ -1,6 +1,6 @@
-// Copies the WAL into the database file on a separate connection, while the writer continues. By default, the commit
-// that makes the WAL long enough also copies it, and all requests wait for that commit. Such commits caused the longest
-// response times.
+// Copies the WAL into the database file on a separate connection, while the writer continues. By default, SQLite does
+// this inside the commit that makes the WAL long enough, and all requests wait for that commit. Such commits caused the
+// longest response times.
 //
 // SQLite resets the WAL only when every frame of it has been copied (https://www.sqlite.org/wal.html). A writer that is
 // never idle appends frames during the copy. The WAL is therefore copied in several passes, each with fewer frames than
@@ -19,11 +19,11 @@ final class Checkpointer: Sendable {
         /// times before the WAL is copied is written to the database file only once. The size also limits how much of
         /// the WAL a start after a crash has to read.
         var pagesMin = 16_000
-        /// WAL size up to which copying pauses after each step, so that commits can use the disk. With a larger WAL,
-        /// copying does not pause, because otherwise the WAL could grow without end.
+        /// Up to this WAL size, copying pauses after each step, so that commits can use the disk. With a larger WAL, it
+        /// does not pause, because otherwise the WAL could grow without end.
         var pausedUpTo = 24_000
-        /// Maximum number of pages that the passes may leave for the writer to copy. It is small, because all requests
-        /// wait while the writer copies.
+        /// When at most this number of pages is left, no further pass is made, and the writer copies them. It is small,
+        /// because all requests wait while the writer copies.
         var restMax = 200
         /// Maximum number of passes over the WAL. After the last pass, the writer copies the remaining frames, however
         /// many there are.
@@ -72,7 +72,8 @@ final class Checkpointer: Sendable {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
         }
-        // The pointer is safe: this object owns the queue until `close()`, and nothing is written after `close()`.
+        // The pointer to `self` stays valid: SQLite uses it only while the connection writes. This object owns the
+        // connection until `close()`, and nothing is written after that.
         let this = Unmanaged.passUnretained(self).toOpaque()
         let code = dwell_step_writes(
             connection, pace.step,
@@ -85,8 +86,8 @@ final class Checkpointer: Sendable {
 
     // MARK: The writer
 
-    /// Starts copying if the WAL is long enough. Must be called after each of the writer's commits, with the size of
-    /// the WAL in pages. Returns true if the passes have ended and the writer must copy the rest now, before the WAL
+    /// Must be called after each of the writer's commits, with the size of the WAL in pages. Starts copying if the WAL
+    /// is long enough. Returns true once after the passes have ended: the writer must then copy the rest before the WAL
     /// grows again.
     func logHas(pages: Int) -> Bool {
         let (isToStart, isRest) = state.withLock { state in
@@ -105,9 +106,9 @@ final class Checkpointer: Sendable {
         return isRest
     }
 
-    /// Copies the WAL at the usual pace. Returns when little is left to copy, or when the WAL cannot be copied now.
-    /// Called before a truncation of the WAL. The truncation copies the frames that remain, and the writer and all
-    /// requests wait for it.
+    /// Called before the writer truncates the WAL. The truncation copies what is left in the WAL, while the writer and
+    /// all requests wait. So this function first copies the WAL at the usual pace. It returns when little is left, or
+    /// when the WAL cannot be copied now.
     func copyAll() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             queue.asyncWriteWithoutTransaction { [self] db in
@@ -122,14 +123,14 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// Stops copying after at most one more step. Called before the WAL is truncated, because the WAL cannot be
-    /// truncated while it is copied.
+    /// Called before the WAL is truncated, which is not possible while it is copied. Copying stops after at most one
+    /// more step.
     func yieldToWriter() {
         if state.withLock(\.isCopying) { stopCopying() }
     }
 
-    /// Stops copying and closes the checkpointer's connection. Must be called before the writer's connection is closed.
-    /// The last connection to close copies everything and removes the WAL. May be called again.
+    /// Stops copying and closes the checkpointer's connection. Must be called before the writer's connection is closed,
+    /// because the connection that closes last copies and removes the WAL. May be called again.
     func close() {
         let wasClosed = state.withLock { state in
             defer { state.isClosed = true }
@@ -154,8 +155,9 @@ final class Checkpointer: Sendable {
             var pages: Int32 = 0
             var copied: Int32 = 0
             let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, &pages, &copied)
-            // The value is false if, for example, a reader's snapshot prevents copying the rest, the disk is full,
-            // another connection holds the lock, or `stopCopying` was called. Copying is then tried again later.
+            // False means that the pass could not copy the whole WAL. For example, a reader's snapshot prevented it,
+            // the disk is full, another connection holds the lock, or `stopCopying` was called. Copying is then tried
+            // again later.
             isRestLeft = code == SQLITE_OK && copied == pages
             guard isRestLeft, state.withLock({ $0.pages - Int(pages) > pace.restMax && !$0.isClosed }) else { break }
         }

@@ -9,8 +9,8 @@ final class WALSize {
     private let connection: OpaquePointer
     private(set) var pages = 0
 
-    /// The connection must exist as long as this object. A connection exists while it is open, and also after
-    /// sqlite3_close_v2 until its last statement is finalized.
+    /// The connection must exist as long as this object. A connection that was closed by sqlite3_close_v2 still exists
+    /// until its last statement is finalized.
     init(of connection: OpaquePointer) {
         self.connection = connection
         let this = Unmanaged.passUnretained(self).toOpaque()

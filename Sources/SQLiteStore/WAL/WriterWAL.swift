@@ -16,8 +16,8 @@ final class WriterWAL {
     private(set) var needsTruncation: Bool
     private var isMarked: Bool
 
-    /// The connection must exist as long as this object. A connection exists while it is open, and also after
-    /// sqlite3_close_v2 until its last statement is finalized.
+    /// The connection must exist as long as this object. A connection that was closed by sqlite3_close_v2 still exists
+    /// until its last statement is finalized.
     init(of connection: OpaquePointer, checkpointer: Checkpointer) {
         self.connection = connection
         self.checkpointer = checkpointer
@@ -28,14 +28,14 @@ final class WriterWAL {
 
     // MARK: Purging
 
-    /// Milliseconds to wait for a reader that prevents truncation of the WAL. The writer waits only directly after a
-    /// group that removes rows, and when an operator waits for the removal (`finishRemoval`). All other attempts to
-    /// truncate the WAL do not wait: a backup or a replicator may read for hours, and would delay every later group.
+    /// Milliseconds to wait for a reader that prevents truncation of the WAL. The writer waits in two cases: directly
+    /// after a group that removes rows, and when an operator waits for the removal (`finishRemoval`). In all other
+    /// cases it does not wait, because a backup or a replicator may read for hours and would delay every later group.
     private static let readerTimeoutMilliseconds: Int32 = 100
 
-    /// Sets the mark `user_version` if the transaction removes something that must be gone from the WAL. Clears the
-    /// mark in the first transaction after the truncation. Must be called within each transaction. If no transaction is
-    /// committed after the truncation, the mark remains. It then only causes another truncation at the next start.
+    /// Must be called within each transaction. Sets the mark `user_version` if the transaction removes something that
+    /// must be gone from the WAL. Clears the mark in the first transaction after the truncation. If no such transaction
+    /// follows, the mark remains, and only causes another truncation at the next start.
     func mark(removesSomething: Bool) throws(SQLiteError) {
         guard removesSomething || (isMarked && !needsTruncation) else { return }
         let code = sqlite3_exec(connection, "PRAGMA user_version = \(removesSomething ? 1 : 0)", nil, nil, nil)
@@ -69,13 +69,14 @@ final class WriterWAL {
         let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
         sqlite3_busy_timeout(connection, Int32(DatabaseOpening.busyTimeoutSeconds * 1000))
         needsTruncation = code != SQLITE_OK
-        // Cached pages may have copies of removed rows in their unallocated space, which is cleared only on the way to
-        // the database file (free_space.c). If such a page were written again, these copies would be in the WAL again.
+        // The connection's cached pages may still contain removed rows in their unallocated space, which is cleared
+        // only when a page is copied to the database file (free_space.c). If such a page were changed, it would be
+        // written to the WAL with these rows. So the cache is emptied.
         if isMarked && !needsTruncation { sqlite3_db_release_memory(connection) }
     }
 
     /// Tries to truncate the WAL, even if no truncation is pending. Returns whether the WAL is truncated. If a reader
-    /// prevents the truncation, `needsTruncation` keeps its value.
+    /// prevents it, the attempt does not make a truncation pending.
     func truncateUnlessRead() -> Bool {
         let neededTruncation = needsTruncation
         truncate()
@@ -86,8 +87,8 @@ final class WriterWAL {
 
     // MARK: The checkpointer's remainder
 
-    /// Copies the rest that the checkpointer left in the WAL, as far as is possible without waiting for readers. Must
-    /// be called after each commit. If everything is copied, the next commit resets the WAL.
+    /// Must be called after each commit. Copies the rest that the checkpointer left in the WAL, without waiting for
+    /// readers. If everything is copied, the next commit begins the WAL anew.
     func copyRest() {
         guard checkpointer.logHas(pages: size.pages) else { return }
         sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
