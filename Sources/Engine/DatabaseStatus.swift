@@ -11,7 +11,7 @@ package protocol DatabaseStatus: Sendable {
     /// - Parameter openedAtMilliseconds: the time with which the store was opened.
     func schema(openedAtMilliseconds: Int64) async throws(StoreFailure) -> AppliedSchema
 
-    /// Returns the number of bytes that this process may still write on the database's disk. Returns nil if this is not
+    /// Returns how many more bytes this process can write to the disk of the database. Returns nil if this is not
     /// known, as for a database on another machine.
     func diskFreeBytes() -> Int64?
 }

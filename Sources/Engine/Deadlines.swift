@@ -22,24 +22,25 @@ extension MetricFamily {
         "dwell_deadlines_due", "Drivers with a passed deadline whose expiry is not stored yet; 0 is normal.")
 }
 
-/// The port of deadlines. An implementation also stores expiries when it appends an event. If a deadline of the driver
-/// is earlier than the event, its expiry is stored in the same transaction as the event.
+/// The port of deadlines. Expiries are stored not only by `storeExpiries`, but also when an event is appended: if a
+/// deadline of the event's driver is earlier than the event, its expiry is stored first, in the same transaction.
 package protocol DeadlineStore: Sendable {
     /// Returns the earliest deadline of all drivers, or nil when there is none. The result may lie in the past, because
-    /// a deadline is removed only when its expiry is stored. Drivers whose refold is under way are left out; on
-    /// PostgreSQL also drivers whose refold has not begun.
+    /// a deadline is removed only when its expiry is stored. A driver whose refold is under way is left out, because
+    /// the refold may change the deadline. On PostgreSQL, a driver whose refold has not begun is left out too.
     func earliestDeadline() async throws(StoreFailure) -> Moment?
 
-    /// Stores the expiries of the deadlines before `request.now`, earliest first. Each expiry is stored exactly once,
-    /// even when several instances call this method. Returns after the commit.
+    /// Stores the expiries of the deadlines before `request.now`, earliest first, for at most `request.driversMax`
+    /// drivers. Each expiry is stored exactly once, even when several instances call this method. Returns after the
+    /// commit.
     func storeExpiries(_ request: ExpiryRequest) async throws(StoreFailure) -> StoredExpiries
 }
 
 /// A request to end at most `driversMax` sessions whose deadline has passed.
 package struct ExpiryRequest: Sendable {
     package var now: Moment
-    /// The settings in force. The version of the driver's settings is stored with each expiry, as it is with every
-    /// event.
+    /// The settings in force for drivers to whom no rule applies. As with every event, the version of the driver's
+    /// settings is stored with the expiry.
     package var settings: VersionedSettings
     /// The rules that give some drivers other settings; nil if there are none.
     package var rules: SettingsRules?
@@ -73,7 +74,7 @@ package struct DeadlineCursor: Hashable, Sendable {
 package struct StoredExpiries: Hashable, Sendable {
     /// The drivers whose sessions were ended.
     package var drivers: [DriverID]
-    /// The failures for drivers whose sessions could not be ended. They are logged.
+    /// The failures for drivers whose sessions could not be ended. `ExpiryScheduler` logs the first of them.
     package var failures: [StoreFailure]
     /// The cursor for the next call; nil when there are no more due deadlines.
     package var next: DeadlineCursor?
@@ -88,8 +89,8 @@ package struct StoredExpiries: Hashable, Sendable {
 /// The task that makes the store write the expiries that are due.
 package struct ExpiryScheduler: Sendable {
     /// The maximum time between two queries of the store. An expiry must be stored within a second after its deadline,
-    /// so the maximum is half a second. A maximum is needed for two reasons: a clock may be changed, and another
-    /// instance may store a deadline that is earlier than all deadlines known here.
+    /// so the maximum is half a second. The scheduler cannot simply sleep until the earliest deadline: the clock may be
+    /// changed, and another instance may store an earlier deadline.
     package static let pauseMillisecondsMax: Int64 = 500
     /// The maximum number of drivers per call of the store. After a long outage many deadlines are due. Storing all of
     /// them at once would delay new events.
@@ -156,7 +157,7 @@ package struct ExpiryScheduler: Sendable {
         repeat {
             let part = try await store.storeExpiries(request)
             stored.increment(by: Int64(part.drivers.count))
-            // Only the first failure is logged, so the list need not hold all of them.
+            // Only the first failure is logged, so this list need not hold every failure of a long outage.
             if failures.count < Self.driversMax { failures += part.failures }
             request.after = part.next
         } while request.after != nil && !Task.isCancelled

@@ -1,18 +1,20 @@
-// Stored events, for consumers outside the database. The events are in the order of their commits on SQLite, and in the
-// order of their transaction numbers on PostgreSQL. In this order, a consumer skips no committed event. The event table
-// serves as the outbox. The row number (on PostgreSQL the position) of the last event that a consumer has processed is
-// stored in the same database. The consumer then reads the events after that row number.
+// Stored events, for consumers outside the database. The event table itself serves as the outbox: a consumer reads the
+// events in the order of their row numbers, and the database stores the number of the last event that the consumer has
+// processed. On SQLite, row numbers follow the order of the commits. On PostgreSQL, the "row number" is the event's
+// position in the feed, which follows the order of transaction numbers. In both orders, a consumer skips no committed
+// event.
 
 package import JourneyModel
 
 /// The port by which a consumer reads events and stores its position.
 package protocol EventFeed: Sendable {
     /// Returns at most `limit` events with row numbers above `id`, each with its current verdict, in ascending order of
-    /// row numbers. Stops before the first event of a driver whose deletion is not complete.
+    /// row numbers. If a driver is being deleted, the result ends before that driver's first event. That event and all
+    /// later ones follow when the deletion is complete.
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
-    /// Whether row numbers are consecutive. If true, a gap shows that events were deleted before the consumer read
-    /// them. If false, the store itself counts such events as lost when it deletes them.
+    /// Whether row numbers are consecutive. If true, a gap shows the consumer that events were deleted before it read
+    /// them. If false, a gap shows nothing, so the store counts such events as lost when it deletes them.
     var hasConsecutiveIDs: Bool { get }
 
     /// Returns the position of the consumer with this name. A consumer without a stored position starts at the first
@@ -36,7 +38,7 @@ package struct FeedPosition: Hashable, Sendable {
     private var countedWaiting: Int64?
 
     /// - Parameter waitingCount: the number of stored events that the consumer has not processed. A store may stop
-    ///   counting at a high number. Nil if row numbers are consecutive.
+    ///   counting at a high number. Nil if row numbers are consecutive: the number is then `newest` - `last`.
     package init(last: Int64, newest: Int64, lostCount: Int64, waitingCount: Int64? = nil) {
         self.last = last
         self.newest = newest

@@ -28,8 +28,8 @@ package struct StoredEvent: Hashable, Sendable {
     /// The driver's journey after the last stored event in the order. The store does not apply deadlines that have
     /// passed since that event; `Ingest` applies them (`Journey.advanced(to:)`).
     package var journey: Journey
-    /// Whether this event caused so many events to be refolded that the refold counted against the driver's rate limit.
-    /// False for a repeat.
+    /// Whether storing this event caused a refold so large that the refold was charged to the rate limit. False for a
+    /// repeat.
     package var chargesRefold: Bool
 
     package init(eventID: String, verdict: Verdict, journey: Journey, chargesRefold: Bool = false) {

@@ -14,9 +14,10 @@ package protocol EventStore: Sendable {
     /// number of transactions. Returns one outcome per request.
     nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [EventOutcome]
 
-    /// Returns the outcome that `append` returns for a repeat: `.replayed`, or `.keyReused` when the canonical form
-    /// differs. Returns nil when the driver has no event with the submission's idempotency key. Called when the driver
-    /// is over the rate limit, because a repeat gets its response even then and does not count against the limit.
+    /// Returns what `append` would return for this submission if it is a repeat. If an event with the submission's
+    /// idempotency key is stored for the driver, the outcome is `.replayed` if the members are the same, and
+    /// `.keyReused` if they differ. Returns nil if no such event is stored. Called when the driver is over the rate
+    /// limit, because a repeat gets its response even then.
     func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> EventOutcome?
 
     /// Looks up several submissions with one read of the store. Returns one element per submission.
@@ -37,13 +38,13 @@ package struct AppendRequest: Sendable {
     /// The settings that depend on the charger. Empty unless a rule of SETTINGS_RULES_FILE names chargers. The store
     /// determines the charger (`Journey.settingsCharger`).
     package var chargerSettings: [SettingsChoice.ForChargers]
-    /// Whether an event with an unknown session_id is refused (`SESSION_REGISTRATION=required`). If false, such an
-    /// event opens the session.
+    /// Whether an event with an unknown session_id is refused (`SESSION_REGISTRATION=required`). If false, the event
+    /// opens a session with this id.
     package var requiresRegisteredSession: Bool
     package var sender: OrderedEvent.Sender
-    /// The id of the service that sent the event; nil if the driver's app sent it, or if the server made it because the
-    /// driver entered a right verification code. A service's event is charged to the service's window. It is refused
-    /// with `driverNotFound` if the driver is unknown.
+    /// The id of the service that sent the event. Nil if the driver's app sent it, or if the server made it because the
+    /// driver entered a right verification code. If a service sent it, the event counts against the rate limit of the
+    /// service, and is refused with `driverNotFound` if the driver is unknown.
     package var service: DriverID?
 
     package init(
@@ -63,7 +64,7 @@ package struct AppendRequest: Sendable {
 }
 
 extension AppendRequest {
-    /// The claim on the rate limit of the sender: the driver's window, or the service's.
+    /// The event as the rate limiter counts it: the driver or service whose limit it uses, and its idempotency key.
     package var claim: AdmissionClaim { .ofEvent(submission, of: driver, from: service) }
 }
 
@@ -82,7 +83,7 @@ extension AdmissionClaim {
 extension ClockCorrection {
     /// Returns the correction of the request's event.
     ///
-    /// - Parameter memory: what is known about the clock of the driver's phone.
+    /// - Parameter memory: what earlier events have shown about the clock of the driver's phone.
     package init(_ request: AppendRequest, memory: ClockMemory) {
         if request.sender == .service {
             self = .ofService(
@@ -115,7 +116,7 @@ package struct SessionRegistration: Sendable {
 
 package enum RegistrationOutcome: Hashable, Sendable {
     case created
-    /// The driver has registered the session before. The first registration is kept.
+    /// The driver has already registered this session. Its first registration stays unchanged.
     case existed
     /// The session belongs to another driver: 404.
     case sessionNotFound
@@ -131,8 +132,8 @@ package enum StoreFailure: Error, Hashable, Sendable {
     case unavailable(String)
     /// The commit itself failed. The event may or may not be stored: 500.
     case unknown(String)
-    /// The task was cancelled while it waited for a read, during a pause of background work, or between two pieces of a
-    /// deletion. The next start of the server completes such a deletion. The store did not fail, and the caller no
-    /// longer needs the result.
+    /// The task was cancelled, so the caller no longer needs the result. The store did not fail. Thrown by a read that
+    /// waits, in a pause of background work, and between two steps of a driver's deletion. An interrupted deletion is
+    /// completed at the next start of the server.
     case cancelled
 }

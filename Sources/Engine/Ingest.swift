@@ -1,6 +1,6 @@
 // The pipeline of one event: first the rate limit, then the store, then the response. HTTP, SQL and Redis are behind
-// ports. To "charge" an event means to count it against its driver's rate limit. To "refund" an event means to undo its
-// charge.
+// ports. To "charge" an event means to count it against the rate limit of its sender, a driver or a service. To
+// "refund" an event means to undo its charge.
 //
 // The order matters. An event is charged before the store is called, so a flood of events never reaches the disk. The
 // event is refunded if the store then refuses it, or finds that the event is a repeat. A repeat must always get its
@@ -17,8 +17,8 @@ package struct Ingest: Sendable {
     private let settings: CurrentSettings
     /// Whether an event's session must have been registered before (`SESSION_REGISTRATION=required`).
     private let requiresRegisteredSession: Bool
-    /// The sender of the events of drivers' apps: `.unconfirmedApp` if only a service may confirm activations and
-    /// visits (`TRUSTED_CONFIRMATIONS=service`).
+    /// The sender that is stored with the events of drivers' apps. `.unconfirmedApp` if only a service may confirm
+    /// activations and visits (`TRUSTED_CONFIRMATIONS=service`), else `.app`.
     private let appSender: OrderedEvent.Sender
     private let metrics: IngestMetrics
 
@@ -35,7 +35,7 @@ package struct Ingest: Sendable {
         self.metrics = IngestMetrics(metrics)
     }
 
-    /// Whether the app version that a request names can change the driver's settings.
+    /// Whether a rule gives some app versions other settings. Only then must callers pass the app version of a request.
     package var dependsOnAppVersion: Bool { settings.readRules()?.dependsOnAppVersion ?? false }
 
     /// Stores one event of one driver. Returns once the event is on disk, or was refused, or could not be stored.
@@ -84,9 +84,9 @@ package struct Ingest: Sendable {
     }
 
     /// Stores a batch of events in order. The events come from one driver, or from a service that names the driver in
-    /// each event. Each event is charged and answered as if it had been sent alone. For each event of the batch that is
-    /// refunded, another event that was over the rate limit gets a new attempt, in order. An event that the store
-    /// itself refused because of the rate limit gets no new attempt.
+    /// each event. Each event is charged and answered as if it had been sent alone. A refund makes room for one more
+    /// event: for each refunded event of the batch, the next event that was over the rate limit gets a new attempt. An
+    /// event that the store itself refused because of the rate limit gets no new attempt.
     package func ingest(
         _ submissions: [EventSubmission], from sender: EventSender, receivedAt: Moment, appVersion: AppVersion? = nil
     ) async -> [Ingested] {
@@ -111,8 +111,9 @@ package struct Ingest: Sendable {
         var waiting = WaitingEvents(batch.claims, round.verdicts)
         for event in answers.indices where answers[event].outcome.isStored { waiting.recordStored(event) }
         var (open, quotas) = (round.refunded, [RateLimitClass: Quota]())
-        // `open` has the number of refunds that no event has used yet. The loop ends, because each refund comes from an
-        // event that gets no new attempt. Altogether there are at most about two decisions for each event.
+        // `open` has the number of refunds that no event has used yet. The loop ends, because a refunded event gets no
+        // new attempt, so each round with a refund leaves fewer events. Altogether the rate limiter decides at most
+        // about twice for each event.
         while case let events = waiting.take(open), !events.isEmpty {
             round = await oneRound(events, of: batch)
             let unused = waiting.settle(Dictionary(uniqueKeysWithValues: zip(events, round.verdicts)))
@@ -176,8 +177,8 @@ package struct Ingest: Sendable {
             var outcome = EventOutcome.rateLimited
             if decision.verdict != .refused, let appended = outcomes.next() {
                 outcome = appended.advanced(to: batch.receivedAt)
-                // An event for which the store returned `.rateLimited` is refunded too. This refund is not counted,
-                // because it usually admits no other event: refolds have used up the limit.
+                // An event for which the store returned `.rateLimited` is refunded too. But this refund gives no other
+                // event a new attempt: refolds have used up the limit, so the attempt would usually fail.
                 if settle(claim, decision.verdict, after: outcome), outcome != .rateLimited {
                     round.refunded[claim.limitClass, default: 0] += 1
                 }
@@ -190,8 +191,8 @@ package struct Ingest: Sendable {
         return round
     }
 
-    /// Returns the quota to report. The charge of a refold changes the quota. The quota is therefore read again if the
-    /// event's refold was charged, or if the store returned `.rateLimited`.
+    /// Returns the quota to report in the response. Normally this is `quota`. The quota is read again if the charge of
+    /// a refold may have changed it: if the event's refold was charged, or if the store returned `.rateLimited`.
     private func current(_ quota: Quota, of claim: AdmissionClaim, after outcome: EventOutcome) -> Quota {
         switch outcome {
         case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)
@@ -200,8 +201,8 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns the driver's quotas in both rate limits for events. Used for requests that are refused before any event
-    /// is charged.
+    /// Returns the driver's quotas for events with and without a session, which have separate rate limits. Used for
+    /// requests that are refused before any event is charged.
     package func quotas(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
         RateLimitClass.ofEvents.map { ($0, admission.quota(of: driver, in: $0)) }
     }
@@ -215,7 +216,7 @@ package struct Ingest: Sendable {
         _ submission: consuming EventSubmission, of driver: DriverID, from service: DriverID?, receivedAt: Moment,
         _ appVersion: AppVersion?
     ) -> AppendRequest {
-        // The app version in a request of a service does not describe the driver's app.
+        // A service's request names no version of the driver's app, so its app version is ignored.
         let subject = SettingsSubject(driver: driver, appVersion: service == nil ? appVersion : nil, at: receivedAt)
         let choice = settings.choice(for: subject)
         return AppendRequest(
@@ -261,10 +262,10 @@ package struct Ingest: Sendable {
     /// with the same idempotency key costs nothing. Events with any other outcome are refunded.
     ///
     /// The rate limiter admits an event without a charge if it knows the event's idempotency key from an earlier,
-    /// charged request. If the store then stores the event, because it has no event with this key, the event is charged
-    /// after all. Without this charge, a driver could store any number of events by sending pairs of requests with one
-    /// idempotency key. The first request of each pair would be refused and refunded. The second request would be
-    /// admitted without a charge.
+    /// charged request. If the store has no event with this key, it stores the event, and the event is charged
+    /// afterwards. Without this charge, a driver could store any number of events by sending pairs of requests with one
+    /// idempotency key. The first request of each pair would be refused by the store and refunded. The second request
+    /// would be admitted without a charge.
     ///
     /// - Returns: whether the event was refunded.
     private func settle(
@@ -272,7 +273,7 @@ package struct Ingest: Sendable {
     ) -> Bool {
         let isFree =
             switch outcome {
-            // The store returns `.rateLimited` for an event that `RefoldCharging` does not permit.
+            // `.rateLimited` comes from the store here: `RefoldCharging` did not permit the event's refold.
             case .replayed, .keyReused, .sessionNotFound, .driverNotFound, .rateLimited, .failed(.unavailable),
                 .failed(.cancelled),
                 .failed(.driverErased):

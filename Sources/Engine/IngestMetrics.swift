@@ -42,7 +42,8 @@ struct IngestMetrics: Sendable {
     private static let nameCount = EventName.listed.count + 1
 
     init(_ factory: any MetricsFactory) {
-        // Two names in the contract's list share one canonical name, and therefore one time series.
+        // The list in the contract has two names for one kind of event. They share one canonical name, and therefore
+        // one time series.
         let names = EventName.listed.map(\.canonical) + ["diagnostic"]
         let outcomes = Outcome.allCases
         let sources = EventSource.allCases
@@ -65,9 +66,9 @@ struct IngestMetrics: Sendable {
         }
     }
 
-    /// Counts one event. The rank of a name is its index in the contract's list. Diagnostic events have the next higher
-    /// rank after the last name. An event is not counted if its request was cancelled while a read waited, because a
-    /// cancelled request is not a failure.
+    /// Counts one event. If the request was cancelled, nothing is counted, because a cancelled request is not a failure
+    /// of the server. The rank of a name is its index in the contract's list. All diagnostic events share the next
+    /// higher rank.
     func count(_ name: EventName, _ source: EventSource, _ outcome: EventOutcome) {
         if outcome == .failed(.cancelled) { return }
         let row = source.rawValue * Self.nameCount + Int(name.lifecycleRank)

@@ -1,9 +1,10 @@
 // The port of `dwell check`: compares the stored journeys with the fold of their events.
 
 package protocol JourneyCheck: Sendable {
-    /// Checks the references between the tables, then each driver in one snapshot. Changes nothing.
+    /// Checks the references between the tables, then the journey of each driver. Each driver's rows are read in one
+    /// snapshot. Changes nothing.
     ///
-    /// - Parameter progress: called with the number of folded events and the number of all events.
+    /// - Parameter progress: called repeatedly with the number of events folded so far and the number of all events.
     func check(
         _ progress: @Sendable (_ done: Int, _ total: Int) -> Void
     ) async throws(StoreFailure) -> JourneyCheckReport

@@ -1,9 +1,9 @@
-// The open streams. Each stream reports the changes of one driver. When there are changes, the stream is woken and then
-// reads committed rows itself. No data is queued for a stream. A slow stream therefore costs no memory, and reads the
-// newest state when it reads again.
+// The open streams. Each stream reports the changes of one driver. When there are changes, this type wakes the stream,
+// and the stream then reads committed rows itself. No data is queued for a stream. A slow stream therefore costs no
+// memory, and reads the newest state when it reads again.
 //
-// One task polls the store for all streams. It finds all events in the same way: expiries, events stored by other
-// instances, and events stored by this instance. No request waits for a stream.
+// One task polls the store for all streams. The poll finds every stored event, whether this instance or another one
+// stored it, and whether it is a client's event or an expiry. No request waits for a stream.
 
 package import JourneyModel
 package import Logging
@@ -24,8 +24,8 @@ package final class JourneyStreams: Sendable {
     /// A stream younger than this cannot be replaced by a new stream of the same driver. An older stream can, because a
     /// phone that changes networks leaves connections behind that look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
-    /// The pause between two polls of the store. A commit therefore wakes the streams after at most this pause plus the
-    /// time that two polls take.
+    /// The pause between two polls of the store. A poll that has just begun when an event is committed may miss it. The
+    /// next poll finds the event. A stream is therefore woken after at most this pause and two polls.
     static let pauseMilliseconds: Int64 = 100
 
     package enum Refusal: Error, Hashable, Sendable {
@@ -40,7 +40,8 @@ package final class JourneyStreams: Sendable {
     private struct Open: Sendable {
         var driver: DriverID
         var since: Moment
-        /// Whether the driver's journey may be in a refold. If so, the end of the refold must wake the stream.
+        /// Whether the driver's journey may be in a refold. If so, the stream is woken once more when the refold is
+        /// complete.
         var awaitsRefold = true
         var continuation: AsyncStream<Void>.Continuation
     }
@@ -143,15 +144,16 @@ package final class JourneyStreams: Sendable {
     /// Polls the store once, and wakes the streams of drivers with new events. Returns the mark after which the next
     /// poll continues.
     package func wakeChanged(after last: Int64?) async throws(StoreFailure) -> Int64 {
-        // A stream that opens after this read finds the changes up to then in its own first read.
+        // The drivers of the open streams. A stream that opens later is missing here, but it needs no waking for
+        // changes that are already committed, because its own first read finds them.
         let open = state.withLock { Set($0.ofDriver.keys) }
         let changes = try await journeys.committedChanges(after: last, among: open)
         var drivers = state.withLock { Set($0.ofDriver.keys) }
         if case .these(let changed) = changes.drivers { drivers.formIntersection(changed) }
         guard !drivers.isEmpty else { return changes.newest }
-        // Any of the new events may be a late event whose refold is not complete yet. `driversAwaitingRefold` finds the
-        // drivers of such events. The streams are woken only after this check. If a refold was complete at the check,
-        // the streams therefore read its result.
+        // A new event may be a late event whose refold is not complete yet. `driversAwaitingRefold` finds the drivers
+        // of such events, and `wakeRefolded` wakes their streams again later. For all other drivers the refold, if any,
+        // was complete before the streams are woken below, so the streams read its result.
         let refolding = try await journeys.driversAwaitingRefold(among: drivers)
         let continuations = state.withLock { state in
             state.streams.filter { drivers.contains($0.value.driver) }.map { id, stream in
@@ -163,9 +165,9 @@ package final class JourneyStreams: Sendable {
         return changes.newest
     }
 
-    /// Wakes the streams of drivers whose refold was completed since the last call, by any process. New events do not
-    /// show when a refold is completed. The driver of each stream is therefore checked at least once, and again while
-    /// the driver's refold is incomplete.
+    /// Wakes the streams of drivers whose refold was completed since the last call, by any process. `wakeChanged`
+    /// cannot notice this, because the end of a refold stores no event. Each stream's driver is checked once after the
+    /// stream has opened, and then at every call while the driver's refold is incomplete.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }
@@ -179,8 +181,8 @@ package final class JourneyStreams: Sendable {
         for continuation in continuations { continuation.yield() }
     }
 
-    /// Wakes the streams of drivers whose journey a correction of settings changed. No event shows such a change.
-    /// Returns the row number after which the next read continues.
+    /// Wakes the streams of drivers whose journey a correction of settings has changed. `wakeChanged` cannot notice
+    /// this, because a correction stores no event. Returns the row number after which the next read continues.
     package func wakeCorrected(after last: Int64?) async throws(StoreFailure) -> Int64 {
         let corrected = try await journeys.correctedJourneys(after: last)
         switch corrected.drivers {

@@ -25,21 +25,23 @@ package protocol JourneyReader: Sendable {
     ) async throws(StoreFailure) -> TimelineOutcome
 
     /// Returns the drivers who have events that were committed after `mark`, by any process. A store may leave out
-    /// drivers that are not in `drivers`. If `mark` is nil, returns only the newest mark, and `.any` as the drivers.
+    /// drivers that are not in `drivers`. If `mark` is nil, the result says nothing about changes: it has the newest
+    /// mark, with which the caller begins, and `.any` as the drivers.
     ///
     /// - Parameter mark: `newest` of the previous result.
     func committedChanges(
         after mark: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges
 
-    /// Returns the drivers among `drivers` whose journey must be refolded (Refold.swift). There are two possible
-    /// reasons: the journey was folded by the rules of another release, or (on SQLite) a late event affects more events
-    /// than one transaction may change.
+    /// Returns the drivers among `drivers` whose stored journey a refold will still replace (Refold.swift). There are
+    /// two possible reasons: the journey was folded by the rules of another release, or (on SQLite) a late event
+    /// affects more events than one transaction may change.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 
-    /// Returns the drivers whose journey a correction of settings has changed, in any process, since row `id` of the
-    /// list of such changes. If `id` is nil, returns only the newest row number, and `.any` as the drivers. A store may
-    /// leave these drivers out if its `committedChanges` reports them.
+    /// Returns the drivers whose journey a correction of settings has changed, in any process. `id` is the row number
+    /// in the list of such changes at which the previous call ended. If `id` is nil, returns only the newest row
+    /// number, and `.any` as the drivers. A store whose `committedChanges` reports these drivers too may leave them out
+    /// here.
     func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 }
 
@@ -51,9 +53,9 @@ package struct CommittedChanges: Hashable, Sendable {
         case any
     }
 
-    /// The mark after which the next call continues. Callers only pass the mark back. On SQLite it is the row number of
-    /// the last committed event or corrected journey (0 when there is none). On PostgreSQL it is the number of calls of
-    /// `committedChanges` in this process, and always 0 for corrected journeys.
+    /// The mark to pass to the next call. It has no meaning for callers. On SQLite it is the row number of the last
+    /// committed event, or of the last corrected journey; 0 when there is none. On PostgreSQL, `committedChanges`
+    /// counts its calls in this process, and `correctedJourneys` always returns 0.
     package var newest: Int64
     package var drivers: Drivers
 
@@ -65,8 +67,9 @@ package struct CommittedChanges: Hashable, Sendable {
 
 /// A journey right after a commit that changed its state, its session or a deadline.
 package struct JourneyChange: Hashable, Sendable {
-    /// The row number of the stored event that caused the change, or on PostgreSQL its number among the driver's
-    /// events. These numbers ascend in the order of the driver's commits and are never reused.
+    /// The number of the event that caused the change. On SQLite it is the event's row number. On PostgreSQL the events
+    /// of each driver are numbered separately. The numbers of one driver ascend in the order of the commits, and are
+    /// never reused.
     package var id: Int64
     package var journey: Journey
     /// The event that caused the change; nil when it is no longer stored.
@@ -97,8 +100,9 @@ package struct JourneyChange: Hashable, Sendable {
 package enum JourneyChanges: Hashable, Sendable {
     /// All changes after change `id`; empty when there are none.
     case all([JourneyChange])
-    /// The driver's current journey. Returned in three cases: the caller names no change, the named change never
-    /// existed, or it is so old that later changes are no longer stored. The id is 0 before the driver's first change.
+    /// The driver's current journey instead of a list. Returned in three cases: the caller names no change, the named
+    /// change never existed, or later changes are no longer stored because the named change is too old. The id is 0
+    /// before the driver's first change.
     case newest(JourneyChange)
 }
 
@@ -114,8 +118,8 @@ package struct SessionPage: Hashable, Sendable {
 
 package struct SessionSummary: Hashable, Sendable {
     package var sessionID: String
-    /// When the session was opened, on the server's clock. This is the time when the session was registered or when its
-    /// first event arrived.
+    /// When the session was opened, on the server's clock: when it was registered or when its first event arrived,
+    /// whichever came first.
     package var openedAt: Moment
     /// When the session was registered; nil for a session that its first event opened.
     package var registeredAt: Moment?

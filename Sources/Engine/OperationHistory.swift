@@ -81,8 +81,8 @@ package actor OperationHistory {
     private var last: [String: Int] = [:]
     /// The counts that are not stored yet. Each key is the time at which a minute begins.
     private var pending: [Moment: [String: Int]] = [:]
-    /// Incremented whenever a flush begins and whenever a flush ends. A reader compares two values to see whether a
-    /// flush began or ended between them.
+    /// Incremented whenever a flush begins and whenever a flush ends. If the value is the same before and after a read,
+    /// no flush began or ended during the read.
     private var flushes = 0
     private var hasFailed = false
 
@@ -100,7 +100,8 @@ package actor OperationHistory {
     package func run() async {
         var minute = clock().floored(toSeconds: Self.stepSeconds)
         while !Task.isCancelled {
-            // The counters are also read at the end of each minute, so that their growth is added to the right minute.
+            // Wake up at the end of each minute, even within `collectSeconds`, so that the growth of the counters until
+            // then is added to this minute and not to the next.
             let end = minute.advanced(byMilliseconds: Self.stepSeconds * 1000)
             let left = end.millisecondsSinceEpoch - clock().millisecondsSinceEpoch
             try? await Task.sleep(for: .milliseconds(min(max(left, 0), Self.collectSeconds * 1000)))
@@ -121,8 +122,8 @@ package actor OperationHistory {
         let start = range.start(at: now)
         var stored: [HistoryStep] = []
         var waiting: [Moment: [String: Int]] = [:]
-        // A flush may begin or end between the read of `pending` and the read of the store. Its counts could then be
-        // included twice or not at all. In that case, repeat both reads.
+        // A flush may begin or end between the two reads: that of `pending` and that of the store. The counts of the
+        // flush could then be included twice or not at all. In that case, repeat both reads.
         var seen: Int
         repeat {
             seen = flushes

@@ -110,8 +110,7 @@ package struct SessionFilter: Hashable, Sendable {
 }
 
 package struct EventCase: Hashable, Sendable {
-    /// The event's row number, or on PostgreSQL its position in the feed. An event that was stored later has a higher
-    /// number.
+    /// The event's row number, or on PostgreSQL its position in the feed. Later events have higher numbers.
     package var id: Int64
     package var driver: DriverID
     /// The canonical name.

@@ -20,10 +20,9 @@ package struct RecordedEvent: Hashable, Sendable {
     package var name: EventName
     /// The name as the client spelled it.
     package var spelling: String
-    /// Whether the event is below the driver's floor. The fold begins at the floor, because retention has deleted
-    /// earlier events, so this event is not folded again. It keeps the verdict of its last fold, or has the verdict
-    /// `none` if it arrived too late to have an effect. Below the floor, `before` always equals `after`, because the
-    /// preceding event may be deleted.
+    /// Whether the event is below the driver's floor. Such an event is not folded again, because the events before it
+    /// may be deleted. It keeps the verdict of its last fold. If it was received when the floor was already above it,
+    /// its verdict is `none`. Its `before` is unknown for the same reason, and is set to the value of `after`.
     package var isBelowFloor: Bool
     package var origin: OrderedEvent.Origin
     package var sent: SentMembers
@@ -33,8 +32,8 @@ package struct RecordedEvent: Hashable, Sendable {
     package var metadata: String?
     package var settings: SettingsUsed
     package var verdict: Verdict
-    /// The journeys directly before and directly after the event. The difference between them never includes an expiry,
-    /// because each expiry is stored as a separate event.
+    /// The journeys directly before and directly after the event. A deadline that passed before the event makes no
+    /// difference between the two, because its expiry is an event of its own.
     package var before: Journey
     package var after: Journey
     /// The state before the event, as reported by the client.
@@ -75,8 +74,8 @@ package struct RecordedEvent: Hashable, Sendable {
     /// The settings with which the fold applies the event.
     package struct SettingsUsed: Hashable, Sendable {
         package var version: String
-        /// If a correction replaced the settings of the event, the version in force when the event was stored.
-        /// Otherwise nil.
+        /// The version that was stored with the event, if a correction has replaced the event's settings since. Nil if
+        /// there was no correction.
         package var storedVersion: String?
         package var gracePeriodSeconds: Int
         package var hardTimeoutSeconds: Int

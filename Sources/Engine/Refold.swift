@@ -7,12 +7,12 @@ import StructuredLogging
 
 /// The port that refolds drivers by the rules of this release, and completes refolds that were interrupted.
 package protocol JourneyRefolder: Sendable {
-    /// Refolds the next driver that `request` concerns. One call examines a limited number of drivers. On SQLite it
-    /// refolds at most as many events as one transaction may change; on PostgreSQL, all events of one driver.
+    /// Refolds the next driver that `request` concerns. One call examines a limited number of drivers, and may find
+    /// none to refold. On SQLite, one call refolds at most as many events as one transaction may change. On PostgreSQL,
+    /// it refolds all events of one driver.
     func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart
 
-    /// Returns whether any driver's refold is incomplete, even if no request waits for that refold. On PostgreSQL this
-    /// includes refolds that have not begun.
+    /// Returns whether any driver's refold is incomplete. On PostgreSQL this includes refolds that have not begun.
     func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool
 
     /// The number of requests that wait for the writer. A refold pauses until this number is 0.
@@ -32,8 +32,8 @@ package struct RefoldRequest: Hashable, Sendable {
     package var correction: Int64?
     /// If true, only incomplete refolds are continued, and no other driver is read.
     package var resumesOnly: Bool
-    /// The time for the counts of sessions. A session with a deadline before this time counts as ended by that
-    /// deadline, even if the expiry is not stored yet. If `now` is nil, only stored expiries count.
+    /// The time for comparing states before and after the refold. At this time a session whose deadline has passed
+    /// counts as ended, even if the expiry is not stored yet. If `now` is nil, only stored expiries count.
     package var now: Moment?
 
     package init(
@@ -51,7 +51,7 @@ package struct RefoldPart: Hashable, Sendable {
     /// The row number after which the next part begins; nil when all drivers are done.
     package var next: Int64?
     package var counts: RefoldCounts
-    /// The reason why one driver could not be refolded. The next part continues after that driver.
+    /// The reason why one driver could not be refolded; nil if none failed. The next part continues after that driver.
     package var failure: StoreFailure?
 
     package init(next: Int64?, counts: RefoldCounts, failure: StoreFailure? = nil) {
@@ -74,7 +74,7 @@ package struct RefoldCounts: Hashable, Sendable {
     package var verdicts: [RefoldChange: Int] = [:]
     /// The number of sessions whose state or reason for ending changed, by old and new value.
     package var sessions: [RefoldChange: Int] = [:]
-    /// The ids of the first such sessions, at most `examplesMax` for each pair of values.
+    /// The ids of some sessions that `sessions` counts: the first ones, at most `examplesMax` for each pair of values.
     package var sessionExamples: [RefoldChange: [String]] = [:]
     /// The number of sessions in the refolded events, changed or not.
     package var sessionsFolded = 0
@@ -259,9 +259,9 @@ package protocol SettingsCorrecting: JourneyRefolder {
 }
 
 extension JourneyRefolder {
-    /// Refolds drivers, one part after another, only while no request waits for the writer. Returns when all drivers
-    /// are done, when a driver could not be refolded, or when `timeLimit` has passed. The result has the counts of all
-    /// parts.
+    /// Refolds drivers, one part after another, and pauses while a request waits for the writer. Returns when all
+    /// drivers are done, when a driver could not be refolded, or when `timeLimit` has passed. The result has the counts
+    /// of all parts together.
     package func refoldWhileIdle(
         _ request: RefoldRequest, within timeLimit: Duration
     ) async throws(StoreFailure) -> RefoldPart {

@@ -25,18 +25,19 @@ package protocol RetentionStore: Sendable {
     func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents
 
     /// Deletes these events and raises the floors of their drivers, in one transaction. States and verdicts of the
-    /// remaining events never change. An event is not deleted if its driver has a due deadline whose expiry is not
-    /// stored yet. Returns the number of deleted events.
+    /// remaining events never change. While a driver has a passed deadline whose expiry is not stored yet, the driver's
+    /// events are not deleted. Returns the number of deleted events.
     func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int
 
     /// Returns the row numbers of the sessions that `delete(sessions:openedBefore:)` would delete or change. Only row
     /// numbers above `number` are returned, in ascending order. An empty array means that no further session qualifies.
     func agedSessions(openedBefore: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> [Int64]
 
-    /// Deletes each session in `sessions` that was opened (and, if registered, registered) before `openedBefore`, that
-    /// has no event, and that no driver's journey refers to. If a journey refers to such a session, but not as the
-    /// driver's current session, the row stays for the fold. The time, the charger and the merchant of its registration
-    /// are then deleted, so that clients no longer get the session. Returns the number of deleted sessions.
+    /// Deletes sessions that are no longer needed. A session qualifies if it was opened (and, if registered,
+    /// registered) before `openedBefore`, has no event, and is not its driver's current session. If a journey still
+    /// refers to such a session, for example as the previous one, its row stays for the fold. Only its registration is
+    /// then deleted, with the time, the charger and the merchant, so that clients no longer get the session. Returns
+    /// the number of deleted sessions, not counting those whose row stays.
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
 
     /// Examines the next `limit` sessions with row numbers above `number`. Returns the sessions that were registered
@@ -54,7 +55,7 @@ package protocol RetentionStore: Sendable {
     /// Deletes these audit entries in one transaction. Returns the number of deleted entries.
     func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int
 
-    /// The number of requests that wait for the writer. Retention slows down when many requests wait.
+    /// The number of requests that wait for the writer. Retention makes longer pauses when many requests wait.
     var writesWaiting: Int { get }
 }
 
@@ -73,12 +74,13 @@ package struct AgedEvent: Hashable, Sendable {
 }
 
 package struct AgedEventsRequest: Hashable, Sendable {
-    /// The current time. An event with a later receive time was stored while the server's clock was ahead. Events after
-    /// it may be old.
+    /// The current time. Events are read in the order in which they were stored, and the reading normally ends at
+    /// events that are too young. An event with a receive time after `now` does not end it: the server's clock was
+    /// ahead when the event was stored, so later rows may be old.
     package var now: Moment
     package var receivedBefore: Moment
-    /// Every event up to this row number is already forwarded, or needs no forwarding. An event with a higher row
-    /// number is deleted only if it was received before `unforwardedBefore`.
+    /// All events up to this row number were forwarded to analytics, or need not be forwarded. An event with a higher
+    /// row number is deleted only if it was received before `unforwardedBefore`.
     package var forwarded: Int64
     package var unforwardedBefore: Moment
     /// The row number at which the previous part ended; 0 at the beginning.
@@ -99,7 +101,7 @@ package struct AgedEventsRequest: Hashable, Sendable {
 
 package struct AgedEvents: Hashable, Sendable {
     package var events: [AgedEvent]
-    /// The row number after which the next part begins; nil when there are no more events to delete.
+    /// The row number after which the next part begins; nil when the following events are too young.
     package var next: Int64?
 
     package init(events: [AgedEvent], next: Int64?) {
@@ -113,8 +115,9 @@ package struct AgedNumbers: Hashable, Sendable {
     package var numbers: [Int64]
     /// The row number of the last row that was examined; nil when no later row is old enough.
     package var next: Int64?
-    /// Whether the last row that was examined has a time in the future. If true, rows of this part may be too young,
-    /// although later rows are old enough.
+    /// Whether the time of the last examined row is in the future: the server's clock was ahead when the row was
+    /// stored. Rows of this part may then seem too young to delete, although they are old. They must be examined again
+    /// later.
     package var endsInFuture: Bool
 
     package init(numbers: [Int64], next: Int64?, endsInFuture: Bool = false) {
@@ -125,8 +128,8 @@ package struct AgedNumbers: Hashable, Sendable {
 }
 
 package struct RetentionService: Sendable {
-    /// The minimum of EVENT_RETENTION_DAYS. With fewer days, events that a phone sends after a week offline would have
-    /// no effect on the driver's state.
+    /// The minimum of EVENT_RETENTION_DAYS. A phone may send its events only after a week offline. With fewer days,
+    /// these events could be below the driver's floor, and would have no effect on the driver's state.
     package static let daysMin = 7
     package static let daysMax = 36_500
     /// The minimum number of days for which audit entries are kept, because an intrusion is often found weeks later.
@@ -139,8 +142,8 @@ package struct RetentionService: Sendable {
     /// would fill the disk.
     package static let unforwardedDays = 7
     static let roundPause = Duration.seconds(3600)
-    /// The maximum number of rows per read. It is high enough that one read usually finds all events of a drive. These
-    /// events are adjacent in the indexes, and are deleted together.
+    /// The maximum number of rows per read. One read usually finds all events of a drive. They are next to each other
+    /// in the indexes, so deleting them together changes few pages.
     static let partMax = 4096
     /// The maximum number of rows deleted in one step. A step is one transaction. The number was measured
     /// (docs/decisions/retention.md).
@@ -164,8 +167,8 @@ package struct RetentionService: Sendable {
     private let deletedEvents: any CounterHandler
     private let deletedSessions: any CounterHandler
     private let deletedAuditLines: any CounterHandler
-    /// The row number up to which registered sessions were checked since the process started. These sessions need no
-    /// second check: a session that was kept has had an event, so it cannot become unused later.
+    /// The row number up to which registered sessions were checked since the process started. A session that was
+    /// checked and not deleted needs no second check: it has had an event, so it cannot count as unused later.
     private let registrationsChecked = Place()
 
     /// - Parameters:
@@ -267,7 +270,8 @@ package struct RetentionService: Sendable {
                 deletedSessions.increment(by: Int64(deleted))
                 count += deleted
             }
-            // From the first part that ends in the future, later rounds must read the sessions again.
+            // A row stored while the clock was ahead may have become deletable by the next round. The next round
+            // therefore begins before this part, and not after the last part.
             if part.endsInFuture { areChecked = false }
             if areChecked, let last = part.next { registrationsChecked.number.store(last, ordering: .relaxed) }
             next = part.next

@@ -1,15 +1,16 @@
-// The history of the settings. It contains the time at which each version came into force, and the author and the
-// reason of each change. It also contains the reloads that failed or left a variable without effect. The operator page
-// and `dwell config history` show this history.
+// The history of the settings: when each version came into force, with the author and the reason of the change. It also
+// contains some reloads: those that failed, and those after which a variable still had no effect, for example because
+// it needs a restart. The operator page and `dwell config history` show this history.
 
 package import JourneyModel
 
 /// The port by which a server writes the history.
 package protocol SettingsHistoryStore: Sendable {
-    /// Records that these settings and rules are in force from `now` on. Writes nothing if they were already in force,
-    /// or if another server has recorded the same change.
+    /// Records that these settings and rules are in force from `now` on. Writes nothing if the newest entry already has
+    /// them, or if another server has recorded the same change.
     ///
-    /// Returns false if the change was recorded without its note, because the last recorded note is the same.
+    /// Returns false if the change was recorded without its note. This happens if the note equals the last recorded
+    /// note, which was written for an earlier change.
     func record(
         _ settings: VersionedSettings, rules: RecordedRules?, note: SettingsChangeNote, at now: Moment
     ) async throws(StoreFailure) -> Bool
@@ -60,7 +61,8 @@ package struct SettingsChange: Hashable, Sendable {
     }
 }
 
-/// A reload that failed, or that left some variables of the environment file without effect.
+/// A reload that failed, or after which some variables of the environment file still had no effect, for example because
+/// they need a restart.
 package struct SettingsReloadRecord: Hashable, Sendable {
     package var at: Moment
     /// False if the reload failed. A failed reload changes nothing.

@@ -1,7 +1,7 @@
 // Truncates a WAL that has grown during a long read transaction. The truncation waits until nothing has been written
-// for a while. Without long read transactions, no truncation is needed: SQLite resets the WAL in place, which does not
-// disturb an external program that follows the WAL. A warning is logged if the WAL is larger than a limit. In that
-// case, a long read transaction is keeping SQLite from resetting the WAL.
+// for a while. Without long read transactions, no truncation is needed: SQLite reuses the WAL from its beginning, which
+// does not disturb an external program that follows the WAL. If the WAL is larger than a limit, a long read transaction
+// is keeping SQLite from reusing it, and a warning is logged.
 
 package import Logging
 internal import StructuredLogging
@@ -20,8 +20,8 @@ package struct WALTruncation: Sendable {
     /// The time that must pass without a commit before a truncation begins. A truncation takes as long as several
     /// commits, and a commit during the truncation has to wait. Such a commit is unlikely after this time.
     static let quiet = Duration.seconds(10)
-    /// The size up to which the WAL is not truncated. After a crash, the next start reads a WAL of this size in a few
-    /// milliseconds.
+    /// The size up to which the WAL is not truncated, because after a crash the next start reads a WAL of this size in
+    /// a few milliseconds.
     static let bytesMin: Int64 = 8 * 1024 * 1024
     static let pause = Duration.seconds(5)
     /// The number of checks between two warnings. This many checks take one hour.
@@ -31,8 +31,8 @@ package struct WALTruncation: Sendable {
     private let bytesMax: Int64
     private let logger: Logger
 
-    /// - Parameter bytesMax: the size above which a warning is logged. The WAL exceeds this size only if a long read
-    ///   transaction keeps SQLite from resetting the WAL.
+    /// - Parameter bytesMax: the size above which a warning is logged. Without a long read transaction, SQLite reuses
+    ///   the WAL before it grows this large.
     package init(log: any TruncatableWAL, bytesMax: Int64, logger: Logger) {
         self.log = log
         self.bytesMax = bytesMax

@@ -17,7 +17,7 @@ struct WaitingEvents {
     private let keys: [TextHash]
     /// The keys of the events of the batch that are on disk. An event with such a key needs no charge.
     private var storedKeys: Set<TextHash> = []
-    /// Each line is stored from its end to its front, so that the front is removed in constant time.
+    /// The places in each line, last place first, so that the front of a line is removed in constant time.
     private var lines: [RateLimitClass: [Place]] = [:]
     /// The places that `take` removed last.
     private var taken: [Place] = []
@@ -43,10 +43,9 @@ struct WaitingEvents {
         lines.values.joined().flatMap { place in place.events.map { ($0, place.limitClass) } }
     }
 
-    /// Removes places from the front of each line. `open` has the number of unused refunds of each limit, and one place
-    /// is removed for each refund. A place whose event is on disk uses up no refund, so the next place is removed too.
-    /// Returns the events of the removed places in ascending order. After the events were decided, the caller must call
-    /// `settle`.
+    /// Removes places from the front of each line, one for each unused refund in `open`. A place whose event is already
+    /// on disk uses up no refund, so one more place is removed for it. Returns the events of the removed places in
+    /// ascending order. The caller must let the rate limiter decide on these events, and then call `settle`.
     mutating func take(_ open: [RateLimitClass: Int]) -> [Int] {
         taken = []
         for (limitClass, count) in open {
@@ -62,9 +61,9 @@ struct WaitingEvents {
     /// Records that an event of the batch is on disk.
     mutating func recordStored(_ event: Int) { storedKeys.insert(keys[event]) }
 
-    /// Takes the verdicts on the events that `take` returned. Events that were refused once more return to the front of
-    /// their line: another request has used up the refund. Returns the numbers of refunds that are still unused,
-    /// because the rate limiter admitted all events of a place without a charge.
+    /// Takes the verdicts on the events that `take` returned. An event that was refused again goes back to the front of
+    /// its line, because another request has used up the refund. Returns the number of refunds that are still unused:
+    /// those of places whose events were all admitted without a charge.
     mutating func settle(_ verdicts: [Int: AdmissionDecision.Verdict]) -> [RateLimitClass: Int] {
         var open: [RateLimitClass: Int] = [:]
         for var place in taken.reversed() {

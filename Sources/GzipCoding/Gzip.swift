@@ -16,7 +16,7 @@ package enum Gzip {
     /// 1952 section 2.2). Throws `malformed` if other bytes follow the last member.
     package static func inflate(_ compressed: [UInt8], bytesMax: Int) throws(GzipError) -> [UInt8] {
         var stream = z_stream()
-        // 15 is the window size in bits. Adding 16 selects the header and trailer of gzip instead of those of zlib.
+        // 15 is the window size in bits. Adding 16 makes zlib expect the header and trailer of gzip instead of its own.
         guard inflateInit2_(&stream, 15 + 16, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
             throw .malformed
         }

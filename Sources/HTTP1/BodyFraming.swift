@@ -30,8 +30,8 @@ struct FramingFields: Sendable {
         codings.add(bytes, value)
     }
 
-    /// Returns the framing of the content (RFC 9112 sections 6.1 to 6.3). If several errors apply, malformed or
-    /// contradictory fields (400) are reported before an unknown coding (501).
+    /// Returns the framing of the content (RFC 9112 sections 6.1 to 6.3). Malformed or contradictory fields are refused
+    /// with 400, an unknown coding with 501. If both apply, the refusal is 400.
     func framing(minorVersion: Int) throws(Refusal) -> BodyFraming {
         guard codings.isPresent else { return contentLength.map(BodyFraming.length) ?? .none }
         guard minorVersion >= 1 else {

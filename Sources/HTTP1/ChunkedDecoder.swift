@@ -19,15 +19,15 @@ struct ChunkedDecoder: Sendable {
     }
 
     private var state = State.sizeLine
-    /// The total length in bytes of all chunks whose sizes were read so far. Reading a size line refuses the content if
-    /// the total would exceed the current `contentBytesMax`.
+    /// The total length in bytes of all chunks whose sizes were read so far. The content is refused as soon as a size
+    /// line would bring this total above `contentBytesMax`.
     private(set) var contentBytes = 0
     private var extensionBytes = 0
     private var trailerSectionBytes = 0
     private(set) var trailers = Fields()
 
-    /// Decodes the available input into `content`. If it throws, the bytes already appended are valid. Returns true
-    /// when the content and its trailers are complete.
+    /// Decodes the available input and appends it to `content`. Returns true when the content and its trailers are
+    /// complete. If it throws, the bytes appended before the error are still valid content.
     mutating func decode(
         _ input: inout InputBuffer, into content: inout [UInt8], contentBytesMax: Int, limits: Limits
     ) throws(Refusal) -> Bool {
@@ -72,7 +72,8 @@ struct ChunkedDecoder: Sendable {
         var index = line.lowerBound
         var size = 0
         while index < line.upperBound, let digit = Grammar.hexValue(bytes[index]) {
-            // The second condition ensures that the next digit does not reach the sign bit of `size`.
+            // Adding a digit shifts `size` by four bits. `size <= Int.max >> 4` ensures that the shift does not reach
+            // the sign bit.
             guard index - line.lowerBound < Limits.chunkSizeDigitsMax, size <= Int.max >> 4 else {
                 throw Self.malformed
             }

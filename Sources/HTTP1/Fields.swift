@@ -7,8 +7,9 @@
 /// positions are in an array and not in a dictionary: for a dozen fields, a linear scan that compares lengths first is
 /// faster than hashing the names.
 ///
-/// An appended field whose name is not a token is dropped. Every control character in its value, except HTAB, becomes a
-/// space (RFC 9110 section 5.5). A value therefore cannot end its line early, which prevents response splitting.
+/// A field whose name is not a token is dropped when it is appended. In the value of an appended field, every control
+/// character except HTAB becomes a space (RFC 9110 section 5.5). A value therefore cannot end its line early, which
+/// prevents response splitting.
 package struct Fields: Sendable {
     package struct Field: Hashable, Sendable {
         package var name: String
@@ -70,8 +71,8 @@ package struct Fields: Sendable {
         return bytes[lines[only].value]
     }
 
-    /// Returns the number of fields with this name. Callers use it to detect a repeated field, because for many fields
-    /// it is undefined which of several values applies.
+    /// Returns the number of fields with this name. Callers use it to detect a repeated field: for many fields, no rule
+    /// says which of several values applies.
     package func count(of name: String) -> Int {
         var count = 0
         forEachIndex(name) { _ in
@@ -190,8 +191,8 @@ package struct Fields: Sendable {
         bytes.append(UInt8(ascii: ":"))
         bytes.append(Grammar.space)
         bytes.append(contentsOf: value)
-        // The lines never reach 4 GiB in total, because received fields have a limit and the server's own fields are
-        // short.
+        // UInt32 is enough for the positions: the lines never reach 4 GiB, because received fields have a limit and the
+        // server's own fields are short.
         lines.append(
             Line(
                 nameStart: UInt32(clamping: start), nameEnd: UInt32(clamping: start + name.count),
@@ -201,8 +202,8 @@ package struct Fields: Sendable {
         return start + name.count + 2
     }
 
-    /// The numbers of fields and of bytes for which space is reserved, so that each of the two arrays usually needs
-    /// only one allocation. A phone's request has six to ten fields. Most of their bytes are in the access token.
+    /// Space is reserved for this number of fields and this number of bytes, so that each of the two arrays usually
+    /// needs only one allocation. A phone's request has six to ten fields. Most of their bytes are in the access token.
     private static let usualCount = 10
     private static let usualBytes = 480
 

@@ -1,12 +1,13 @@
 // Parses the lines of a request head, one after the other, into a RequestHead (RFC 9112 sections 3 and 5). The parser
 // receives complete lines. It does not handle buffers, content or earlier requests.
 //
-// A typical head needs two allocations for the arrays in `Fields`, and a third for a path of more than 15 bytes, the
-// longest String that Swift stores inline. Host, Content-Length and Connection are evaluated as bytes.
+// A typical head needs three allocations: two for the arrays in `Fields`, and one for the String of the path if it is
+// longer than the 15 bytes that Swift stores inline. Host, Content-Length and Connection are evaluated as bytes,
+// without a String.
 
 struct HeadParser: Sendable {
-    /// The method of the request. It is kept if the rest of the line is rejected, because an error response to HEAD
-    /// must have no content either (RFC 9110 section 9.3.2).
+    /// The method of the request. It stays available if the rest of the head is rejected, because an error response to
+    /// HEAD must have no content either (RFC 9110 section 9.3.2).
     private(set) var method: Method?
     private var target = RequestTarget(path: "")
     private var minorVersion = 0
@@ -15,8 +16,8 @@ struct HeadParser: Sendable {
     private var options = ConnectionOptions()
     private var hasHost = false
     private var expectsContinue = false
-    /// The error in the target. It is thrown only after the fields are read. One of them may be the request id, which
-    /// the error response must contain.
+    /// The error in the target. It is thrown only after all fields are read, because a field may contain the request
+    /// id, which the error response repeats.
     private var targetRefusal: Refusal?
 
     // MARK: Request line
@@ -56,8 +57,9 @@ struct HeadParser: Sendable {
         minorVersion = bytes[lower + 7] == UInt8(ascii: "0") ? 0 : 1
     }
 
-    /// Returns the refusal of a request line that is longer than the limit. `start` is the part of the line within the
-    /// limit. It shows whether the method or the rest of the line is too long.
+    /// Returns the refusal of a request line that is longer than the limit: 400 if the line does not begin with a
+    /// method, 501 if the method itself is too long, otherwise 414. `start` is the beginning of the line, up to the
+    /// limit.
     mutating func refusalOfLongRequestLine(_ bytes: [UInt8], _ start: Range<Int>, limits: Limits) -> Refusal {
         let space = Grammar.firstIndex(of: Grammar.space, bytes, start)
         let methodRange = start.lowerBound..<(space ?? start.upperBound)
@@ -81,8 +83,8 @@ struct HeadParser: Sendable {
         fields.append(field, of: bytes)
     }
 
-    /// Evaluates the fields that affect framing, routing or keep-alive. Compares the length of a name first, and then
-    /// its bytes.
+    /// Evaluates a field if it affects framing, routing, keep-alive or 100 (Continue). Compares the length of a name
+    /// first, and then its bytes.
     private mutating func judge(_ bytes: [UInt8], _ field: FieldLine) throws(Refusal) {
         switch field.name.count {
         case 4 where Grammar.matches(bytes, field.name, "host"):

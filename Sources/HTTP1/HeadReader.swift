@@ -10,10 +10,11 @@ struct HeadReader: Sendable {
 
     /// The field lines read so far.
     var fields: Fields { parser.fields }
-    /// The method. It is known as soon as it is read, even if the rest of the head is rejected.
+    /// The method; nil until the request line was read. It stays available if the rest of the head is rejected.
     var method: Method? { parser.method }
 
-    /// Returns the method if it was received together with the space after it; nil before that.
+    /// Returns the method even if the request line is still incomplete. Returns nil until the method and the space
+    /// after it were received.
     func method(in input: InputBuffer) -> Method? {
         if let method { return method }
         let space = Grammar.firstIndex(of: Grammar.space, input.bytes, input.available)

@@ -65,8 +65,8 @@ struct InputBuffer: Sendable {
         searched = start
     }
 
-    /// Drops the taken bytes once they are at least half of the buffer. Each byte is therefore moved at most once on
-    /// average.
+    /// Drops the taken bytes, but only once they are at least half of the buffer. Each byte is therefore moved at most
+    /// once on average.
     private mutating func makeRoom() {
         guard start > 0, start >= bytes.count - start else { return }
         if start == bytes.count {

@@ -33,7 +33,8 @@ package struct Limits: Hashable, Sendable {
     /// Maximum number of trailer field lines. Status: 431.
     package var trailerCountMax = 16
 
-    /// The maximum number of digits of a chunk size. 16 hexadecimal digits can express any 64-bit number. Status: 400.
+    /// The maximum number of digits of a chunk size. Every 64-bit number has at most 16 hexadecimal digits. Status:
+    /// 400.
     static let chunkSizeDigitsMax = 16
     /// The maximum capacity of an empty input buffer that an idle connection keeps. For 10 000 connections, this is 40
     /// MiB in total.

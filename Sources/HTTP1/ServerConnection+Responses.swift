@@ -1,5 +1,6 @@
-// The sending side of a ServerConnection. It frames each response as the request and the client's HTTP version require.
-// Every encoding function returns whether its part of a response may be sent now. If not, the function appends nothing.
+// The sending side of a ServerConnection. It frames each response in the way that suits the request and the client's
+// HTTP version. Every encoding function returns whether its part of a response may be sent now. If not, the function
+// appends nothing.
 
 extension ServerConnection {
     /// Encodes 100 (Continue) if it is due (`isContinueDue`).

@@ -19,12 +19,13 @@
 //   - the client or the server asked for close (section 9.6), or the response ends with the connection (content of
 //     unknown length to HTTP/1.0)
 //
-// Most incorrect use by a caller is harmless. Bytes received after the end are dropped. These three calls append
-// nothing and return false: encoding after the end, encoding a second head, and encoding a chunk outside a streamed
-// response. But a response encoded before the first request or between two requests is sent, and ends the connection.
+// Most incorrect use by a caller is harmless. Bytes that arrive after a refusal, after the end of the input, or in
+// `closed` are dropped. Three calls append nothing and return false: encoding in `closed`, encoding a second head, and
+// encoding a chunk outside a streamed response. There is one exception: a response encoded before the first request or
+// between two requests is sent, and ends the connection.
 //
-// `nextEvent()` repeats `.responseDue` until the response is encoded. How the received bytes were split into reads
-// affects only how the content is split into `.body` events.
+// `nextEvent()` repeats `.responseDue` until the response is encoded. The events do not depend on how the received
+// bytes were split into reads, except that `.body` events may split the content differently.
 
 /// Not copyable, because its buffers belong to one connection, and an accidental copy would take longer than serving a
 /// request.
@@ -37,8 +38,8 @@ package struct ServerConnection: ~Copyable, Sendable {
         case body([UInt8])
         /// The request is complete. Only chunked content can have trailers.
         case end(trailers: Fields)
-        /// Respond with this refusal, then close. This event occurs at most once. Only `.responseDue` and `.closed`
-        /// follow it.
+        /// The request is refused. Respond with this refusal, then close. This event occurs at most once. Only
+        /// `.responseDue` and `.closed` follow it.
         case refused(Refusal)
         /// All events of the request were delivered. No further event follows until its response is encoded.
         case responseDue
@@ -50,7 +51,7 @@ package struct ServerConnection: ~Copyable, Sendable {
         case closed
     }
 
-    /// The part of an exchange that the connection waits for. It determines the deadline.
+    /// What the connection waits for. It determines the deadline.
     package enum Phase: Hashable, Sendable {
         /// Between requests: no byte of the next request was received.
         case idle
@@ -93,8 +94,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     private var refusal: Refusal?
     private var waitsForContinue = false
 
-    /// Whether the connection ends with the current response. It can become true only before that response begins, and
-    /// it never becomes false again.
+    /// Whether the connection ends with the current response. May become true until that response begins, and then
+    /// stays true.
     package private(set) var mustClose = false
 
     package init(limits: Limits = Limits()) {
@@ -182,9 +183,9 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// The capacity of the input buffer, including interpreted bytes.
     package var inputCapacityBytes: Int { input.bytes.capacity }
 
-    /// How many content bytes can still follow at most. With Content-Length, this is the unread part of the declared
-    /// length. With chunks, it is the limit minus the sizes of all chunks whose size line was read, so it does not
-    /// include the rest of the current chunk.
+    /// The number of content bytes that can still follow. With Content-Length, this is the unread part of the declared
+    /// length. With chunks, it is the number of bytes that later chunks may have: the limit minus the sizes of all
+    /// chunks whose size line was read. The unread rest of the current chunk is not included.
     package var contentBytesLeftMax: Int {
         switch receiving {
         case .content(let left): left
@@ -194,8 +195,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     }
 
     /// Whether 100 (Continue) must be sent: the request expects it, no content has arrived, and the request is not
-    /// refused (RFC 9110 section 10.1.1). The value is valid only after `.needMoreData`. Before that, the route's limit
-    /// on the content may not be set, so the request may still be refused.
+    /// refused (RFC 9110 section 10.1.1). Must be read only after `.needMoreData`: until then the owner may not have
+    /// set the route's limit (`limitBody`), by which the request may still be refused.
     package var isContinueDue: Bool {
         guard waitsForContinue, answering == .due, refusal == nil, input.available.isEmpty else { return false }
         return switch receiving {
@@ -232,8 +233,8 @@ extension ServerConnection {
         return .body(Array(input.bytes[range]))
     }
 
-    /// Reads chunks. Content that was decoded before an error is delivered before the refusal. Without this rule, the
-    /// events would depend on how the bytes were split into reads.
+    /// Reads chunks. If an error follows decoded content, the content is delivered first, and the refusal is the next
+    /// event. Otherwise the events would depend on how the bytes were split into reads.
     private mutating func readChunks() throws(Refusal) -> Event {
         if let refusal { throw refusal }
         var content: [UInt8] = []

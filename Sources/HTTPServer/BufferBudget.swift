@@ -5,12 +5,12 @@ internal import Synchronization
 /// response also has its own limit. The budget limits the total of all clients, and the share of each client.
 package final class BufferBudget: Sendable {
     let bytesMax: Int
-    /// The maximum number of bytes held for one client. A sixteenth of `bytesMax`, so that a few clients cannot use all
-    /// of the memory. But at least 2 MiB, so that one long body fits, and at most `bytesMax`.
+    /// The maximum number of bytes held for one client. It is a sixteenth of `bytesMax`, so that a few clients cannot
+    /// use all of the memory. It is at least 2 MiB, so that one long body fits, but never more than `bytesMax`.
     let bytesPerClientMax: Int
     private let bytes = Atomic<Int>(0)
-    /// The bytes held for each client. A client for which no bytes are held has no entry. The bytes of unidentified
-    /// clients count only towards the total for all clients.
+    /// The bytes held for each client; a client without held bytes has no entry. Bytes held for an unidentified client
+    /// count only towards the total.
     private let clients = Mutex<[String: Int]>([:])
 
     package init(bytesMax: Int) {

@@ -37,8 +37,8 @@ package struct CrossOrigin: Hashable, Sendable {
         answer.append("Vary", "Origin")
         guard let origin = allowedOrigin(of: request) else { return }
         answer.append("Access-Control-Allow-Origin", origin)
-        // A page that calls `fetch` with `credentials: "include"` can read the response only with this field. The
-        // server itself reads no cookies.
+        // Without this field, the browser hides the response from a page that calls `fetch` with `credentials:
+        // "include"`. The server itself reads no cookies.
         answer.append("Access-Control-Allow-Credentials", "true")
         answer.append("Access-Control-Expose-Headers", Self.exposedFields)
     }
@@ -59,11 +59,12 @@ package struct CrossOrigin: Hashable, Sendable {
         "Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, "
         + "X-App-Version, X-Sent-At, X-Requested-With, Cache-Control, traceparent, tracestate, baggage"
 
-    /// Returns the fields of the response to a preflight from an allowed page. Returns nil for any other request. The
-    /// fields are the same for every path, even for an unknown path. The browser therefore always sends the request
-    /// after the preflight, and the page can read the response even if it is a 404 or 405. If the preflight were
-    /// refused, the page could not read that status. `methods` lists the methods that the server accepts on at least
-    /// one path.
+    /// Returns the fields of the response to a preflight from an allowed page. Returns nil for any other request.
+    /// `methods` lists the methods that the server accepts on at least one path.
+    ///
+    /// Every preflight from an allowed page succeeds, even for an unknown path or a method that the path does not
+    /// allow. The browser then sends the request itself, and the page can read the response with 404 or 405. If the
+    /// preflight were refused, the page would see only a network error.
     func preflightResponse(_ method: Method, _ request: Fields, methods: String) -> Fields? {
         guard method == .options, request.count(of: "Access-Control-Request-Method") == 1,
             allowedOrigin(of: request) != nil
@@ -78,8 +79,8 @@ package struct CrossOrigin: Hashable, Sendable {
     // MARK: Origins
 
     /// Returns whether the text is `scheme://host[:port]` in the form that browsers send: in lower case, without a
-    /// default port, and with nothing after the port (HTML standard, "ASCII serialization of an origin"). An origin in
-    /// any other form would never equal the `Origin` of a request.
+    /// default port, and with nothing after the port (HTML standard, "ASCII serialization of an origin"). A configured
+    /// origin in any other form would never equal the `Origin` of a request.
     static func isSerializedOrigin(_ text: String) -> Bool {
         guard text.utf8.count <= 256, let separator = text.firstRange(of: "://") else { return false }
         let scheme = text[..<separator.lowerBound].utf8

@@ -5,8 +5,8 @@
 internal import HTTP1
 internal import Sockets
 
-/// The peer address that one proxy recorded. Nil if the entry is not an IP address (`unknown`, `_hidden`) or is
-/// malformed.
+/// The peer address that one proxy recorded. Nil if the entry is malformed, or is a word instead of an IP address
+/// (`unknown`, `_hidden`).
 typealias ForwardedAddress = IPAddress?
 
 enum ForwardedAddresses {
@@ -55,7 +55,7 @@ enum ForwardedAddresses {
 }
 
 extension Collection<UInt8> {
-    /// The bytes without optional whitespace at the beginning and the end (RFC 9110 section 5.6.3).
+    /// Removes optional whitespace at the beginning and the end of the bytes (RFC 9110 section 5.6.3).
     fileprivate var trimmed: [UInt8] {
         Array(drop(while: \.isOptionalWhitespace).reversed().drop(while: \.isOptionalWhitespace).reversed())
     }

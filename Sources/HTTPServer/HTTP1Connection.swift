@@ -8,10 +8,10 @@
 //   lingering   the last response was sent; the client has some time to read it
 //   over        the connection is closed
 //
-// Reading and writing alternate. The responses to a batch of pipelined requests are written together. If the socket
-// does not accept all of them (`isStalled`), nothing is read until it has. Therefore a client that sends requests and
-// never reads the responses uses at most one input buffer and one output buffer. The shared BufferBudget limits the
-// memory for all clients together.
+// The responses to a batch of pipelined requests are written together. If the socket does not accept all of their bytes
+// (`isStalled`), the connection reads nothing until the socket has accepted the rest. Therefore a client that sends
+// requests and never reads the responses uses at most one input buffer and one output buffer. The shared BufferBudget
+// limits the memory for all clients together.
 
 internal import HTTP1
 internal import Logging
@@ -29,14 +29,15 @@ final class HTTP1Connection: @unchecked Sendable {
     private var task: LoopTask?
     /// Whether the peer has not yet taken all of the output.
     private var isStalled = false
-    /// The suspended writer of a stream. The writer is resumed when the peer has taken the writer's chunk.
+    /// The writer of a stream, suspended until the peer has taken the bytes of its last chunk.
     private var chunkWriter: CheckedContinuation<TransportError?, Never>?
-    /// The number of waits of writers so far. A cancellation carries the number of the wait that it must end. If a
-    /// later wait has begun, the numbers differ, and the cancellation does nothing.
+    /// How often a writer of this connection has begun to wait. Cancelling a wait happens later on the loop, and
+    /// another wait may have begun by then. The cancellation therefore carries the number of its wait, and does nothing
+    /// if the number has changed.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
-    /// The number of streams so far. Each writer knows the number of its own stream. A writer that is used after the
-    /// end of its stream therefore cannot write into the next stream.
+    /// How many streams this connection has begun. Each writer knows the number of its own stream. A handler that uses
+    /// its writer after the end of the stream therefore cannot write into the next stream.
     private var streamNumber: UInt64 = 0
 
     private enum Activity {
@@ -72,8 +73,8 @@ final class HTTP1Connection: @unchecked Sendable {
         switch change {
         case .ready:
             advance()
-            // Cancel the task only after `advance`, because `advance` first reads the peer's last bytes, which the
-            // kernel may still hold.
+            // `advance` comes before the cancellation, because it reads the peer's last bytes, which the kernel may
+            // still hold.
             if connection.peerIsGone { task?.cancel() }
         case .roundEnds: writeAtRoundEnd()
         case .timedOut: timedOut()
@@ -103,7 +104,7 @@ final class HTTP1Connection: @unchecked Sendable {
             return false
         case .over: return false
         case .streaming:
-            // The output is not stalled. The peer has therefore taken the chunk.
+            // The output is no longer stalled (checked above), so the peer has taken the chunk.
             resumeChunkWriter(nil)
             return false
         case .ending(let ending):
@@ -145,8 +146,9 @@ final class HTTP1Connection: @unchecked Sendable {
         return false
     }
 
-    /// Continues after the loop's other connections have run. Called when received bytes are not served yet, or when
-    /// more bytes may be ready to read. Until then the connection does not wait for the peer, so it has no deadline.
+    /// Continues after the loop's other connections have had their turn. Called when received bytes are not served yet,
+    /// or when more bytes may be ready to read. Until then the connection does not wait for the peer, so it has no
+    /// deadline.
     private func continueInNextRound() {
         connection.setDeadline(.never)
         connection.continueInNextRound()
@@ -159,7 +161,7 @@ final class HTTP1Connection: @unchecked Sendable {
             activity = .ending(state.endingOfLateRequest())
             advance()
         case .ending, .lingering: connection.close()
-        // The deadline limited the wait for the request, which has arrived in the meantime. Ignore the deadline.
+        // The request arrived before its deadline, and this deadline was not cleared. It no longer applies.
         case .working, .streaming, .over: break
         }
     }
@@ -233,7 +235,8 @@ final class HTTP1Connection: @unchecked Sendable {
         if isWritingChunk { throw .alreadyWaiting }
         isWritingChunk = true
         defer { isWritingChunk = false }
-        // If either condition is false, the stream has ended: its closure has returned, or the connection was closed.
+        // The stream has ended if its closure has returned (first condition) or the connection was closed (second
+        // condition).
         guard isStreaming(number), state.encodeChunk(bytes) else { throw .closed }
         do throws(TransportError) {
             if try write() { try await connection.yieldIfBusy() } else { try await chunkIsTaken() }
@@ -277,8 +280,8 @@ final class HTTP1Connection: @unchecked Sendable {
     // MARK: - Writing
 
     /// Writes the output. Returns false if the socket did not accept all of it. The connection then does nothing until
-    /// the socket accepts the rest. If the socket accepts no byte for `ServerConfiguration.writeStallMilliseconds`, the
-    /// connection is closed.
+    /// the socket accepts the rest. It is closed if the socket accepts no byte for
+    /// `ServerConfiguration.writeStallMilliseconds`.
     private func write() throws(TransportError) -> Bool {
         let sentBefore = state.sentBytes
         if try state.write() {
@@ -298,10 +301,11 @@ final class HTTP1Connection: @unchecked Sendable {
         connection.setDeadline(.inMilliseconds(state.holdOutput()))
     }
 
-    /// Writes the output at the end of a round of the loop, when the loop's other connections write too. If the task of
-    /// the next request is already running, the output contains only complete responses to earlier requests.
+    /// Writes the output at the end of a round of the loop, together with the output of the loop's other connections.
+    /// The task of the next request may already be running. Its response is not in the output yet, so the output can be
+    /// written.
     private func writeAtRoundEnd() {
-        // A stalled output is written at the next `.ready`, when the peer takes output again.
+        // A stalled connection writes at the next `.ready` instead, when the peer takes output again.
         if isStalled { return }
         do throws(TransportError) {
             if case .working = activity {
@@ -321,7 +325,7 @@ final class HTTP1Connection: @unchecked Sendable {
         isStalled = false
         resumeChunkWriter(.closed)
         if let task {
-            // The task still uses the request, so the budget counts the request's bytes until the task ends.
+            // The budget must count the bytes of the request until the task ends, because the task still uses them.
             state.dropOutput()
             task.cancel()
         } else {

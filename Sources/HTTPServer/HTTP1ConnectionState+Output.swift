@@ -25,8 +25,9 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Moves the held bytes to the share of `client`, or to no share if `client` is nil. Returns false if they do not
-    /// fit into the budget. The budget then counts no bytes for this connection.
+    /// Moves the held bytes from the share of the previous client to the share of `client`; nil means that they count
+    /// only towards the total. Returns false if they do not fit into the budget. The budget then counts no bytes for
+    /// this connection.
     mutating func hold(for client: String?) -> Bool {
         if client == self.client { return true }
         let bytes = heldBytes
@@ -36,8 +37,8 @@ extension HTTP1ConnectionState {
         return hold(bytes)
     }
 
-    /// Counts the output in the budget, because the peer has not taken all of it. Returns for how many milliseconds the
-    /// connection may wait for the peer: 0 if the output does not fit into the budget.
+    /// Counts the output in the budget, because the peer has not taken all of it. Returns how many milliseconds the
+    /// connection may wait for the peer. If the output does not fit into the budget, this is 0.
     mutating func holdOutput() -> Int {
         let bytes = output.count > HTTP1ConnectionState.uncountedBytes ? output.count : 0
         if bytes > heldOutputBytes {
@@ -47,8 +48,8 @@ extension HTTP1ConnectionState {
         return context.configuration.writeStallMilliseconds
     }
 
-    /// Records that the peer has taken all of the stalled output. The idle timeout then starts now, and not at the time
-    /// of the last response.
+    /// Records that the peer has taken all of the stalled output. The idle timeout is counted from this moment, and no
+    /// longer from the time of the last response.
     mutating func outputIsTaken() {
         _ = hold(max(0, heldBytes - heldOutputBytes))
         heldOutputBytes = 0

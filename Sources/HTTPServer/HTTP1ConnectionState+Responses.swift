@@ -7,7 +7,7 @@ extension HTTP1ConnectionState {
     /// Responds to the current request, which is complete or refused. If the response cannot be made without waiting,
     /// sends nothing and returns the work that makes it.
     mutating func respond() -> RequestWork? {
-        // Move the exchange out of the property. A copy would retain each of its many references.
+        // Take the exchange out of the property instead of copying it. A copy would retain each of its many references.
         guard var exchange = exchange.take() else { return nil }
         var response: Response
         switch exchange.destination {
@@ -64,7 +64,8 @@ extension HTTP1ConnectionState {
         send(&response, to: exchange, close: close, atMilliseconds: LoopClock.nowMilliseconds)
     }
 
-    /// Sends a response from memory. Ignores a streamed body, because `beginStream` sends streamed responses.
+    /// Sends a response from memory. A streamed body would be sent as an empty body, because only `beginStream` sends
+    /// streams.
     private mutating func send(
         _ response: inout Response, to exchange: consuming Exchange, close: Bool = false,
         atMilliseconds milliseconds: Int64

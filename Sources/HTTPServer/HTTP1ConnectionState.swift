@@ -24,15 +24,15 @@ struct HTTP1ConnectionState: ~Copyable {
     var bytesTakenBefore = 0
     /// The number of bytes of the current streamed response that were encoded so far.
     var streamedBytes = 0
-    /// The time of the last response, from which the idle timeout is counted. Set to nil when more bytes are received,
-    /// and when the peer has taken all of the stalled output.
+    /// The time of the last response, from which the idle timeout is counted. Nil if bytes were received since, or if
+    /// the peer took stalled output since. The idle timeout is then counted from the current time.
     var respondedAt: Deadline?
     /// The number of bytes that the budget counts for this connection.
     var heldBytes = 0
     /// The part of `heldBytes` for output that the peer has not taken.
     var heldOutputBytes = 0
-    /// The client of the current request; nil until the judge has accepted the client's credential. `heldBytes` counts
-    /// towards the budget's share of this client.
+    /// The client whose share of the budget `heldBytes` counts towards. Nil until the route's judge has accepted the
+    /// credential of the current request.
     var client: String?
 
     /// The current streamed response.
@@ -46,8 +46,8 @@ struct HTTP1ConnectionState: ~Copyable {
 
     private var headDeadline: Deadline?
     private var contentStart: (at: Deadline, bytesRead: Int)?
-    /// The time until which an idle connection waits for one more request during a drain. It is set when the connection
-    /// is first found idle in the drain.
+    /// While the server drains, an idle connection may send one more request until this time. Set when the connection
+    /// is first found idle during the drain.
     private var drainDeadline: Deadline?
 
     /// After this number of responses from memory, the loop's other connections run. Making this many responses takes
@@ -72,8 +72,8 @@ struct HTTP1ConnectionState: ~Copyable {
     }
 
     enum Ending {
-        /// Write the rest of the output, then close. All received bytes were read, so closing does not reset the
-        /// connection.
+        /// Write the rest of the output, then close at once. Closing a socket with unread bytes would reset the
+        /// connection, but here no byte is unread.
         case close
         /// Give the client time to read the last response: see `ServerConfiguration.lingerMilliseconds`.
         case linger
@@ -103,8 +103,8 @@ struct HTTP1ConnectionState: ~Copyable {
                 if try read() { continue }
                 if let deadline = deadlineOfWait() { return .wait(deadline) }
             case .work(let work):
-                // Write the responses to earlier requests of the batch now or at the end of this round. They must not
-                // wait for the work of the current request.
+                // Write the responses to earlier requests, now or at the end of this round. They must not wait until
+                // the work of the current request is done.
                 if !deferWriteToRoundEnd() { _ = try write() }
                 return .work(work)
             case .pause: return try write() ? .nextRound : .stalled
@@ -129,8 +129,8 @@ struct HTTP1ConnectionState: ~Copyable {
             case .head(let head): begin(head)
             case .body(let bytes): take(bytes)
             case .end:
-                // Pause after every request whose content was kept for a handler. Handling such a request can take
-                // long, because the content may be large, and even larger after decompression.
+                // Handling a request with content can take long, because the content may be large, and even larger
+                // after decompression. The loop's other connections therefore run after each such request.
                 let hadContent = exchange?.request.body.isEmpty == false
                 if let work = respond() { return .work(work) }
                 responsesInRow += 1
@@ -195,8 +195,8 @@ struct HTTP1ConnectionState: ~Copyable {
             return
         }
         if count > held {
-            // Count the new capacity in the budget before allocating it. The new capacity is twice the old capacity,
-            // but at most what the content can still need.
+            // Count the new capacity in the budget before allocating it. Doubling the capacity keeps copies rare, but
+            // no more is allocated than the rest of the content can need.
             let capacity = max(count, min(2 * held, count + http.contentBytesLeftMax))
             guard hold(heldBytes + capacity - held) else { return shed() }
             exchange?.request.body.reserveCapacity(capacity)
@@ -243,9 +243,9 @@ struct HTTP1ConnectionState: ~Copyable {
         return true
     }
 
-    /// Decides what to send to a client that waits for 100 (Continue). If the request is refused, sends the final
-    /// response instead of 100 (RFC 9110 section 10.1.1), does not read the body, and returns true. Otherwise returns
-    /// false, after encoding 100 if it is due.
+    /// Decides what to send to a client that waits for 100 (Continue). If the request is already refused, the client
+    /// gets the final response instead of 100 (RFC 9110 section 10.1.1), and the body is not read. Returns true in this
+    /// case. Otherwise encodes 100 if it is due, and returns false.
     private mutating func respondsInsteadOfReading() -> Bool {
         guard http.isContinueDue else { return false }
         if exchange?.isRefused == true {
@@ -301,8 +301,8 @@ struct HTTP1ConnectionState: ~Copyable {
                 context.configuration.bodyTimeoutMilliseconds + earned, context.configuration.bodyTimeMaxMilliseconds)
             return start.at.advanced(byMilliseconds: waitMilliseconds)
         case .idle, .response, .closed:
-            // An empty line before a request (RFC 9112 section 2.2) is not part of a head, so it does not start the
-            // time for the head.
+            // A connection that has received only an empty line (RFC 9112 section 2.2) is still idle. The empty line is
+            // not part of a head, so it does not start the time for the head.
             headDeadline = nil
             if connection.isDraining, drainDeadline == nil {
                 drainDeadline = .inMilliseconds(context.configuration.drainIdleMilliseconds)

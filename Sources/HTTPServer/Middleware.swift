@@ -1,5 +1,5 @@
 // The middleware that applies to every request on every route, as a list in execution order. Each element can be read,
-// tested and removed on its own. To set a field on every response, add one line to the `respond` of an element.
+// tested and removed on its own. To add a field to every response, change the `respond` of one element.
 //
 //   prepare    called with each route when the server starts, in list order
 //   begin      called when the head is complete and its route was looked up, in list order
@@ -117,8 +117,8 @@ struct RequestIDs: RequestMiddleware {
     }
 }
 
-/// Finds the client's address behind trusted proxies. A request whose head is incomplete keeps the peer's address,
-/// because the field with the client's address may not have been received.
+/// Finds the client's address behind trusted proxies. If the head is incomplete, the field with the client's address
+/// may be missing, so the request keeps the address of the peer.
 struct ClientAddresses: RequestMiddleware {
     let proxies: TrustedProxies
 
@@ -188,9 +188,9 @@ struct SizeLimits: RequestMiddleware {
     }
 }
 
-/// Installs the route's check of the credential. The judge checks the credential when the head is complete. If head and
-/// content arrive together, the judge is not called. The responder therefore always checks the credential too, before
-/// the handler runs. Without this middleware, a route that requires a credential refuses every request.
+/// Installs the route's check of the credential, in two places. The judge makes the check before the content is read.
+/// The judge is not called if head and content arrive together, so the responder always makes the check too, before the
+/// handler runs. Without this middleware, a route that requires a credential refuses every request.
 struct Credentials: RouteMiddleware {
     func prepare(_ route: inout Route) {
         guard let credential = route.credential else { return }

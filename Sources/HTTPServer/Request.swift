@@ -1,6 +1,6 @@
 package import HTTP1
 
-/// One request, as a handler gets it. A judge gets it before the body is complete.
+/// One request, as a handler gets it. A `RequestJudge` gets it too, before the body is complete.
 package struct Request: Sendable {
     package var method: Method
     /// The path, decoded once, in canonical form (see HTTP1/RequestTarget.swift). It starts with "/".

@@ -1,6 +1,6 @@
-// Metrics of answered requests. A series is found by the indexes of its route, method and status. Text is compared only
-// to find the index of a method. A client cannot create new series, because all unknown methods share the label
-// `other`, and so do all unknown statuses.
+// Metrics of answered requests. The series of a request is found by three indexes: those of its route, its method and
+// its status. Text is compared only to find the index of the method. A client cannot create new series, because all
+// unknown methods share the label `other`, and so do all unknown statuses.
 
 internal import CoreMetrics
 internal import HTTP1
@@ -20,7 +20,7 @@ extension MetricFamily {
 
 struct RequestMetrics: Sendable {
     private let counts: CounterTable
-    /// The durations by the index of the route. The last timer is for requests without a route.
+    /// The durations by the index of the route. One more timer, at the end, is for requests without a route.
     private let durations: TimerTable
     private let bytesIn: any CounterHandler
     private let bytesOut: any CounterHandler
@@ -30,8 +30,8 @@ struct RequestMetrics: Sendable {
         200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 412, 413, 414, 415, 416, 417, 422, 426,
         428, 429, 431, 500, 501, 502, 503, 504, 505,
     ]
-    /// The index of each status in `knownStatuses`, or `knownStatuses.count` if the status is not one of them. The
-    /// first element is for status 100.
+    /// The place in `knownStatuses` of each status from 100 to 599, beginning with 100. If a status is not in that
+    /// list, its element is `knownStatuses.count`.
     private let statusIndexes: [Int] = (100..<600).map { status in
         knownStatuses.firstIndex(of: status) ?? knownStatuses.count
     }

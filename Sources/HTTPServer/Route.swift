@@ -25,8 +25,8 @@ package enum Reply: Sendable {
 package typealias Responder = @Sendable (Request) -> Reply
 
 /// A function that decides whether to accept the content of a request. It is called on the connection's loop when the
-/// head is complete and the content is not. If head and content arrive together, it is not called, so the handler must
-/// make the same check.
+/// head is complete but the content is not. If head and content arrive together, it is not called. The responder must
+/// therefore make the same check.
 package typealias RequestJudge = nonisolated(nonsending) @Sendable (Request) async -> Judgement
 
 package enum Judgement: Sendable {
@@ -37,11 +37,12 @@ package enum Judgement: Sendable {
     case welcome(client: String?)
 }
 
-/// The check of the credential that a route requires, and the handler that runs after the check. The module API creates
-/// the check, because only that module can verify credentials. The middleware `Credentials` installs the check in the
+/// The credential that a route requires: how it is checked, and the handler that runs after the check. The module API
+/// creates this value, because only that module can verify credentials. The middleware `Credentials` installs it in the
 /// route.
 package struct CredentialCheck: Sendable {
-    /// Checks the credential before the content is read. If nil, the content is read first.
+    /// Checks the credential before the content is read. If nil, the credential is checked only after the content is
+    /// read.
     package var judge: RequestJudge?
     /// Checks the credential of a complete request, then calls the handler with the caller.
     package var responder: Responder
@@ -79,8 +80,8 @@ package struct Route: Sendable {
     /// The check of the credential. If nil, the route requires no credential, or the handler itself checks a credential
     /// in the content.
     package var credential: CredentialCheck?
-    /// The `RateLimit-Policy` field of every response of the route, whether the handler, the judge or the server made
-    /// the response. Empty if the route has no rate limit.
+    /// The `RateLimit-Policy` field of every response on the route, even of a refusal by the judge or the server. Empty
+    /// if the route has no rate limit.
     package var rateLimitPolicy = Fields()
 
     package init(
@@ -117,14 +118,14 @@ package struct Route: Sendable {
         self.credential = credential
     }
 
-    /// The route with its check of the credential installed. For tests without a connection.
+    /// The route as it is after the middleware `Credentials` has installed the check. For tests without a connection.
     package var prepared: Route {
         var route = self
         Credentials().prepare(&route)
         return route
     }
 
-    /// Returns the response to the request, after doing the responder's work if there is any. For tests without a
+    /// Returns the response that the route sends for this request, with all its work done. For tests without a
     /// connection.
     package func response(to request: Request) async -> Response {
         var response = await prepared.responder(request).response()
@@ -145,9 +146,9 @@ package final class RegisteredRoute: Sendable {
     }
 }
 
-/// A request that the server refuses without calling a handler. The request is malformed, exceeds a limit, arrives too
-/// slowly, or uses an unsupported part of HTTP. Or its path is unknown, the path does not allow its method, or the
-/// server is overloaded. HTTPServer decides the status and the detail. API renders them as a problem document.
+/// A request that the server refuses without calling a handler. Possible reasons: the request is malformed, exceeds a
+/// limit, arrives too slowly, or uses an unsupported part of HTTP; its path is unknown, or does not allow its method;
+/// the server is overloaded. HTTPServer decides the status and the detail. API renders them as a problem document.
 package struct RefusedRequest: Sendable {
     package var status: Status
     /// A sentence for the client. It never contains the client's input.

@@ -13,8 +13,8 @@ package struct Router: Sendable {
         /// The path has routes, but no route for this method. `allow` lists the methods of the path, as in the Allow
         /// field.
         case methodNotAllowed(allow: String)
-        /// The method is OPTIONS. The path is `*`, or the path has routes but no route for OPTIONS. The request is
-        /// answered without a handler.
+        /// A request with OPTIONS that is answered without a handler: its path is `*`, or has routes but none for
+        /// OPTIONS.
         case options(allow: String)
     }
 
@@ -62,7 +62,8 @@ package struct Router: Sendable {
         if path == "*" { return .options(allow: allowOfServer) }
         if let resource = literal[path] { return choose(resource, method, [:]) }
         if templates.isEmpty { return .notFound }
-        // A path with more segments than every template matches none, so at most `segmentsMax` + 1 parts are needed.
+        // No template has more than `segmentsMax` segments. The path is therefore split into at most `segmentsMax` + 1
+        // parts: a path with that many parts matches no template.
         let parts = path.utf8.dropFirst().split(
             separator: UInt8(ascii: "/"), maxSplits: segmentsMax, omittingEmptySubsequences: false
         ).map { Substring($0) }

@@ -27,11 +27,11 @@ package struct ServerConfiguration: Sendable {
     /// For comparison, nginx waits 60 s, Apache's mod_reqtimeout 20 s. A slower request gets 503, or 408 if its method
     /// is safe.
     package var headTimeoutMilliseconds = 10_000
-    /// The time for a body, which received bytes extend (`bodyBytesPerSecondMin`). A request that exceeds the extended
-    /// time gets 503, or 408 if its method is safe.
+    /// The time for a body. Received bytes extend it (`bodyBytesPerSecondMin`). A request whose body takes longer gets
+    /// 503, or 408 if its method is safe.
     package var bodyTimeoutMilliseconds = 20_000
-    /// The maximum time for a body, with all extensions for received bytes (`bodyBytesPerSecondMin`): enough for a
-    /// megabyte at 6 KB a second.
+    /// The maximum time for a body, including all extensions for received bytes (`bodyBytesPerSecondMin`). A megabyte
+    /// at 6 KB a second takes about this long.
     package var bodyTimeMaxMilliseconds = 180_000
     /// The rate at which received bytes extend the time for a body: every 500 bytes extend it by one second, as in
     /// mod_reqtimeout.
@@ -49,8 +49,8 @@ package struct ServerConfiguration: Sendable {
     package var lingerBytesMax = 32 << 20
     /// The time for which an idle connection may still send one request while the server drains.
     package var drainIdleMilliseconds = 1_000
-    /// The size up to which responses to pipelined requests are collected before they are written. Larger output is
-    /// written before the next request is parsed.
+    /// Responses to pipelined requests are collected up to this size and then written together. When the output is
+    /// larger, it is written before the next request is parsed.
     package var outputBytesMax = 64 << 10
     /// The memory for bodies, incomplete requests and unread responses, over all connections: a quarter of a small
     /// server's memory. Input and output buffers of up to 8 KiB are not counted. A client with a valid credential may

@@ -28,7 +28,8 @@ struct ServerContext: Sendable {
     }
 }
 
-/// The wall clock of one loop. The type is safe to share, because each loop uses only the clock at its own index.
+/// The wall clock of one loop. It is shared without a lock, which is safe because each loop uses only the clock at its
+/// own index.
 final class LoopClock: @unchecked Sendable {
     private var date = HTTPDate()
 

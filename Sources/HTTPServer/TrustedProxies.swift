@@ -4,8 +4,9 @@
 package import HTTP1
 internal import Sockets
 
-/// The field in which the trusted proxies record the address of their peer. The other field is ignored, because the
-/// proxies forward it unchanged, as the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
+/// The field in which the trusted proxies record the address of their peer. The proxies set only this field. They
+/// forward the other one unchanged, as the client sent it, so the other one is ignored. The raw values are those of
+/// `TRUSTED_PROXIES_HEADER`.
 package enum ForwardingField: String, CaseIterable, Sendable {
     case xForwardedFor = "X-Forwarded-For"
     /// RFC 7239.
@@ -80,9 +81,9 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         return client(peer: peer, chain)
     }
 
-    /// Returns the first address from the right that is not trusted. If every entry is trusted, returns the leftmost.
-    /// If an entry is unreadable, returns the address of the proxy that added it. An entry is read only if the proxy
-    /// that added it is trusted.
+    /// Walks from the last entry to the first, as long as the proxy that added the entry is trusted. Returns the first
+    /// address that is not trusted: the client's. If all entries are trusted, returns the leftmost. If an entry is
+    /// unreadable, returns the address of the proxy that added it.
     private func client(peer: String, _ chain: [ForwardedAddress]) -> ClientAddress {
         var client = peer
         for entry in chain.reversed() {

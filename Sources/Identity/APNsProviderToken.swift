@@ -10,7 +10,7 @@ import Synchronization
 package final class APNsProviderToken: Sendable {
     /// The age at which a token is renewed.
     static let renewalSeconds: Int64 = 50 * 60
-    /// The age before which a token is not renewed, even if APNs rejects it.
+    /// A token younger than this is not renewed, even if APNs rejects it.
     static let renewalSecondsMin: Int64 = 20 * 60
 
     private struct Made {
@@ -31,18 +31,18 @@ package final class APNsProviderToken: Sendable {
         self.teamID = teamID
     }
 
-    /// Returns the token; a new one if there is none, or if the last one is 50 minutes old.
+    /// Returns the current token. Makes a new one if there is none, or if the last one is 50 minutes old.
     package func text(atSecondsSince1970 now: Int64) throws -> Secret<String> {
         try made.withLock { made in
-            // If the clock was set back after the token was made, the token's `iat` may be in the future, and Apple
-            // would reject it.
+            // The lower bound discards a token whose `iat` is more than a minute in the future. Such a token was made
+            // before the clock was set back, and Apple would reject it.
             if let made, (-60..<Self.renewalSeconds).contains(now - made.at) { return made.text }
             return try renew(&made, at: now)
         }
     }
 
-    /// Called when APNs rejected `text` as expired. Returns a newer token; nil if `text` is the newest one and is less
-    /// than 20 minutes old.
+    /// Called when APNs rejected `text` as expired. Returns a newer token. Returns nil if there is none and none may be
+    /// made yet, because `text` is less than 20 minutes old.
     package func text(afterRejected text: Secret<String>, atSecondsSince1970 now: Int64) throws -> Secret<String>? {
         try made.withLock { made in
             if let made, made.text != text { return made.text }

@@ -66,8 +66,9 @@ package struct TokenScope: Hashable, Sendable {
 
 extension AccessClaims {
     /// How many seconds in the future `iat` and `nbf` may be. The clock of another service may be that far ahead of
-    /// ours, and rejecting a fresh token of that service would sign a driver out. `exp` has no tolerance, because a
-    /// token is usually valid for an hour, and its issuer chose the exact second of expiry.
+    /// ours. Without this tolerance, a fresh token of that service would be rejected, and the app would sign the driver
+    /// out. `exp` has no tolerance, because a token is usually valid for an hour, and its issuer chose the exact second
+    /// of expiry.
     static let aheadSecondsMax = 60.0
 
     /// Maximum length of `sub` and `sid`, in Unicode scalars (contract, section 3: ids have 1 to 128 characters).

@@ -17,9 +17,9 @@ package struct AccessTokenIssuer: Sendable {
     }
 
     /// Returns a compact JWT for that driver, valid from `now` (seconds since 1970) for `ttlSeconds`. A token without
-    /// `sid` belongs to no sign-in session, so ending a session cannot revoke it. Verifiers treat such a token as
-    /// issued by another service. Throws `claims` in three cases: no verifier would accept the driver, session or role;
-    /// `ttlSeconds` is not positive; or the expiry does not fit an Int64.
+    /// `sid` belongs to no sign-in session. Ending a session therefore cannot revoke it, and verifiers treat it as
+    /// issued by another service. Throws `claims` if no verifier would accept the driver, the session or the role, if
+    /// `ttlSeconds` is not positive, or if the expiry does not fit an Int64.
     package func mint(
         driver: DriverID, sid: String? = nil, role: String?, ttlSeconds: Int64, now: Int64
     ) async throws -> String {

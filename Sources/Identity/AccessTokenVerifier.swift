@@ -14,8 +14,8 @@ package protocol SignInSessions: Sendable {
     /// memory. On a cache miss it returns a closure that reads the store.
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict
 
-    /// The revocation epoch, a number of 0 or more. Before a revocation makes any admitted token invalid, the epoch is
-    /// incremented. A token that was admitted at an epoch therefore needs no second check until the epoch changes. If
+    /// The revocation epoch, a number of 0 or more. A revocation first increments the epoch, and only then makes tokens
+    /// invalid. If a token was admitted and the epoch is still the same, the token therefore needs no second check. If
     /// the epoch is nil, every token is checked at every request.
     var revocationEpoch: Int? { get }
 }
@@ -56,9 +56,9 @@ package final class AccessTokenVerifier: TokenVerifier {
     private let signInSessions: (any SignInSessions)?
     private let remembered: VerifiedTokenCache
 
-    /// If `signInSessions` is nil, every token with a `sid` is rejected. A token without a `sid` is then accepted even
-    /// if its driver was deleted. If `trustExternal` is false, tokens without a `sid` are rejected
-    /// (`JWT_TRUST_EXTERNAL`).
+    /// Without `signInSessions`, no session and no deletion can be checked: every token with a `sid` is rejected, and a
+    /// token without a `sid` is accepted even if its driver was deleted. If `trustExternal` is false, tokens without a
+    /// `sid` are rejected too (`JWT_TRUST_EXTERNAL`).
     package init(
         key: SigningKey, scope: TokenScope, trustExternal: Bool, signInSessions: (any SignInSessions)?,
         rememberedMax: Int = 65_536
@@ -72,7 +72,7 @@ package final class AccessTokenVerifier: TokenVerifier {
     }
 
     package func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
-        // A token over the length limit is never cached. The look-up rejects it.
+        // A token over the length limit is refused without computing its digest. It cannot be in the cache.
         guard token.count <= Self.tokenBytesMax else {
             return .needsLookup { () async throws(TokenRefusal) in throw .malformed }
         }
@@ -81,8 +81,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         let text = String(decoding: token, as: UTF8.self)
         return .needsLookup { [self] () async throws(TokenRefusal) in
             let verified = try claims(of: text).verified(in: scope, atSecondsSince1970: now)
-            // The epoch is read before the status is checked. If a session is revoked during the check, the token is
-            // therefore marked with an outdated epoch, and the next request checks the token again.
+            // The epoch is read before the session is checked. If the session is revoked during the check, the token is
+            // remembered with the epoch from before the revocation, and the next request checks it again.
             let revocationEpoch = signInSessions?.revocationEpoch
             let caller = try await admitted(verified)
             remembered.remember(digest, verified)
@@ -114,9 +114,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         }
     }
 
-    /// Verifies the single token that a client presents to get a new single token. The token's sign-in session must be
-    /// live. The token itself may have expired, at most `pastExpirySeconds` ago. Throws `external` for a token without
-    /// `sid`.
+    /// Verifies a single token that a client presents in order to get a new one. The token itself may have expired, at
+    /// most `pastExpirySeconds` ago, but its sign-in session must be live. Throws `external` for a token without `sid`.
     package func verifyForRenewal(
         _ token: String, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64
     ) async throws(TokenRefusal) -> Caller {
@@ -127,8 +126,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         return try await admitted(verified)
     }
 
-    /// Makes the checks whose results may change while a token is valid. The results therefore hold only until the
-    /// revocation epoch changes.
+    /// Makes the checks whose results may change while the token is valid, above all that of its sign-in session. Their
+    /// results hold only until the revocation epoch changes.
     private func admitted(_ token: VerifiedToken) async throws(TokenRefusal) -> Caller {
         if let refusal = refusal(of: token) { throw refusal }
         try await signInSessions?.admit(token.caller, issuedAt: token.issuedAt)

@@ -23,8 +23,8 @@ package struct ExportPiece: Sendable {
     }
 }
 
-/// The drivers that have an export in progress in this process. A driver may have only one at a time, because an export
-/// reads from the store for as long as it runs.
+/// The drivers that have an export in progress in this process. An export reads from the store for as long as it runs,
+/// so each driver may have only one at a time.
 final class ExportSlots: Sendable {
     /// The `Retry-After` of a refused export. Most exports take less time than this.
     static let retryAfterSeconds: Int64 = 10

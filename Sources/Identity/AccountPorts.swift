@@ -38,8 +38,8 @@ package protocol AppleCodeExchange: Sendable {
 
 package enum AppleCodeExchangeOutcome: Hashable, Sendable {
     /// Apple's refresh token, sealed (encrypted, see FieldEncryption). The associated data of the encryption is SHA-256
-    /// of the subject's bytes. A sealed token is therefore useless in another person's row. And the queue of
-    /// revocations needs only this digest of the subject, not the subject itself.
+    /// of the bytes of Apple's subject, so a sealed token is useless in another person's row. To open a sealed token,
+    /// the queue of revocations needs only this digest. It does not store the subject.
     case sealed([UInt8])
     /// A stable word for the audit, free of secrets, for example `unreachable`, `refused` or `other_subject`.
     case failed(reason: String)
@@ -49,7 +49,7 @@ package enum AppleCodeExchangeOutcome: Hashable, Sendable {
 /// The store adds entries, and a delivery loop in each server reads them. If two servers send the same revocation, the
 /// second one has no effect. An entry identifies a person only by the sealed token and by a digest of Apple's subject.
 package protocol AppleRevocationQueue: Sendable {
-    /// Returns the revocation that became due first; nil if none is due at `now`.
+    /// Returns a revocation that is due at `now`, the one that has been due longest; nil if none is due.
     func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation?
 
     /// Removes a revocation. Called when Apple has revoked the token, or when the token can never be revoked.

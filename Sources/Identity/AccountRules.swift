@@ -4,7 +4,7 @@
 package import JourneyModel
 
 package enum AccountRules {
-    /// The roles that a client may choose. Other roles (`ops`, `admin`) are never granted on request.
+    /// The roles that a client may ask for when it signs in. No other role (`ops`, `admin`) is ever granted on request.
     static let roles: Set<String> = [roleDefault]
     package static let roleDefault = TokenRole.driver.rawValue
 
@@ -30,7 +30,8 @@ package enum AccountRules {
     /// Returns whether the email has one `@` with text on both sides, no white space and no control characters. Whether
     /// the address exists cannot be checked.
     static func acceptsEmail(_ email: String) -> Bool {
-        // Splits by Unicode scalars, because an "@" that is followed by a combining scalar is a different Character.
+        // Splits Unicode scalars and not Characters: an "@" followed by a combining scalar is one Character, which
+        // differs from "@".
         let parts = email.unicodeScalars.split(separator: "@", omittingEmptySubsequences: false)
         let hasSpace = email.unicodeScalars.contains(where: \.properties.isWhitespace)
         return email.utf8.count <= emailBytesMax && parts.count == 2 && !parts[0].isEmpty && !parts[1].isEmpty
@@ -45,9 +46,9 @@ package enum AccountRules {
         return name.isEmpty ? nil : name
     }
 
-    /// Returns whether a token with this `iat` may have been issued before the erasure. The `iat` of such a token can
-    /// be later than `erasedAtSeconds`, for two reasons. The time of the erasure is rounded down to a whole second.
-    /// Another service's clock may be ahead of ours by up to `AccessClaims.aheadSecondsMax`.
+    /// Returns whether a token with this `iat` may have been issued before the erasure. Its `iat` can be later than
+    /// `erasedAtSeconds` for two reasons: the time of the erasure is rounded down to a whole second, and the clock of
+    /// another service may be ahead of ours by up to `AccessClaims.aheadSecondsMax`.
     package static func isErased(issuedAt: Double, erasedAtSeconds: Int64) -> Bool {
         issuedAt < Double(erasedAtSeconds) + 1 + AccessClaims.aheadSecondsMax
     }
@@ -73,14 +74,14 @@ package struct StoredRefreshToken: Hashable, Sendable {
     }
 }
 
-/// The time within which a client may repeat a request whose response was lost. The server's clock measures this time
-/// from the first attempt.
+/// The time within which a client may repeat a request whose response was lost. It begins with the first attempt, by
+/// the server's clock.
 package enum RepeatRule {
     package static let milliseconds: Int64 = 10_000
 
     /// Returns whether `now` is at most `milliseconds` before or after `first`. `now` may be before `first`, because
-    /// queued requests can be processed out of order. If the clock was set back by more than `milliseconds`, the
-    /// request is not a repeat. Setting the clock back therefore cannot extend the time for repeats.
+    /// queued requests can be processed out of order. An even earlier `now` is not accepted: otherwise, after the clock
+    /// was set back, requests would count as repeats for a long time.
     package static func isRepeat(of first: Moment, at now: Moment) -> Bool {
         let elapsed = now.milliseconds(since: first)
         return -milliseconds <= elapsed && elapsed <= milliseconds
@@ -91,12 +92,14 @@ package enum RepeatRule {
 package enum RefreshRule: Hashable, Sendable {
     /// The token was unused. It is spent, and its successor is stored.
     case rotate
-    /// The first response was lost, or two requests raced. The successor from the first request is returned again.
+    /// The token was spent a moment ago: its response was lost, or two requests raced. The successor from the first
+    /// request is returned again.
     case `repeat`
-    /// Two clients use tokens of the same session, so one of them has a stolen copy. The whole session ends.
+    /// A spent token was presented again, so two clients use tokens of the same session, and one of them has a stolen
+    /// copy. The whole session ends.
     case reuse
-    /// The token was spent within the time of RepeatRule. But the signing key was changed after the first request. The
-    /// current key derives another successor than the stored one, so the first response cannot be reproduced.
+    /// The token was spent within the time of RepeatRule, but its successor cannot be returned again. The successor is
+    /// derived with the signing key, and this key was changed after the first request.
     case unrepeatable
     case expired
 
@@ -109,7 +112,8 @@ package enum RefreshRule: Hashable, Sendable {
         guard let spentAt = token.spentAt else { return .rotate }
         guard RepeatRule.isRepeat(of: spentAt, at: now) else { return .reuse }
         guard let successor else { return .unrepeatable }
-        // A client that has already used the successor has no reason to present the spent token again.
+        // A client whose successor is already spent has received the first response. It has no reason to present the
+        // old token again, so a second client has a copy of it.
         return successor.spentAt == nil ? .repeat : .reuse
     }
 }
@@ -125,10 +129,11 @@ package struct StoredCode: Hashable, Sendable {
     }
 }
 
-/// The numbers of wrong guesses so far. They decide whether one more guess from an address is allowed.
+/// The numbers of wrong guesses so far. They decide whether an address may guess once more at the code of a phone
+/// number.
 package struct GuessCounts: Hashable, Sendable {
-    /// Wrong guesses from this address at the code that it requested. Nil if the address has requested no code within
-    /// twice the lifetime of a code.
+    /// Wrong guesses from this address at the code that it requested itself. Nil if it has requested no code for this
+    /// phone number within twice the lifetime of a code. Then `others`, `othersInNetwork` and `network` decide.
     package var own: Int?
     /// Wrong guesses within a day at codes of this phone number, from addresses that had requested a code.
     package var ownOfNumber: Int
@@ -149,20 +154,19 @@ package struct GuessCounts: Hashable, Sendable {
     }
 }
 
-/// The limits on wrong guesses of a code. The limit is checked before a guess is compared. A guess is compared with at
-/// most two codes: the newest code that the address requested for the phone number, and the newest code of the phone
-/// number.
+/// The limits on wrong guesses of a code. They are checked before a guess is compared. A guess is compared with at most
+/// two codes: the newest code that the address requested for the phone number, and the newest code of the phone number.
 ///
 /// Guesses from the address that requested a code are counted separately, so that guesses from other addresses cannot
-/// use up the limit of that address. The owner of the phone number can therefore always request a code and sign in with
-/// it. An attacker gains little by requesting codes: a phone number gets at most 5 codes an hour, and after 25 wrong
-/// guesses within a day each new code allows only one guess.
+/// use up its limit. The owner of the phone number can therefore always request a code and sign in with it. An attacker
+/// gains little by requesting codes: a phone number gets at most 5 codes an hour, and after 25 wrong guesses within a
+/// day each new code allows only one guess.
 ///
-/// With the default limits, at most 175 guesses are compared for one phone number within 24 hours. Of these, 145 come
-/// from addresses that requested a code. The first 25 are guesses at five codes that were sent just before the 24
-/// hours. The limit is then reached, so each of the 120 codes sent within the 24 hours allows one guess. The other 30
-/// guesses come from other addresses. Each guess is compared with at most two of the million possible codes, so an
-/// attacker's chance is 1 in 2,850 a day.
+/// With the default limits, at most 175 guesses are compared for one phone number within 24 hours. Addresses that
+/// requested a code have at most 145 of them. First, five codes sent just before the 24 hours allow five guesses each.
+/// These 25 guesses reach the limit of a day, so each of the 120 codes sent within the 24 hours allows only one guess.
+/// Other addresses have at most 30 guesses. Each guess is compared with at most two of the million possible codes, so
+/// an attacker's chance is 1 in 2,850 a day.
 package enum GuessRule {
     package static let ownMax = 5
     package static let ownOfNumberMax = 25
@@ -188,7 +192,8 @@ package enum CodeRule: String, Hashable, Sendable {
     package static let lifetimeSeconds = 600
 
     /// - Parameter stored: the codes that the guess may match. The array is empty if no code was sent or if the code
-    ///   was used. Even then the same work is done, so that the response time does not reveal whether there are codes.
+    ///   was used. The comparison then takes as long as with two codes, so that the response time does not reveal
+    ///   whether there are codes.
     package static func judge(
         _ stored: [StoredCode], guess digest: [UInt8], isAllowed: Bool, at now: Moment
     ) -> CodeRule {
@@ -235,9 +240,9 @@ package struct CodeSendLimits: Hashable, Sendable {
     package var newcomers: Int { total > 0 ? max(total - total * knownPercent / 100, 1) : 0 }
 
     /// Returns the seconds until one more code may be sent, or nil if it may be sent now. `limitingSendTimes` has one
-    /// element for each limit that applies to all phone numbers, with or without an account. For a limit of n, the
-    /// element is the time of the n-th most recent send within the time window. The limit is used up until that send is
-    /// older than the window. The element is nil if there were fewer than n sends.
+    /// element for each limit that applies to all phone numbers, with or without an account. For a limit of n codes
+    /// within the time window, the element is the time of the n-th most recent send. When that send is older than the
+    /// window, the limit allows one more code. The element is nil if there were fewer than n sends, or if n is 0.
     package static func retryAfterSeconds(_ limitingSendTimes: [Moment?], at now: Moment) -> Int64? {
         let milliseconds = limitingSendTimes.compactMap { $0 }
             .map { windowMilliseconds - now.milliseconds(since: $0) }.max()

@@ -14,7 +14,8 @@ package protocol AccountStatistics: Sendable {
     /// to this version are left out.
     func auditCounts(after id: Int64, through last: Int64) async throws -> [AuditCount]
 
-    /// Returns the used share of each limit. Counts the codes that were sent in the hour before `now`.
+    /// Returns how much of each limit on sent codes is used up. Counts the codes that were sent in the hour before
+    /// `now`.
     func codeSendUses(_ limits: CodeSendLimits, at now: Moment) async throws -> [CodeSendUse]
 
     func waitingRevocations() async throws -> WaitingRevocations

@@ -36,8 +36,8 @@ package struct NewRefreshToken: Hashable, Sendable {
 
 package enum SignInOutcome: Hashable, Sendable {
     case signedIn(User)
-    /// A sign-in with the same identity token was made within the last ten seconds (RepeatRule), and the session of
-    /// that sign-in is unchanged. Nothing new was created.
+    /// The driver has already signed in with the same identity token within the last ten seconds (RepeatRule), and the
+    /// session of that sign-in is unchanged. Nothing new was created.
     case repeated(User)
     /// The nonce was used before, or the code is not valid.
     case refused
@@ -45,8 +45,8 @@ package enum SignInOutcome: Hashable, Sendable {
 
 package protocol SignInStore: Sendable {
     /// Marks the nonce as used, finds or creates the account, and creates the session. Returns `repeated` for a repeat
-    /// (RepeatRule) with the same identity token. Nothing is created then, because `new.sid` is derived from the
-    /// identity token, and the first request has created the session with this id.
+    /// (RepeatRule) with the same identity token, and then creates nothing. The repeat needs no session of its own:
+    /// `new.sid` is derived from the identity token, so the first request has created the session with this id.
     func signIn(
         _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
@@ -81,7 +81,7 @@ package struct NewCode: Sendable {
 package enum CodeIssue: Hashable, Sendable {
     case issued([CodeSendUse])
     /// A limit that applies only to phone numbers without an account is reached. The code is stored as usual, but must
-    /// not be delivered. A client must not be able to tell this case from `issued`.
+    /// not be delivered. The client gets the same response as for `issued`.
     case heldBack([CodeSendUse])
     case limited(retryAfterSeconds: Int64)
 }
@@ -93,8 +93,9 @@ package struct CodeSendUse: Hashable, Sendable {
         case total
         /// The part of OTP_SENDS_TOTAL that is available to phone numbers without an account.
         case newcomers
-        /// OTP_SENDS_PER_PREFIX. After a request for a code, `count` is the number of codes sent to the phone number's
-        /// prefix. In an overview, which is not about one phone number, `count` belongs to the most used prefix.
+        /// OTP_SENDS_PER_PREFIX. `count` is the number of codes sent to phone numbers that have the same first six
+        /// digits and no account. If the result is about a request for a code, they are the digits of its phone number.
+        /// In an overview, they are those with the most codes.
         case prefix
     }
 
@@ -114,8 +115,9 @@ package struct CodeSendUse: Hashable, Sendable {
 }
 
 package protocol SignInSessionStore: Sendable {
-    /// Spends the token with that digest and stores its successor `new` in the same session. For a repeat (RepeatRule),
-    /// the successor is already stored, and the result is also `renewed`. The reuse of a spent token ends the session.
+    /// Spends the token with that digest, stores its successor `new` in the same session, and returns `renewed`. A
+    /// repeat (RepeatRule) returns `renewed` too, because the successor is already stored. The reuse of a spent token
+    /// (`RefreshRule.reuse`) ends the session.
     func rotate(
         _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
@@ -173,7 +175,7 @@ package protocol AccountRecordStore: ErasureCompletion {
 /// The completion of deletions that take more than one transaction.
 package protocol ErasureCompletion: Sendable {
     /// Completes the unfinished deletions of this driver, or of all drivers if `driver` is nil. Works in many short
-    /// transactions between other work. Returns when all of them are complete. The result is their number.
+    /// transactions between other work. Returns the number of these deletions when all of them are complete.
     func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int
 }
 

@@ -26,8 +26,8 @@ package final class AppStoreToken: Sendable {
 
     package func text(for bundleID: String, atSecondsSince1970 now: Int64) async throws -> Secret<String> {
         let known = made.withLock { $0[bundleID] }
-        // If the clock was set back after the token was made, the token's `iat` may be in the future, and Apple would
-        // reject the token. The second comparison therefore discards a token whose `iat` is more than a minute ahead.
+        // The second comparison discards a token whose `iat` is more than a minute in the future. Such a token was made
+        // before the clock was set back, and Apple would reject it.
         if let known, now < known.until - Self.renewalSeconds, now > known.until - Self.timeToLiveSeconds - 60 {
             return known.text
         }

@@ -45,7 +45,8 @@ struct AppleClaims {
     /// Returns the person that an identity token identifies. Throws `wrongNonce` if the token's `nonce` is not the hash
     /// of `rawNonce`, the nonce in the request.
     func identity(rawNonce: String, tokenDigest: [UInt8]) throws(AppleTokenRefusal) -> AppleIdentity {
-        // A Double is not exact beyond 2^53 seconds, and no real token has an expiry that late.
+        // Refuse an expiry of 2^53 seconds or more. A Double is not exact beyond it, and no real token is valid that
+        // long.
         guard let expiry = json["exp"]?.finiteNumber, expiry < 0x1p53 else { throw .refused(.claims) }
         let subject = try usable("sub", of: json, lengthMax: Self.subjectLengthMax)
         guard let nonce = json["nonce"]?.text, !rawNonce.isEmpty,

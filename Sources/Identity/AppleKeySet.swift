@@ -42,8 +42,8 @@ package actor AppleKeySet {
     private var keys: [String: RSAVerificationKey] = [:]
     private var freshUntil: Moment?
     private var lastFetch: (at: Moment, isGood: Bool)?
-    /// The end of the last fetch for a key id missing from the set. While such a fetch is in progress, this is the time
-    /// when it began.
+    /// The end of the last search: a fetch for a key id missing from the set. While a search is in progress, this is
+    /// the time when it began.
     private var lastSearch: Moment?
     private var failureCount = 0
     /// The fetch in progress, shared by all callers that need one.
@@ -54,8 +54,8 @@ package actor AppleKeySet {
         self.clock = clock
     }
 
-    /// Returns the key with that id. A key in the set is returned at once, even if the set is stale. A stale set is
-    /// then refreshed in the background.
+    /// Returns the key with that id. A key in the set is returned at once. If the set is stale, it is also refreshed in
+    /// the background.
     func key(named name: String) async throws(AppleTokenRefusal) -> RSAVerificationKey {
         let now = clock()
         let hadKeys = hasKeys(at: now)
@@ -63,20 +63,20 @@ package actor AppleKeySet {
             refreshWhenStale(at: now)
             return key
         }
-        // If the last fetch was too recent, the token is refused without a new fetch. If a fetch is in progress, the
-        // caller waits for its result instead.
+        // If a fetch is in progress, wait for its result. If none is in progress and the last one was too recent,
+        // refuse the token without a new fetch.
         if flight == nil, let seconds = secondsToWait(hasKeys: hadKeys, at: now) {
             throw refusal(hasKeys: hadKeys, retryAfterSeconds: seconds)
         }
-        // `lastSearch` is set before the wait. Another caller may arrive after the fetch has ended, but before this
-        // caller has resumed. That other caller must not fetch again.
+        // Set `lastSearch` before the wait, and not only after it. A caller that arrives after the fetch has ended, but
+        // before this caller has resumed, would otherwise fetch again.
         if hadKeys { lastSearch = now }
         await fetchOnce()
         let after = clock()
         let hasKeys = hasKeys(at: after)
         let found = hasKeys ? keys[name] : nil
-        // A fetch that was made because there was no set, and that found the key, does not count as a search for a
-        // missing key id. A search for another key id may then begin at once.
+        // If there was no set before and the fetch found the key, the fetch was not a search for a missing key id. A
+        // search for another key id may then begin at once.
         if hadKeys || found == nil { lastSearch = after }
         if let found { return found }
         throw refusal(
@@ -90,8 +90,9 @@ package actor AppleKeySet {
         return now < freshUntil.advanced(bySeconds: Self.staleSecondsMax)
     }
 
-    /// Returns the seconds until a fetch for a missing key id is allowed, or nil if it is allowed now. A last fetch in
-    /// the future is ignored: the clock was set back since, and this must not extend the interval.
+    /// Returns the seconds until a fetch for a missing key id is allowed, or nil if it is allowed now. If the time of
+    /// the last fetch is in the future, the clock was set back since. The last fetch is then ignored, so that no one
+    /// waits until that time.
     private func secondsToWait(hasKeys: Bool, at now: Moment) -> Int64? {
         let since: Moment?
         let pause: Int64
@@ -130,8 +131,8 @@ package actor AppleKeySet {
         await flight?.value
     }
 
-    /// Starts the fetch as an unstructured task. All waiting callers share this task, so cancelling one caller must not
-    /// cancel the fetch.
+    /// Starts the fetch as an unstructured task. All waiting callers share it, so the cancellation of one caller must
+    /// not cancel it.
     private func startFetch() {
         flight = Task { await self.fetch() }
     }

@@ -1,5 +1,5 @@
-// Determines the charger of an event, for the rules that give some chargers other settings (contract, section 2). Every
-// store uses this function, so that all stores fold an event with the same time limits.
+// Determines the charger of an event, for the rules that give some chargers other settings (contract, section 2). All
+// stores use this function, so they all choose the same time limits for an event.
 
 package import JourneyModel
 

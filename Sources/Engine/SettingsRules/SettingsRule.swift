@@ -25,7 +25,8 @@ package struct IDSet: Hashable, Sendable {
 /// Which app versions a rule applies to.
 package enum AppVersionCondition: Hashable, Sendable {
     case listed([AppVersion])
-    /// All versions from `min` (inclusive) to `below` (exclusive). One of the two may be nil.
+    /// All versions from `min` (inclusive) to `below` (exclusive). If one of the two is nil, the range is open at that
+    /// end.
     case range(min: AppVersion?, below: AppVersion?)
 
     func contains(_ version: AppVersion) -> Bool {
@@ -36,8 +37,7 @@ package enum AppVersionCondition: Hashable, Sendable {
     }
 }
 
-/// The request for which the rules are evaluated, without its charger. The charger of an event is known only to the
-/// store.
+/// What the rules need to know about a request, except the charger. The charger of an event is known only to the store.
 package struct SettingsSubject: Hashable, Sendable {
     package var driver: DriverID
     /// Nil if the request names no version, or names a text that is not a version.

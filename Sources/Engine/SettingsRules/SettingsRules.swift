@@ -27,7 +27,7 @@ package struct SettingsChoice: Sendable {
 
     /// In order. The first entry that contains the charger applies.
     package var byCharger: [ForChargers]
-    /// Applies if there is no charger, or if no entry contains the charger.
+    /// The settings for every other charger, and for an event without a charger.
     package var otherwise: VersionedSettings
 
     package init(byCharger: [ForChargers], otherwise: VersionedSettings) {
@@ -154,8 +154,8 @@ extension SettingsRules {
     /// The rules for the history of the settings.
     package var recorded: RecordedRules { RecordedRules(version: version, json: summaryJSON) }
 
-    /// The rules as JSON for operators: an array in the order of the file. Instead of a rule's drivers and chargers, it
-    /// contains only their numbers. The history of the settings therefore names no driver, and stays short.
+    /// The rules as JSON for operators: an array in the order of the file. Of a rule's drivers and chargers, it says
+    /// only how many there are. The history of the settings therefore names no driver, and stays short.
     package var summaryJSON: String {
         var writer = JSONWriter(reservingBytes: 256 * entries.count + 16)
         writer.beginArray()

@@ -17,7 +17,7 @@ package struct SettingsRulesProblem: Hashable, Sendable, CustomStringConvertible
 
 /// The file cannot be used.
 package struct SettingsRulesError: Error, Hashable, Sendable {
-    /// In the order of the checks, at least one and at most `problemsMax`.
+    /// The problems in the order in which they were found: at least one, at most `problemsMax`.
     package var problems: [SettingsRulesProblem]
 }
 

@@ -1,10 +1,11 @@
-// The format of the column `clock_memory`, which stores a driver's clock memory together with `last_correction_ms`. The
-// column is in the driver's row, because every event reads and writes that row anyway.
+// The format of the column `clock_memory`. This column and the column `last_correction_ms` together store a driver's
+// `ClockMemory`. They are in the driver's row, because every event reads and writes that row anyway.
 
 package import JourneyModel
 
-/// The format. The first byte is 1 if a correct clock was seen, else 0. Then each lone skew takes 17 bytes: the skew
-/// and the receive time in milliseconds (8 bytes each, lowest byte first), and the count (one byte).
+/// The format. The first byte is 1 if the phone's clock was right in at least one event, else 0. Then each unconfirmed
+/// skew (`LoneSkew`) takes 17 bytes: the skew and the receive time in milliseconds (8 bytes each, lowest byte first),
+/// and the count (one byte).
 extension ClockMemory {
     private static let loneSkewBytes = 17
 

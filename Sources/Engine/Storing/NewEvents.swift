@@ -29,8 +29,8 @@ extension EventSubmission {
 }
 
 extension EventSubmission {
-    /// The value of the column `sent_at_ms`. The column `timestamp_ms` is used only if the client sent `X-Sent-At`
-    /// together with a `timestamp`.
+    /// The value of the column `sent_at_ms`: `X-Sent-At`, or else `timestamp`. If the client sent both, the column
+    /// `timestamp_ms` stores `timestamp`.
     package var sendTime: Moment? { sentAt ?? timestamp }
 
     /// The value of the column `event_id`: nil if it equals the idempotency key, as it does with most clients.

@@ -10,8 +10,8 @@ package final class PreparedAppend: Sendable {
     package let request: AppendRequest
     /// SHA-256 of the canonical form.
     package let digest: [UInt8]
-    /// Whether an earlier transaction already stored the event. If so, only the response is missing: it is sent when
-    /// the refold that the event began is complete.
+    /// Whether the event is already on disk. It is then waiting only for its response, which is sent when the refold
+    /// that the event caused is complete.
     package let isStored: Bool
 
     package init(_ request: consuming AppendRequest) {
@@ -28,8 +28,8 @@ package final class PreparedAppend: Sendable {
 
     package func stored() -> PreparedAppend { PreparedAppend(stored: self) }
 
-    /// Returns the outcome for the client when the request fails. For an event that is already stored, `unavailable`
-    /// becomes `unknown`, because `unavailable` means that the event is not stored.
+    /// Returns the outcome for the client when the request fails with `failure`. `unavailable` tells the client that
+    /// the event is not stored. For an event that is stored, `unavailable` is therefore replaced by `unknown`.
     package func outcome(of failure: StoreFailure) -> EventOutcome {
         if isStored, case .unavailable(let reason) = failure { return .failed(.unknown(reason)) }
         return .failed(failure)
@@ -46,8 +46,9 @@ package final class PreparedAppend: Sendable {
 
 extension EventSubmission {
     /// Returns whether this event repeats the stored one although their digests differ. A client that rebuilds the body
-    /// may report another `app_state` or `schema_version` (contract, section 3), which changes the digest. If the
-    /// stored event has no details, the details of this event are not compared.
+    /// of a repeat may send another `app_state` or `schema_version` (contract, section 3), which changes the digest.
+    /// These two members are therefore not compared. If the stored event has no details, the details are not compared
+    /// either.
     ///
     /// - Parameters:
     ///   - appState, schemaVersion, hasDetails: values of the stored event.

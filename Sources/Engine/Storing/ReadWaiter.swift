@@ -21,7 +21,8 @@ package final class ReadWaiter<Value: Sendable>: Sendable {
         }
     }
 
-    /// Begins the wait. If the wait has already ended, resumes the continuation with its outcome and returns false.
+    /// Begins the wait. If the wait has already ended, resumes the continuation with the outcome of the wait and
+    /// returns false.
     @discardableResult
     package func begin(_ continuation: CheckedContinuation<Outcome, Never>) -> Bool {
         let outcome = state.withLock { state -> Outcome? in
