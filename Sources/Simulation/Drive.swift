@@ -31,9 +31,9 @@ package struct ScriptedEvent: Hashable, Sendable {
     package enum Timestamp: Hashable, Sendable {
         /// `timestamp` is the time of the event. Each attempt has `X-Sent-At`.
         case ofTheEvent
-        /// `timestamp` is the time of an attempt. This attempt was made `secondsBefore` seconds before the first
-        /// attempt that reaches the server. If `secondsBefore` is 0, `timestamp` is the time of that first attempt
-        /// itself. No attempt has `X-Sent-At`, because shipped clients do not send it.
+        /// `timestamp` is the time of an attempt to send the event. If `secondsBefore` is 0, it is the first attempt
+        /// that reaches the server. Otherwise it is an earlier attempt, that many seconds before. No attempt has
+        /// `X-Sent-At`, because shipped clients do not send it.
         case ofAnAttempt(secondsBefore: Int64)
     }
 }

@@ -161,8 +161,8 @@ struct DriveScript {
         add(name, session: session)
     }
 
-    /// Adds an event after a random share of `milliseconds`. `share` is in thousandths. The event is at least one
-    /// millisecond after the previous event, because settings may be as small as one second.
+    /// Adds an event after a random part of `milliseconds`. `share` is the range of this part, in thousandths. At least
+    /// one millisecond passes before the event, because with settings as small as one second the part may be 0.
     mutating func add(
         _ name: EventName, afterPerMille share: ClosedRange<Int64>, of milliseconds: Int64, session: String
     ) {

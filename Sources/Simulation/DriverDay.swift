@@ -15,9 +15,9 @@ package struct DriverDay: Hashable, Sendable {
         self.seed = seed
         var previousSession: String?
         drives = scenarios.filter(\.isDrive).map { scenario in
-            // Each scenario has its own seed. If a scenario is left out, the other drives therefore stay the same.
-            // There is one exception: a drive may reset the session of the preceding drive, and without the left-out
-            // scenario, that is another session.
+            // Each scenario has its own seed, so the other drives stay the same if a scenario is left out. There is one
+            // exception. A drive may reset the session of the drive before it. If that drive is left out, another
+            // session is reset.
             let index = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
             let drive = DriveScript.drive(
                 scenario, seed: seed &* 0x1_0000 &+ index, settings: settings, previousSession: previousSession)

@@ -124,8 +124,8 @@ struct DriverPlay {
     private mutating func deliverTogether(_ messages: [EventMessage], of drive: Int) async throws {
         guard let message = messages.first else { return }
         let wasNew = !expected.contains(message.id)
-        // The tasks capture only these two values and not `self`, because `self` changes when the responses are
-        // compared.
+        // The tasks capture copies of `sender` and `requests` instead of `self`, because `self` changes when the
+        // responses are compared.
         let (sender, requests) = (sender, requests)
         let all = try await withThrowingTaskGroup(of: SendOutcome.self) { tasks in
             for _ in messages {

@@ -1,6 +1,7 @@
 // Response times as a histogram of fixed size.
 
-/// Response times in microseconds. A result is up to 1.6 % too long, because that is the width of a bucket.
+/// Counts of response times in buckets. Results in microseconds are computed from these counts. A bucket is up to 1.6 %
+/// wide, so a result may be up to 1.6 % too long.
 package struct Latencies: Hashable, Sendable {
     /// The number of buckets for each doubling of the time. There are 40 doublings, from 1 to 2^40 microseconds (twelve
     /// days).

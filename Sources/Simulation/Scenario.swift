@@ -21,9 +21,9 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     /// The visit is verified outside of the merchant zone: at the charger or on the way. The verification happens
     /// before the deadlines, but is often reported after the grace period.
     case verifiedAnywhere = "verified-anywhere"
-    /// The app is suspended between two attempts. The second attempt repeats the `timestamp` of the first attempt. This
-    /// `timestamp` is then minutes old, and there is no `X-Sent-At`. If the server corrected the time of the event by
-    /// that `timestamp`, the event would come after a deadline.
+    /// The app is suspended between two attempts. The second attempt has no `X-Sent-At`, and repeats the `timestamp` of
+    /// the first one, which is then minutes old. The server must not take this delay for a clock error. Otherwise it
+    /// would move the event to a time after a deadline.
     case staleTimestamp = "stale-timestamp"
     /// The app is killed before it gets the response, and later builds the body again with the same contents. The
     /// server must accept this retry. It must reject a body that has the same idempotency key but a different time of

@@ -90,9 +90,9 @@ extension DriveScript {
     }
 
     /// Adds the events of a drive with two late reports. The arrival and the verification each happen shortly before a
-    /// deadline, and are reported after that deadline. The server measures each delay as a skew. If two events had the
-    /// same skew, the server would take the skew for a clock error (`ClockMemory`). The two delays therefore differ,
-    /// and both are shorter than every clock error of `clock-jump`.
+    /// deadline, and are reported after it. The server must not take these delays for clock errors. It would do so if
+    /// both events had the same delay (`ClockMemory`), so the two delays differ. Both are shorter than every clock
+    /// error of `clock-jump`.
     private mutating func retryLate(from start: JourneyState) {
         anchor(from: start)
         activate(sessionID)
@@ -108,7 +108,7 @@ extension DriveScript {
     private mutating func endEarly(from start: JourneyState) {
         let isAnchored = random.happens(inPercent: 60)
         say(.enteredChargerIntentZone, from: start, after: 10...60)
-        // If the dwell event is not sent, the end event proves it.
+        // In some drives, the dwell event is not sent. The end event then proves it by the state that it reports.
         if isAnchored, random.happens(inPercent: 70) {
             say(.anchorDwellComplete, from: .nearCharger, after: 120...300)
         }

@@ -50,7 +50,8 @@ package struct SimulatedDrivers: Sendable {
     /// - Parameters:
     ///   - identityToken: makes identity tokens. If nil, the scenario `retriedSignIn` is not played.
     ///   - clock: this machine's clock, which may be wrong.
-    ///   - sleep: waits for a duration: as long as the server requires, or between two attempts of a request.
+    ///   - sleep: the function that waits. It is called when the server requires a wait, and between two attempts of a
+    ///     request.
     package init(
         _ options: Options, transport: any Transport, tokens: Tokens, identityToken: IdentityToken? = nil,
         clock: @escaping @Sendable () -> Moment = ServerClock.system,

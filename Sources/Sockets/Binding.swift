@@ -58,9 +58,9 @@ struct Binding {
         }
     }
 
-    /// Throws if another server listens on the port, by binding a socket without SO_REUSEPORT, which fails in that
-    /// case. With SO_REUSEPORT alone, both servers could bind the port, and each would silently get a part of the
-    /// connections.
+    /// Throws if another server listens on the port. To find this out, binds a socket without SO_REUSEPORT, which fails
+    /// if the port is in use. Otherwise both servers could bind the port with SO_REUSEPORT, and each would silently get
+    /// a part of the connections.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)

@@ -46,7 +46,8 @@ extension Connection {
     private func start(
         _ descriptor: Int32, _ endpoint: Endpoint, until deadline: Deadline
     ) async throws(TransportError) {
-        // Do not call connect again after EINTR. The kernel continues the attempt, as after EINPROGRESS (connect(2)).
+        // After EINTR, the kernel continues the attempt, as after EINPROGRESS (connect(2)). So connect is not called
+        // again.
         let answer = endpoint.withPointer { loop.syscalls.connect(descriptor, $0, $1) }
         try register()
         if answer >= 0 { return }

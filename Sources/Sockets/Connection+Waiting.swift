@@ -19,8 +19,8 @@ extension Connection {
     /// Waits for bytes and passes at most 64 KiB of them to the closure. The buffer is valid only during the closure.
     /// At the end of the stream, and on every later read, the buffer is empty.
     ///
-    /// `endsOnDrain`: whether a drain ends the wait. If true, the call throws `.draining` instead of waiting while the
-    /// connection is draining, and also when a drain begins during the wait.
+    /// `endsOnDrain`: whether the call throws `.draining` instead of waiting while the connection is draining. A drain
+    /// that begins during the wait then ends the wait in the same way.
     package nonisolated(nonsending) func read<Answer>(
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {

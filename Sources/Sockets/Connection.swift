@@ -6,8 +6,8 @@
 // EAGAIN, or after a read of fewer bytes than requested (epoll(7)). `mayWrite` is cleared only after EAGAIN, when the
 // kernel takes no more bytes.
 //
-// There is one exception. Once the poller has reported that the peer sends no more bytes, no further edge follows. Then
-// a read of fewer bytes than requested leaves `mayRead` set.
+// There is one exception. Once the poller has reported that the peer sends no more bytes, no further edge follows. From
+// then on, `mayRead` stays set even after a read of fewer bytes than requested.
 //
 // A connection is used in one of two ways. Either its owner is called for each change (`whenChanged`), or a task waits
 // for bytes (Connection+Waiting.swift).
@@ -25,7 +25,7 @@ package enum ConnectionChange: Sendable {
     case ready
     /// The deadline that was set last has passed.
     case timedOut
-    /// The round of the loop is ending in which `flushAtRoundEnd` was called.
+    /// A round of the loop ends, and `flushAtRoundEnd` was called in that round.
     case roundEnds
     /// A drain began. The owner finishes the request in progress and closes the connection.
     case draining
@@ -164,13 +164,13 @@ package final class Connection: @unchecked Sendable {
         if ended { peerEnds() }
         if mayRead { reading?.wake(.ready) }
         if mayWrite { writing?.wake(.ready) }
-        // Call the owner after the waiters. Call it even if the peer is gone, because the kernel may still hold bytes
-        // from the peer.
+        // The owner is called after the waiters. It is called even if the peer is gone, because the kernel may still
+        // hold bytes from the peer.
         owner?(.ready)
     }
 
-    /// Requests a `.roundEnds` at the end of this round of the loop. If the peer has not taken the last output,
-    /// requests nothing and returns false. Must be called on the loop.
+    /// Requests a `.roundEnds` at the end of this round of the loop. Returns false and requests nothing if the kernel
+    /// takes no more output at present, or if there is no owner. Must be called on the loop.
     package func flushAtRoundEnd() -> Bool {
         guard owner != nil, mayWrite else { return false }
         loop.flushAtRoundEnd { self.roundEnds() }
@@ -207,8 +207,9 @@ package final class Connection: @unchecked Sendable {
         owner?(.draining)
     }
 
-    /// Calls the closure once, on the loop, when the peer has ended its sending direction, or at once if it already
-    /// has. The peer may still read. Only a later write shows whether it does. Passing nil removes the closure.
+    /// Calls the closure once, on the loop, when the peer has ended its sending direction. If the peer has already done
+    /// so, calls it at once. The peer may still read; only a later write shows whether it does. Passing nil removes the
+    /// closure.
     package func whenPeerEndsSending(_ body: (@Sendable () -> Void)?) {
         loop.execute { [self] in
             peerEndsSending = body

@@ -74,9 +74,9 @@ package final class ConnectionLimiter: Sendable {
         }
     }
 
-    /// Removes a connection from the counts of open connections. Must be called once after every call of `enter`, with
-    /// the result of that call. Only for the result `.closedUnanswered` no call is needed, because that connection was
-    /// not counted as open.
+    /// Removes a connection from the counts of open connections. Must be called once for each connection, with the
+    /// result that `enter` returned for it. This call may be left out after the result `.closedUnanswered`, because
+    /// such a connection was not counted as open.
     func leave(_ endpoint: Endpoint, _ admission: Admission) {
         let address = countedAddress(endpoint)
         counts.withLock { counts in

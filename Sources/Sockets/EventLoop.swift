@@ -15,12 +15,12 @@ internal import Dispatch
 /// An event for a descriptor of a loop.
 enum DescriptorEvent {
     case ready(Readiness)
-    /// The loop is shutting down. The handler closes the descriptor and resumes the waiting task.
+    /// The loop is shutting down. The handler must close the descriptor and resume the waiting task.
     case loopShutsDown
 }
 
-/// The handler of a descriptor. The closure is in a struct, because Swift wraps a closure that is an array element
-/// again on each access.
+/// The handler of a descriptor. The closure is inside a struct. If the closure itself were the element of an array,
+/// Swift would wrap it anew on each access, which costs time.
 private struct DescriptorHandler {
     let call: (DescriptorEvent) -> Void
 }
@@ -55,10 +55,10 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// the next read starts.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
 
-    /// After a round with at least this number of events, the loop yields the processor before it sleeps, because more
-    /// events are likely to follow. Their sender, such as a proxy on the same machine, may need this processor. When
-    /// the loop runs again, events are usually ready, so the loop need not sleep and be woken. After a round with fewer
-    /// events, the loop does not yield. Otherwise a single request might wait for other busy processes.
+    /// After a round with at least this number of events, more are likely to follow soon. The loop then yields the
+    /// processor before it sleeps, because the sender of the events, such as a proxy on the same machine, may need this
+    /// processor. When the loop runs again, events are usually ready, so it need not sleep and be woken. After a round
+    /// with fewer events, the loop does not yield, because other busy processes might then delay a single request.
     private static let crowd = 4
 
     /// Creates a loop that owns the poller.
@@ -147,8 +147,9 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         await withUnsafeContinuation { continuation in yielded.append { continuation.resume() } }
     }
 
-    /// Calls the closure after the handlers of all ready descriptors have run. If a handler or a timer calls this
-    /// function, that is in this round, otherwise in the next. Must be called on the loop.
+    /// Calls the closure after the handlers of all ready descriptors have run. If this function is called by a handler
+    /// or a timer, this happens in the current round. Otherwise it happens in the next round. Must be called on the
+    /// loop.
     func nextRound(_ body: @escaping () -> Void) {
         assertOnLoop()
         yielded.append(body)
@@ -167,7 +168,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         onThisThread {
             if !isShutDown {
                 poller.takeReady(ready) { token, readiness in handlers[token]?.call(.ready(readiness)) }
-                // Flush before the tasks run, so that responses that needed no task do not wait for the tasks.
+                // Output is flushed before the tasks run, so that responses that needed no task do not wait for the
+                // tasks.
                 endRound()
                 fireDueTimers()
             }
@@ -289,8 +291,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return token
     }
 
-    /// Unregisters the descriptor. `stillOpen`: whether the socket stays open, in this process or in another process.
-    /// If so, the descriptor is removed from the poller here. Otherwise the kernel removes it when it is closed.
+    /// Unregisters the descriptor. If the socket stays open in this or in another process (`stillOpen`), also removes
+    /// the descriptor from the poller. Otherwise the kernel removes it when the descriptor is closed.
     func remove(_ token: UInt64, _ descriptor: Int32, stillOpen: Bool) {
         assertOnLoop()
         handlers.remove(token)

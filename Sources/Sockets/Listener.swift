@@ -78,7 +78,8 @@ final class Listener: @unchecked Sendable {
     }
 
     private func close() {
-        // Closing the descriptor does not remove it from the poller if another process has the socket open.
+        // If another process has the socket open, closing the descriptor does not remove it from the poller. `remove`
+        // then has to do this.
         if let token { loop.remove(token, descriptor, stillOpen: isShared) }
         token = nil
         if let timer { loop.remove(timer) }
@@ -118,8 +119,8 @@ final class Listener: @unchecked Sendable {
             if ends.hasPassed { rejectOneWithSpare() }
             return .exhausted
         case ENOBUFS, ENOMEM: return .exhausted
-        // Any other error concerns only the connection that could not be accepted (accept(2)). Continue with the next
-        // one.
+        // All errors that are not handled above concern only the connection that could not be accepted (accept(2)). The
+        // next connection is tried.
         default: return .took
         }
     }

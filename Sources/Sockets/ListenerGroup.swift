@@ -161,8 +161,8 @@ package final class ListenerGroup: Sendable {
     /// connections at the deadline. Returns the number of these remaining connections. Handlers that still run find
     /// their connection closed.
     ///
-    /// The connections are marked before listening stops, so all of them are draining when the first new client is
-    /// refused. `ConnectionRegistry.insert` marks a connection that is accepted in between.
+    /// The connections are marked before listening stops. So as soon as a new client is refused, all open connections
+    /// are draining. A connection that is accepted in between is marked by `ConnectionRegistry.insert`.
     @discardableResult
     package func drain(until deadline: Deadline) async -> Int {
         for registry in registries { await registry.loop.run { registry.beginDrain() } }

@@ -17,8 +17,8 @@ final class LoopInbox: Sendable {
     }
 
     enum PutResult {
-        /// The caller need not do anything. The loop runs the added work. If the loop has ended, whoever added the
-        /// earlier work in the inbox runs all of it.
+        /// The caller need not do anything, for one of two reasons. Either the loop runs the added work. Or the loop
+        /// has ended, but the inbox already contained work; whoever added that work runs everything in the inbox.
         case loop
         /// The loop has ended, so the caller must run the contents of the inbox.
         case ended

@@ -1,5 +1,6 @@
-// The tasks that a loop starts for its connections. A task whose work has ended waits for more work. This is cheaper
-// than a new task for each request, which allocates about a kilobyte that malloc does not keep cached, and a new stack.
+// The tasks that a loop starts for its connections. A task whose work has ended waits for more work. A new task for
+// each request would be more expensive: it needs a new stack, and about a kilobyte of memory that malloc does not keep
+// cached.
 
 /// A task that runs one piece of work after another on its loop. Safe to share: all mutable state is touched only on
 /// that loop.

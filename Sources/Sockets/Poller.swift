@@ -41,8 +41,8 @@ struct Poller: @unchecked Sendable {
         let answer = syscalls.pollerCreate()
         if answer < 0 { throw .system(call: "epoll_create1", errno: Int32(-answer)) }
         let waker = dwell_eventfd()
-        // Register the waker edge-triggered. Each write is then reported once, and the eventfd's counter never has to
-        // be read.
+        // The waker is registered edge-triggered. Each write to it is then reported once, and its eventfd's counter
+        // never has to be read.
         var event = epoll_event(
             events: EPOLLIN.rawValue | EPOLLET.rawValue, data: epoll_data_t(u64: Poller.wakerToken))
         guard waker >= 0, epoll_ctl(Int32(answer), EPOLL_CTL_ADD, waker, &event) == 0 else {

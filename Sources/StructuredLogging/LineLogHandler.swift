@@ -35,8 +35,8 @@ package struct LineLogHandler: LogHandler {
     package func log(event: LogEvent) {
         let now = clock()
         guard let omitted = repeats.admit(event.message.description, atMilliseconds: now) else { return }
-        // Metadata of the call replaces metadata of the logger. Metadata of the logger replaces metadata of the
-        // provider.
+        // If a name occurs more than once, the metadata of the call takes precedence, then that of the logger, then
+        // that of the provider.
         var all = metadataProvider?.get() ?? [:]
         all.merge(metadata) { _, nearer in nearer }
         if let own = event.metadata { all.merge(own) { _, nearer in nearer } }

@@ -41,8 +41,8 @@ package final class LogOutput: Sendable {
         isatty(descriptor) == 1
     }
 
-    /// Writes one line, or drops it. `missing` returns the line that reports the number of lines dropped before this
-    /// line.
+    /// Writes one line, or drops it. If lines were dropped before, also writes the line that `missing` returns for
+    /// their number.
     package func write(_ line: [UInt8], missing: (_ count: Int) -> [UInt8]) {
         dropped.withLock { dropped in
             guard isWritable(waitMilliseconds: dropped == 0 ? Self.waitMilliseconds : 0) else {

@@ -266,8 +266,9 @@ import Testing
             return
         }
         try await produce(Discarding())
-        // The export consists of four pieces of 256 KiB and a short last piece. It is charged as 16 reads of 64 KiB
-        // each. The request below is charged as one more read, so 583 of 600 reads are left.
+        // The export has four pieces of 256 KiB, and a last piece of less than 64 KiB. Each 64 KiB of a piece are
+        // charged as one read: 16 in total, and none for the last piece. The request below is charged as one more read,
+        // so 583 of 600 reads are left.
         let read = await api.send("GET", "/native/session", "", type: nil)
         #expect(read.fields.first("RateLimit")?.hasPrefix("\"reads\";r=583;") == true)
     }

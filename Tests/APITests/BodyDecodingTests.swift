@@ -40,7 +40,8 @@ struct GzipTests {
             for bit in 0..<8 {
                 var broken = Self.member
                 broken[index] ^= UInt8(1 << bit)
-                // Some bits of the gzip header, for example those of the time, do not change the content.
+                // A change of some bits in the gzip header, for example those of the time, is harmless: the content
+                // stays the same.
                 let inflated = try? Gzip.inflate(broken, bytesMax: 100)
                 #expect(inflated == nil || inflated == Array(#"{"a":1}"#.utf8), "byte \(index), bit \(bit)")
             }

@@ -108,9 +108,9 @@ struct EventRouteTests {
 
     @Test func `ten repeats in one body are charged as one refused event`() async {
         let api = ScriptedAPI()
-        // Ten repeats are charged as one refused event. The first batch has one new event and 499 repeats, charged as
-        // 49 refused events. Each of the next twelve batches has 500 repeats, charged as 50. The sum, 649, exceeds the
-        // limit of 600.
+        // Ten repeats are charged as one refused event. The first batch has one new event and 499 repeats, which are
+        // charged as 49 refused events. Each of the next twelve batches has 500 repeats, which are charged as 50. In
+        // total, 649 are charged, which exceeds the limit of 600.
         for _ in 0..<13 {
             #expect(await post(Self.batch(500) { _ in Self.event }, to: "/native/events/batch", api).status == .ok)
         }
@@ -126,8 +126,8 @@ struct EventRouteTests {
         #expect(await post(Self.event, api).status == .tooManyRequests)
     }
 
-    /// The responder may decode a body before a task has stored the events of an earlier body. If the charge waited
-    /// until the events are stored, many large bodies would be decoded in the meantime.
+    /// While the events of one body are being stored, the responder may already decode the next body. If excess bytes
+    /// were charged only after the events are stored, many large bodies would be decoded in the meantime.
     @Test func `excess bytes are charged before the events are stored`() async throws {
         let api = ScriptedAPI()
         let body = #"{"events":[\#(Self.event)],"x":"\#(String(repeating: "x", count: 1_000_000))"}"#
@@ -154,8 +154,9 @@ struct EventRouteTests {
         var replies: [Reply] = []
         for _ in 0..<2 { replies.append(try reply(Self.compressedBatch, fields: gzip, api)) }
         #expect(api.bufferBudget.bytesHeld > 200_000)
-        // The buffers are full, which is not the driver's fault. The rejected body therefore counts as one refused
-        // event, whatever its length. If its bytes counted, ten bodies of 100,000 bytes would fill the window of 600.
+        // The third body is rejected because the buffers are full, which is not the driver's fault. It therefore counts
+        // as one refused event, whatever its length. If its bytes counted, ten such bodies of 100,000 bytes would use
+        // up the driver's limit of 600 events.
         for _ in 0..<10 {
             guard case .response(let refused) = try reply(Self.compressedBatch, fields: gzip, api) else {
                 Issue.record("the third body was accepted")

@@ -1,5 +1,6 @@
 // Tests of the documents of links that open an app, and of the pages made from the operator's files. The tests check
-// the content, the caching, routes whose setting is not set, and a replacement while the server runs.
+// the content, the caching, routes whose setting is not set, and that a page replaced while the server runs is sent at
+// once.
 
 import HTTP1
 import HTTPServer

@@ -61,8 +61,8 @@ import Testing
         #expect(third.status == .ok && third.fields.first("ETag") != etag)
     }
 
-    /// Returns the number of requests that are left in the window of that name; nil if the response does not have
-    /// exactly this window.
+    /// Returns how many requests are left according to the `RateLimit` field. Returns nil if the field is missing, or
+    /// does not describe exactly the window with this name.
     private func left(_ window: String, _ answer: Response) -> Int? {
         let members = answer.fields.first("RateLimit")?.split(separator: ";") ?? []
         guard members.count == 3, members[0] == "\"\(window)\"" else { return nil }
@@ -79,8 +79,8 @@ import Testing
         let etag = try #require(first.fields.first("ETag"))
         let known = await api.ask(
             "/native/entitlements", fields: [("Authorization", "Bearer good"), ("If-None-Match", etag)])
-        // A read of 100 facts is charged as one read before its response, and as four more reads after it. Therefore
-        // 593 of the 598 reads are left.
+        // Before this read, 598 reads were left. A read of 100 facts is charged as one read before its response, and as
+        // four more reads after it, so 593 are left.
         #expect(known.status == .notModified && left("reads", known) == 593)
         #expect(left("reads", await api.askSignedIn("/native/session")) == 588)
     }

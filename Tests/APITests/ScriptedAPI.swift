@@ -194,9 +194,9 @@ final class ScriptedTokens: TokenVerifier {
     }
 }
 
-/// A reader that returns stubbed values. `changes` returns the changes after the given id. Without an id, or with an id
-/// that is too high, it returns the newest state. While `fail(with:)` is in effect, reads throw, but `committedChanges`
-/// still reports changes.
+/// A reader that returns stubbed values. `changes` returns the changes after the given id. If there is no id, or if it
+/// is too high, `changes` returns only the newest state. While `fail(with:)` is in effect, reads throw, but
+/// `committedChanges` still reports changes.
 final class ScriptedJourneys: JourneyReader {
     private struct State {
         var failure: StoreFailure?

@@ -67,7 +67,7 @@ import Testing
         #expect(await written.next() == "retry: 3000\n\n")
         #expect(await written.next() == snapshot(3, .anchored))
         #expect(await written.next() == "event: entitlements\ndata: {\"entitlements\":[]}\n\n")
-        // The stream is woken, but no change was committed. The stream does not send the entitlements again.
+        // The stream is woken although no change was committed. It must not send the same entitlements again.
         api.streams.wake(DriverID("driver"))
         api.purchases.stub([PurchaseRouteTests.monthly])
         _ = await api.send("POST", "/native/purchases", #"{"signed_transaction":"good"}"#)
@@ -91,8 +91,8 @@ import Testing
         var written = listening.written
         for _ in 0..<3 { _ = await written.next() }
         #expect(readCount() == 1)
-        // Each later read of the entitlements is charged as three more. After the fourth read, 12 reads are charged,
-        // which is more than the limit of 11. The stream then reads no entitlements.
+        // Every later read of the entitlements is charged as three reads too. After the fourth, 12 reads are charged in
+        // total, which is more than the limit of 11. The stream then does not read the entitlements any more.
         for number in Int64(4)..<20 {
             api.journeys.add(change(number, .anchored))
             _ = try await api.streams.wakeChanged(after: number - 1)

@@ -73,7 +73,9 @@ import Testing
         try Self.expectRefused(await Self.ask(endpoint, fields: [("Authorization", "Bearer good")]), "revoked")
     }
 
-    /// A request whose content arrives after its head is judged first, then answered. A refused one is only judged.
+    /// The test handles a request as the server handles one whose content arrives after its head: the judge checks the
+    /// token, and then the route answers the request. If the judge rejects the token, there is no second step. Each
+    /// token must be counted once.
     @Test(arguments: surface.filter { $0.endpoint.credential == .accessToken })
     func eachTokenIsCountedOnce(row: Row) async throws {
         let api = ScriptedAPI(limits: .off)

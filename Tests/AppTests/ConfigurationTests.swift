@@ -160,8 +160,9 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
             return !report(environment).problems.contains { $0.variable == name }
         }
         let most = Int(declaration.valueMax)
-        // Two settings are upper bounds of other settings. Each of the two has its largest value here, except while it
-        // is tested itself.
+        // Some settings must not exceed another setting. The two settings that limit others have their largest values
+        // here, so that every other value up to its own maximum is allowed. When one of the two is tested, it has the
+        // tested value.
         #expect(accepted("\(most)"))
         for bad in ["0", "-1", "\(most + 1)", "nan", "inf", "-inf", "40m", "", " 1", "1,5", "0x1", "1e1", "Infinity"] {
             #expect(!accepted(bad), "\(bad)")

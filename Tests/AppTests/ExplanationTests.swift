@@ -14,8 +14,9 @@ import Testing
 @Suite struct ExplanationTests {
     private static let driver = DriverID("jonas")
 
-    /// One request. `bodies` begins with the driver's earlier journey, which `dwell explain` does not show. The journey
-    /// of session s1 follows. Its phone's clock is two hours ahead.
+    /// A request with one event. In `bodies`, the first two requests are an earlier journey of the driver, which `dwell
+    /// explain` does not show. The other requests are the journey of session s1; they come from a phone whose clock is
+    /// two hours ahead.
     typealias Body = (receivedAt: String, sentAt: String?, body: String)
 
     static let bodies: [Body] = [
@@ -57,7 +58,7 @@ import Testing
         try #require(RFC3339.moment(from: text))
     }
 
-    /// Stores these events, closes the database and passes its records to `body`.
+    /// Stores the events of `bodies` and `more` in a new database and closes it. Passes its records to `body`.
     static func recorded<Value>(
         with more: [Body] = [], _ body: (EventRecords) throws -> Value
     ) async throws -> Value {

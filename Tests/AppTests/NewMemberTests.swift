@@ -52,8 +52,8 @@ import Testing
         }
     }
 
-    /// `EventDetailTests` declares a new member, stores it and reads it. This works because the files below read and
-    /// write members without naming them. As an example, this test checks that none of the files names `app_state`.
+    /// A new member of an event can be stored and read without changes to the files below, because they name no member
+    /// (`EventDetailTests` shows this). This test checks for one member, `app_state`, that none of the files names it.
     @Test func `the answers, the queries and the feed list no members of their own`() throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized
         let handlers = [

@@ -57,7 +57,8 @@ import Testing
         }
     }
 
-    /// A rule may be valid with some base settings and invalid with others.
+    /// The rules are checked together with the base settings, because a rule may be valid with some base settings and
+    /// invalid with others.
     @Test func theRulesAreJudgedWithTheBaseSettings() throws {
         try withFiles(["rules.json": Self.rules]) { folder in
             let file = folder + "/rules.json"

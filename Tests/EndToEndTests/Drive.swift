@@ -33,7 +33,7 @@ struct Drive {
     }
 
     /// Returns the fix of this second, with noise up to the fix's accuracy. About one fix in seven is too inaccurate to
-    /// use and has even more noise. In 19 of every 100 seconds there is no fix.
+    /// use and has even more noise. There is no fix in the last 19 of every 100 seconds.
     mutating func fix(at second: Int, phoneClock: Moment) -> LocationFix? {
         let (east, speed) = Self.position(at: second)
         let isHopeless = Int.random(in: 0..<7, using: &random) == 0

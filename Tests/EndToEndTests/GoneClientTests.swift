@@ -31,7 +31,8 @@ import Testing
         await admission.wasAsked()
         client.close()
 
-        // The writer works in order, so everything requested earlier is stored before this event.
+        // The writer works in order of arrival. If it already has the event of the first request, it stores this event
+        // before it handles the repeated request.
         let again = try await Connection.connect(to: server.address, on: clients.next(), until: .inSeconds(10))
         admission.waits.store(false, ordering: .relaxed)
         try await again.write(request)
@@ -84,8 +85,8 @@ import Testing
     }
 }
 
-/// An admission that, while `waits` is true, waits for an hour or until the task is cancelled, and then admits. A
-/// limiter behaves like this when its Redis does not respond.
+/// An admission that admits every event. While `waits` is true, it first waits for an hour or until the task is
+/// cancelled, like a limiter whose Redis does not respond.
 private final class WaitingAdmission: Admission {
     let waits: Atomic<Bool>
     private let process = LocalRateLimiter(limits: RateLimits(sessionEvents: 0, preSessionEvents: 0))

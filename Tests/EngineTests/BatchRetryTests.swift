@@ -44,8 +44,8 @@ struct BatchRetryTests {
         #expect(admission.decisionCount - before <= 1000)
     }
 
-    /// The store rejects the second event, and its charge passes to the third event. The third event has the key of the
-    /// first event, which is stored by then. The third event is therefore known and does not need the charge.
+    /// The store rejects the event "b", so its charge passes to the next event. This event has the key "a", which is
+    /// stored by then. It is therefore known and does not need the charge, which passes on to the event "c".
     @Test func `a place that a known event does not need goes to the next event`() async {
         let admission = Self.limiter(RateLimits(sessionEvents: 5, preSessionEvents: 1))
         let answers = await Self.ingest(PickyStore(MemoryEventStore(), admission), admission).ingest(
@@ -58,9 +58,9 @@ struct BatchRetryTests {
         #expect(answers == ["stored", "sessionNotFound", "keyReused", "stored", "rateLimited"])
     }
 
-    /// The special behaviour of the store in a batch: `late` events are rejected, or `refold` events charge two more. A
-    /// batch never has both, because the server's store rejects late events while the driver owes charges for refolds,
-    /// and `PickyStore` does not record this debt.
+    /// The charger at which some of a batch's events happen. `PickyStore` rejects events at the charger `late`, and
+    /// charges two more events for each event at the charger `refold`. A batch never has both. The server's store would
+    /// reject late events while the driver owes charges for refolds, but `PickyStore` does not record such a debt.
     private enum Mix: String, CaseIterable {
         case plain = "c"
         case late
@@ -92,7 +92,8 @@ struct BatchRetryTests {
         }
         #expect(answers.map(\.outcome) == expected.map(\.outcome), "seed \(seed)")
         guard mix == .plain else { return }
-        // If an event's key is already stored, the event's quota depends on when `Ingest` finds the key.
+        // If an event's key is already stored, the quota in its answer depends on when `Ingest` finds the key. It is
+        // therefore not compared.
         for (answer, expected) in zip(answers, expected) {
             if ["keyReused", "replayed"].contains(answer.outcome.kind) { continue }
             #expect(answer.quota == expected.quota, "seed \(seed), \(answer.outcome.kind)")
@@ -118,8 +119,9 @@ struct BatchRetryTests {
     ) -> EventSubmission {
         let session = [nil, "mine", "theirs", "theirs"].randomPick(&random)
         let charger = [nil, nil, "c", "foreign", mix.rawValue].randomPick(&random)
-        // `decideAgain` tries a late event again in each round. If the event's key were stored already, the event would
-        // use a charge that another event could use. All events of such a batch therefore have random keys.
+        // `decideAgain` tries a rejected late event again in each round. If the event's key were already stored, the
+        // event would use a charge that another event could use. So if a batch may have late events, all its events
+        // have random keys.
         let key = mix == .late ? String(random.next(), radix: 36) : "k\(Int.random(in: 0..<14, using: &random))"
         var submission = EventSubmission.sample(
             session == nil ? .chargerTargeted : .sessionRestored, key: key, session: session, charger: charger)
@@ -127,7 +129,8 @@ struct BatchRetryTests {
         return submission
     }
 
-    /// The simpler algorithm: decides about all refused events again, until a round refunds no rejected event.
+    /// The simpler algorithm: decides about all refused events again in each round. The last round is the first in
+    /// which no rejected event's charge is refunded.
     private func decideAgain(
         _ batch: [EventSubmission], from sender: EventSender, _ store: PickyStore, _ admission: LocalRateLimiter
     ) async -> [Ingested] {

@@ -57,8 +57,9 @@ struct IngestTests {
         #expect(admission.calls == [.admit("k1"), .recordRepeated("k1")])
     }
 
-    /// The idempotency key is known because another event was charged under it. That event may still be rejected, and
-    /// its charge refunded. The new event is therefore charged as well.
+    /// Another event was charged under this idempotency key, so the limiter admits this event without a charge. The
+    /// other event may still be rejected, and its charge refunded. This event is therefore charged when it has been
+    /// stored.
     @Test func aNewEventThatCameInOnTheChargeOfAnotherPaysForItself() async {
         let admission = ScriptedAdmission([.known])
         _ = await ingest(ScriptedStore([.stored(Self.stored)]), admission)

@@ -194,7 +194,8 @@ struct JourneyStreamsTests {
         try await streams.wakeRefolded()
         #expect(journeys.refoldLookups.withLock { $0 } == 3)
 
-        // A stream that is opened later may have read the journey before the refold, so it is woken too.
+        // The server does not know whether a stream that was opened since the last call has read the journey before or
+        // after the refold. It therefore wakes the stream too.
         let later = try streams.open(one, at: clock.now)
         try await streams.wakeRefolded()
         streams.close()

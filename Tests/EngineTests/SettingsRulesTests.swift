@@ -93,7 +93,8 @@ struct SettingsRulesTests {
             for index in isIn.indices where isIn[index] { counts[index] += 1 }
         }
         #expect(counts[0] == 0 && counts[5] == 10_000)
-        // The drivers are fixed, so these numbers are too. Each may be off by four standard deviations.
+        // The drivers are always the same, so the counts are too. The permitted differences are four standard
+        // deviations of a random choice.
         for (count, expected, difference) in [(counts[1], 50, 28), (counts[2], 1000, 120), (counts[3], 2000, 160)] {
             #expect(abs(count - expected) <= difference, "\(counts)")
         }

@@ -8,8 +8,8 @@ import Testing
         let fields = Fields([("Content-Type", "a"), ("X_Y", "b"), ("K", "c")])
         #expect(fields.first("content-TYPE") == "a")
         #expect(fields.first("Content-Typ") == nil)
-        // "_" and DEL differ in the bit that distinguishes upper and lower case. The Kelvin sign folds to "k" in
-        // Unicode only.
+        // These names must not match. "_" and DEL differ only in the bit that distinguishes upper and lower case
+        // letters. The Kelvin sign equals "k" in Unicode's comparison without regard to case, but not in ASCII's.
         #expect(fields.first("X\u{7F}Y") == nil)
         #expect(fields.first("\u{212A}") == nil)
     }

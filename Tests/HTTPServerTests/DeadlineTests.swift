@@ -139,7 +139,8 @@ import Testing
             let second = try await test.connect()
             let body = String(repeating: "b", count: 500)
             let request = "POST /echo HTTP/1.1\r\n\(host)Content-Length: 500\r\n\r\n\(body)"
-            // The second request is refused once the first request's 600 bytes of body are in the server's memory.
+            // The second request is repeated until it is refused. This happens as soon as the server has the first
+            // request's 600 bytes of body in memory.
             let deadline = Deadline.inSeconds(5)
             var status = 200
             var client = second

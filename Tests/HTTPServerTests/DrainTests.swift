@@ -9,8 +9,9 @@ import Testing
 
 @Suite struct DrainTests {
     @Test func `an open connection gets one more answer, with close; nobody new is let in`() async throws {
-        // If a client connects at the moment that the listener closes, the kernel may retry the connect after a second.
-        // Until then, the drain must not close the open connection as idle.
+        // The test connects again and again until the listener is closed. If it connects at the moment of closing, the
+        // kernel may retry this connect after a second. The drain therefore waits 4 s before it closes the open
+        // connection as idle.
         try await withServer([.hello], .test.with(\.drainIdleMilliseconds, 4_000)) { test in
             let open = try await test.connect()
             _ = try await open.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")

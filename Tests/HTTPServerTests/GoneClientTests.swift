@@ -96,8 +96,8 @@ import Testing
             try await client.send("GET /slow HTTP/1.1\r\n\(host)\r\nGET /hello HTTP/1.1\r\n\(host)\r\n")
             for await _ in started { break }
             client.connection.shutdownWrite()
-            // When another client has been served, the server's loops have also seen that this client's sending side
-            // ended.
+            // Before the server answers a request of another client, its loops notice that this client has ended its
+            // sending direction.
             let other = try await test.connect()
             _ = try await other.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")
             gate.reach()

@@ -123,8 +123,9 @@ import Testing
         try await withServer([.hello], .test.with(\.drainIdleMilliseconds, 50)) { test in
             let client = try await test.connect()
             try await client.send("GET /hello HTTP/1.1\r\n")
-            // The client sends the rest of the head only after the server has accepted the connection. The server
-            // therefore begins to wait in the middle of a head, while the connection is not idle.
+            // The client sends the rest of the head only after the server has accepted the connection. So the server
+            // first waits in the middle of a head. The connection becomes idle later, when the event loop has answered
+            // the request without a task.
             while test.server.counts.connectionsOpen < 1 { await Task.yield() }
             #expect(try await client.exchange("\(host)\r\n").text == "hello")
             let start = Deadline.now

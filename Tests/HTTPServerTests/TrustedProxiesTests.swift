@@ -32,7 +32,7 @@ import Testing
             // Some proxies write the client's port, too.
             (["127.0.0.1"], "127.0.0.1", "9.8.7.6:54321", "9.8.7.6"),
             (["127.0.0.1"], "127.0.0.1", "[2001:db8::1]:54321", "2001:db8::1"),
-            // In Swift, the colon and the combining mark after it are one Character.
+            // The port must be cut off, although in Swift the colon and the combining mark after it are one Character.
             (["127.0.0.1"], "127.0.0.1", "9.8.7.6:\u{319}x", "9.8.7.6"),
             (["127.0.0.1"], "127.0.0.1", "[2001:db8::1]:\u{319}x", "2001:db8::1"),
             (["unix"], "", "1.2.3.4", "1.2.3.4"),
@@ -62,7 +62,7 @@ import Testing
             // The nearest proxy wrote no `for` parameter.
             ("for=1.2.3.4, by=10.0.0.1", "127.0.0.1"),
             // The field is malformed, so the part that the proxy itself wrote cannot be separated from the client's
-            // part.
+            // part. No entry is believed, and the proxy's address counts as the client's.
             ("for=\"1.2.3.4", "127.0.0.1"),
             ("for=\"6.6.6.6, for=1.2.3.4", "127.0.0.1"),
             ("for=", "127.0.0.1"),

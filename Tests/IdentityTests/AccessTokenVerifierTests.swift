@@ -97,8 +97,8 @@ import Testing
     @Test func everyChangedByteIsNoticed() async throws {
         let verifier = await verifier(try hmacKey())
         let token = Array(crafted(payload: try payload()).utf8)
-        // The last character of the signature carries 2 unused bits. A change of only these bits leaves the signature
-        // the same, so the loop leaves that character out.
+        // Every character but the last one is changed. The last character of the signature has 2 unused bits, and a
+        // change of only these would leave the signature the same.
         for index in token.indices.dropLast() {
             var changed = token
             changed[index] = changed[index] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")

@@ -14,8 +14,9 @@ struct AccountRulesTests {
     @Test(arguments: [
         (nil, 0, RefreshRule.rotate), (0, 0, .repeat), (0, 10_000, .repeat), (0, 10_001, .reuse), (0, 99_999, .reuse),
         (0, 100_000, .expired), (nil, 100_000, .expired), (nil, 99_999, .rotate),
-        // In these two cases the token was spent after `now`. In the first case (50 ms), this request waited longer
-        // than the request that spent the token. In the second case (10,001 ms), the clock was set back.
+        // In these two cases, the token was spent after `now`, the time when this request arrived. In the first case
+        // (50 ms), a request that arrived later was handled earlier. In the second case (10,001 ms), the clock was set
+        // back.
         (50, 0, .repeat), (10_001, 0, .reuse),
     ])
     func `a refresh token`(spentAfter: Int64?, presentedAfter: Int64, expected: RefreshRule) {

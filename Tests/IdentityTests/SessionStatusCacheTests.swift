@@ -69,8 +69,8 @@ struct SessionStatusCacheTests {
         #expect(store.asked == 3)
     }
 
-    /// The first read begins, the session ends, and the cache reads the feed of revocations. Only then does the first
-    /// read return, with the old status.
+    /// In this order: a read of the status begins, the session ends, the cache reads the feed of revocations, and the
+    /// read returns the old status.
     @Test func `an answer from before a revocation is not remembered`() async {
         let store = ScriptedSessionStatusStore(live: ["s-1"])
         let memory = SessionStatusCache(store: store)

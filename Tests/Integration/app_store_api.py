@@ -89,7 +89,7 @@ class AppStoreAPI(LoopbackServer):
                 "notificationHistory": [{"signedPayload": one, "sendAttempts": []} for one in page],
                 "hasMore": more, **({"paginationToken": str(first + PAGE)} if more else {})}).encode()
         if path.startswith("/inApps/v2/transactions/consumption/"):
-            # Apple accepts only `true` for the consent, and requires the two other members.
+            # Like Apple, requires `true` for the consent, and the members `sampleContentProvided` and `deliveryStatus`.
             assert body["customerConsented"] is True and isinstance(body["sampleContentProvided"], bool), body
             assert body["deliveryStatus"] == "DELIVERED" and len(body) == 3, body
             with self.lock:

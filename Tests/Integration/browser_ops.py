@@ -136,7 +136,8 @@ def figures(browser, report):
         (move[3], move[1]) for drive in DRIVES.values() for move in drive if move[3] in DRIVERS)
     shown = {(state, event): int(count) for state, _, moves in found for event, count in moves}
     report.check(shown == dict(expected), "the moves of the hour are those that were posted", shown, dict(expected))
-    # The page counts the verdicts that the clients received. The late drive's first event was rejected when it arrived.
+    # The page counts the verdicts as the clients received them. In the drive "late", the first event was rejected when
+    # it arrived, so it counts as rejected.
     none, rejected_count = 1 + PRESESSION_LIMIT, 2
     applied = sum(expected.values()) - 1
     browser.wait("return document.getElementById('rate-text').innerText !== ''", "counts over time are read")
@@ -422,8 +423,8 @@ def cut_off(server, browser, report, checks):
     browser.wait("return document.getElementById('standing').innerText === 'Live'", "the same after a drain")
 
 
-# Returns the page's own tables that can be scrolled but are no tab stops, and those that are tab stops but cannot be
-# scrolled. Tables of cases have buttons, which the keyboard reaches anyway.
+# Returns the tables that are wrong in one of two ways: they can be scrolled but are no tab stops, or the reverse.
+# Tables of cases are left out, because the keyboard reaches the buttons inside them.
 WRONG_STOPS = """return [...document.querySelectorAll(".scroll[role=group]")]
     .filter((part) => (part.tabIndex === 0) !== (part.scrollWidth > part.clientWidth)).map((part) => part.id)"""
 

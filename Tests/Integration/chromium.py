@@ -14,8 +14,8 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-# The limit is generous, so that a busy machine does not make the test fail. On an idle machine everything happens
-# within seconds.
+# How long a check waits for the page at most. On an idle machine everything happens within seconds. The time is much
+# longer, so that a busy machine does not make the test fail.
 PATIENCE_SECONDS = 90
 WIDE = (1280, 1000)
 PHONE = (390, 844)
@@ -94,7 +94,7 @@ class Chromium:
     def show_as(self, size, scheme="light", reduced_motion=False):
         self.devtools("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1,
                       mobile=size == PHONE)
-        # After the next frame, the page is drawn in its new size.
+        # Waits for two frames. The page is then drawn in its new size.
         self.driver.execute_async_script(
             "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))")
         self.devtools("Emulation.setEmulatedMedia", features=[

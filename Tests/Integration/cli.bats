@@ -177,7 +177,7 @@ print(base64.urlsafe_b64encode(digest).rstrip(b"=").decode())' "$signed")
 @test "a port that is taken is told, with a status that is not 0" {
     start_server
     local first=$server_pid
-    # The time limit ends a server that starts although it should not.
+    # If the server starts although it should not, `timeout` ends it.
     ends_with 1 timeout 20 env -i "${clean_environment[@]}" "${server_environment[@]}" \
         DATABASE_PATH="$server_folder/second.sqlite3" "$DWELL" serve
     grep -q "$server_port" <<<"$err$out"
@@ -416,8 +416,8 @@ COMMANDS
     )
     echo NATIVE_GRACE_PERIOD_SECONDS=600 >"$BATS_TEST_TMPDIR/try.env"
     echo '# deletions: 0' >"$BATS_TEST_TMPDIR/list"
-    # These commands read the database's path as one of the settings, but do not open the database. restore replaces the
-    # database.
+    # These commands have the option --database but do not open the database. `restore` replaces it; the others only
+    # read its path as one of the settings.
     local unopened=' check-config token healthcheck restore config_show config_preview '
     local commands=() before
     for command in $(subcommands_of ''); do

@@ -55,7 +55,8 @@ clock_rules() {
         | "\(.idempotency_key) \(.clock_rule) \((.correction_ms / 10000 | round) * 10)"'
 }
 
-# A shipped iOS app was suspended for 320 s between two attempts. The second attempt has the same bytes as the first.
+# A shipped iOS app was suspended for 320 s between two attempts. The second attempt has the same bytes as the first,
+# and must not make the server take the 320 s for a clock error.
 @test "a byte-identical retry of a phone whose clock was right stays where it occurred" {
     local session number=0 name stale
     session=$(driver s)

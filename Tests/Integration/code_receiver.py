@@ -32,8 +32,8 @@ class CodeReceiver(LoopbackServer):
         # The statuses of the next responses, in order. Once all entries are used, responses are 200. An entry (seconds,
         # status) delays its response by this number of seconds.
         self.script = []
-        # The phone number whose requests get the statuses of `script`; None for all numbers. Requests with codes of
-        # earlier checks may still arrive.
+        # The phone number whose requests get the statuses of `script`; None for all numbers. A number is set because
+        # codes of earlier checks may still arrive, and these must not use up the statuses.
         self.scripted_phone = None
         self.lock = threading.Lock()
 

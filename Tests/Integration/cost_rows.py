@@ -10,9 +10,10 @@ import sys
 from report import Report
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-# The paths of shipped clients. Their routes have the same handlers as the measured routes.
+# Paths that need not be measured. The routes of shipped clients have the same handlers as the measured routes.
 SHIPPED = ("/v1/", "/api/")
-# Only operators can call these routes, and operators are trusted. Guesses of the token are limited.
+# Not measured either: only operators can call these routes, and operators are trusted. Guesses of the token are
+# limited.
 OPERATORS = ("/ops", "/metrics")
 # Called by services, which are trusted too.
 SERVICES = ("/native/sessions/{session_id}/verification-code",)

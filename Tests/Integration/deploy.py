@@ -21,7 +21,8 @@ DEPLOYS = 3
 PATIENCE_SECONDS = 20
 
 
-# This program moves the socket to descriptor 3, sets systemd's variables for it, and then becomes the server.
+# A Python program that starts the server as systemd does. It moves the listening socket to descriptor 3, sets the
+# variables of systemd's protocol, and then replaces itself with the server.
 HAND_OVER = """import os, sys
 os.dup2(int(sys.argv[1]), 3)
 os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")

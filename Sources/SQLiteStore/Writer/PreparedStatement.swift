@@ -13,8 +13,8 @@ final class PreparedStatement {
     private let connection: OpaquePointer
     private let bindings: Bindings
 
-    /// `connection` must exist as long as the statement. It may be closed earlier by sqlite3_close_v2, because that
-    /// function keeps the connection in existence until the statement is finalized.
+    /// `connection` must stay in existence as long as the statement. It may be closed earlier only with
+    /// sqlite3_close_v2, which waits until the statement is finalized before it frees the connection.
     init(_ sql: String, on connection: OpaquePointer) throws(SQLiteError) {
         var handle: OpaquePointer?
         let code = sqlite3_prepare_v3(
@@ -121,8 +121,8 @@ final class Bindings {
 
     func set(_ index: Int32, _ text: String?) throws(SQLiteError) {
         guard let text else { return }
-        // This call reads the text in place. It returns nil, without binding anything, only for a text that is not
-        // stored as UTF-8.
+        // `withContiguousStorageIfAvailable` lets `bind` read the text in place. It returns nil without calling `bind`
+        // if the text is not stored as UTF-8. Such a text is converted below.
         if let code = text.utf8.withContiguousStorageIfAvailable({ bind(index, $0) }) { return try check(code) }
         var converted = text
         try check(converted.withUTF8 { bind(index, $0) })
@@ -215,7 +215,8 @@ struct Columns: ~Copyable {
 
     var count: Int32 { sqlite3_column_count(handle) }
 
-    /// Returns the value of a column of any type. No table has floating-point numbers.
+    /// Returns the value of a column of any type. There is no case for floating-point numbers, because no table has
+    /// any.
     func value(_ index: Int32) -> SQLValue {
         switch sqlite3_column_type(handle, index) {
         case SQLITE_NULL: .null

@@ -44,8 +44,8 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
             return Array(line[..<taken])
         }
 
-        /// Records that the writer is idle, which means that the queue is drained. Returns the callbacks that must be
-        /// called now.
+        /// Records that the writer is idle because no work is left. Returns the callbacks that were passed to `close`.
+        /// The caller must call them.
         mutating func markWriterIdle() -> [@Sendable () -> Void] {
             writerIsAwake = false
             defer { whenDrained = [] }

@@ -1,6 +1,5 @@
-// The only writer of this process. It takes the waiting work, up to `groupMax` requests, commits this work together,
-// and then takes the work that has arrived meanwhile. No timer delays a commit. A group consists of the work that
-// arrived during the last commit.
+// The only writer of this process. It takes the waiting work, up to `groupMax` requests, and commits it together. Then
+// it takes the work that arrived during this commit, and so on. No timer delays a commit.
 
 import CoreMetrics
 import Dispatch
@@ -19,9 +18,9 @@ final class Writer: @unchecked Sendable {
     /// Maximum number of requests per transaction. It is large enough to share the cost of a sync among many requests,
     /// and small enough that the first request does not wait long for the last.
     static let groupMax = 512
-    /// Maximum number of pieces of work that wait for refolds. When this number is reached, only work of which a part
-    /// is already stored is accepted (`WriterWork.hasStored`). The limit exists because all waiting pieces are checked
-    /// each time that refolds continue.
+    /// Maximum number of pieces of work that wait for refolds. When this number is reached, further work is accepted
+    /// only if a part of it is already stored (`WriterWork.hasStored`). The number is limited because every waiting
+    /// piece is tried again each time that refolds continue.
     static let parkedMax = 1_000
 
     private let pool: DatabasePool
@@ -30,13 +29,13 @@ final class Writer: @unchecked Sendable {
     private let queue: WriteQueue<WriterWork>
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
-    /// Work that waits until refolds may continue, in order of arrival. When refolds continue, this work is taken
-    /// before the work in the queue. The first piece of the waiting work therefore always finds an unused refold
-    /// budget. No request in the queue overtakes a waiting request of the same driver.
+    /// Work that waits until refolds may continue, in order of arrival. It is then taken before the work in the queue,
+    /// for two reasons. The first waiting piece then comes before any other work has used up the number of events that
+    /// one transaction may refold. And no request in the queue overtakes an earlier request of the same driver.
     private var parked: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
-    /// The time of the last transaction since the WAL was truncated; nil if there was none.
+    /// The time of the last transaction. Nil if nothing was written since the WAL was last truncated.
     private var lastCommit: ContinuousClock.Instant?
 
     /// - Parameter digests: computes the keyed hashes that identify erased drivers. If nil, no driver is ever erased.
@@ -107,9 +106,9 @@ final class Writer: @unchecked Sendable {
         return parked + group
     }
 
-    /// Keeps work that waits for refolds, and fails work beyond `parkedMax`. Work of which a part is already stored is
-    /// always kept. There is little such work: deletions, and at most one event of each driver. No second event of a
-    /// driver is stored while the driver's refold is not complete.
+    /// Keeps work that waits for refolds. If `parkedMax` pieces already wait, fails further work, unless a part of it
+    /// is already stored. There are few such pieces: the deletions, and at most one event of each driver. A driver's
+    /// next event is not stored before the driver's refold is complete.
     private func park(_ waiting: [WriterWork]) {
         for work in waiting {
             if parked.count < Self.parkedMax || work.hasStored {
@@ -135,8 +134,8 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// After a second, retries a truncation of the WAL that a reader prevented. The retry takes place whether or not
-    /// anything is written until then. Only one retry is pending at a time.
+    /// A reader has prevented a truncation of the WAL. Retries it after a second, whether or not anything is written
+    /// until then. Only one retry is pending at a time.
     private func wakeToTruncate() {
         guard !isToWake else { return }
         isToWake = true

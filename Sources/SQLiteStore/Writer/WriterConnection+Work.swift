@@ -30,8 +30,8 @@ extension WriterConnection {
                 case .waits(let first):
                     return .waits(.appendMany([first] + appends[(index + 1)...], after: outcomes, waiting))
                 }
-                // After a completed refold, the remaining events go to another transaction. In this way, the rate
-                // limiter charges for the refold before the next event is admitted.
+                // The events after a completed refold go to another transaction. The rate limiter is charged for the
+                // refold between the two transactions, so that the check of the next event counts this charge.
                 if index + 1 < appends.count, append.isStored || .now >= timeSliceEnds {
                     return .goesOn(.appendMany(Array(appends[(index + 1)...]), after: outcomes, waiting))
                 }
@@ -100,8 +100,9 @@ extension WriterConnection {
         return stored
     }
 
-    /// Continues or begins the refold of a driver, always in a savepoint. Returns nil if no refold may continue now.
-    /// The savepoint is rolled back if an error may have been caused by the driver's rows.
+    /// Begins or continues the refold of a driver, in a savepoint. Returns nil if no refold may continue now; the
+    /// caller then lets the work wait. If the driver's rows may have caused an error, rolls the savepoint back and
+    /// returns the failure as part of the result.
     private func refold(_ due: DueRefold) throws(SQLiteError) -> RefoldPart? {
         guard due.driver == nil || appending.budget.rowsLeft > 0 else { return nil }
         let unreported = due.correction.map { appending.takeUnreported(of: $0) } ?? RefoldCounts()
@@ -110,14 +111,15 @@ extension WriterConnection {
         if let id = due.correction, let from = due.from { correction = Refolding.Correction(id: id, from: from) }
         var piece: Refolding.Piece?
         let outcome = try self.request(isolating: true, sparing: \.isAboutOneDriver) { () throws(SQLiteError) in
-            // Since the search found the driver, the driver may have been refolded, or erased and therefore renamed.
+            // A search has found this driver. Since then, another transaction may have completed the refold, or may
+            // have erased the driver and given it another name. In both cases there is nothing to do.
             guard let driver = try appending.drivers.row(of: driverID), driver.id == due.number,
                 driver.needsRefold || correction != nil
             else { return }
             piece = try appending.refold(driver, correction: correction, reporting: due.correction, now: due.now)
         }
-        // The next search begins with the same driver again. It begins after this driver if the refold failed, or if
-        // the request is complete for this driver.
+        // The next search begins with this driver, so that the refold continues. The search begins after this driver in
+        // two cases: the refold failed, or the refold that `due` asks for is complete.
         var part = RefoldPart(next: due.number - 1, counts: unreported)
         if case .failure(let failure) = outcome {
             part.failure = failure
@@ -138,9 +140,10 @@ extension WriterConnection {
         }
     }
 
-    /// Runs one request, in a savepoint if `isolating` is true. In a savepoint, an error for which `sparing` returns
-    /// true rolls back only this request, and is returned as a failure. Without a savepoint, only `driverWasErased` is
-    /// returned. Any other error is thrown.
+    /// Runs the body of one request. If `isolating` is true, runs it in a savepoint. An error that `sparing` accepts
+    /// then rolls back only this request, and is returned as a failure. Without a savepoint, only the error
+    /// `driverWasErased` is returned as a failure. All other errors are thrown, and the whole transaction is rolled
+    /// back.
     private func request<Outcome>(
         isolating: Bool, sparing: (SQLiteError) -> Bool = \.isAboutOneStatement,
         _ body: () throws(SQLiteError) -> Outcome
@@ -153,7 +156,8 @@ extension WriterConnection {
                 return .failure(.driverErased)
             }
         }
-        // Earlier changes are written first, so that the savepoint contains only this request's writes.
+        // The changes of earlier requests are written before the savepoint begins, so that a rollback undoes only this
+        // request's writes.
         try appending.drivers.writeChanged()
         try transaction.startSavepoint()
         let chargeCount = appending.budget.charges.count

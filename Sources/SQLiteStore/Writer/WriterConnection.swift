@@ -32,9 +32,9 @@ final class WriterConnection {
     /// events after it, and one transaction for the whole batch would delay all other requests.
     private let timeSlice: Duration
     private let pace: RefoldPace
-    /// The time from which refolds and deletions may continue. It is set only after a transaction in which a refold or
-    /// a deletion continued. Late events do not set it: otherwise late events of other drivers could delay a waiting
-    /// refold forever.
+    /// The time from which refolds and deletions may continue. Only a transaction that continued a refold or a deletion
+    /// sets it. A transaction that only stored late events does not set it, although late events cause refolds too.
+    /// Otherwise the late events of some drivers could delay the waiting refold of another driver forever.
     private(set) var nextPiece = ContinuousClock.now
     /// The time when work other than refolds and deletions was last done.
     private var lastOtherWork = ContinuousClock.now
@@ -57,12 +57,12 @@ final class WriterConnection {
 
     /// The result of a group.
     struct GroupResult {
-        /// False when no part of the group is known to be stored.
+        /// Whether COMMIT succeeded. If false, nothing was stored, or it is unknown whether the group was stored.
         var isCommitted: Bool
         /// Work that did not fit into the transaction. The tasks that wait for this work have not been resumed.
         var leftover: [WriterWork] = []
-        /// Work that waits until refolds and deletions may continue, at `nextPiece`. The tasks that wait for this work
-        /// have not been resumed.
+        /// Work that waits until refolds and deletions may continue, which is at `nextPiece`. The tasks that wait for
+        /// this work have not been resumed.
         var waiting: [WriterWork] = []
     }
 
@@ -94,7 +94,8 @@ final class WriterConnection {
         for work in group { work.fail(failure) }
     }
 
-    /// Reads the keys of events that `event_key` does not list, and that this process has not stored.
+    /// Brings the keys that are kept in memory up to date: reads those that `event_key` does not list and that this
+    /// process has not stored itself.
     func loadKeys() {
         do {
             try transaction.start()
@@ -103,7 +104,8 @@ final class WriterConnection {
             try transaction.end()
             appending.keys.noteCommit()
         } catch {
-            // The next event tries again. If the error recurs, that event fails with it.
+            // The next event that is stored causes another attempt to read the keys. If that fails too, the event
+            // fails.
             rollBack()
         }
     }
@@ -156,9 +158,9 @@ final class WriterConnection {
         }
     }
 
-    /// Sets the time from which refolds and deletions may continue. If this transaction continued a refold or a
-    /// deletion, and there was other work recently, sets a pause. The pause is `pauseFactor` times as long as the
-    /// continued work took.
+    /// Sets `nextPiece` if this transaction continued a refold or a deletion. If there was other work recently, the
+    /// next one may continue only after a pause of `pauseFactor` times the duration of the continued work. Otherwise it
+    /// may continue at once.
     private func pauseRefolds(after done: [CompletedWork]) {
         let now = ContinuousClock.now
         if done.contains(where: { !$0.isPaced }) { lastOtherWork = now }
@@ -172,8 +174,8 @@ final class WriterConnection {
         let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
         if version != lastDataVersion {
             appending.forget()
-            // The first transaction does not take over the mark, because the initializer of `log` has already read the
-            // mark.
+            // A mark in the database says that another process has left a truncation of the WAL to be done. The first
+            // transaction need not read the mark, because the initializer of `log` has read it.
             if lastDataVersion != -1 { log.takeOverMark() }
         }
         lastDataVersion = version ?? -1

@@ -27,7 +27,7 @@ final class WriterTransaction {
         releaseSavepoint = try PreparedStatement("RELEASE request", on: connection)
     }
 
-    /// Begins the transaction. An earlier failed ROLLBACK may have left a transaction open, which is rolled back first.
+    /// Begins the transaction. If an earlier ROLLBACK failed, a transaction may still be open. It is rolled back first.
     func start() throws(SQLiteError) {
         rollBack()
         try begin.run()
@@ -49,12 +49,12 @@ final class WriterTransaction {
         try probe.run()
     }
 
-    /// Returns `.unavailable` if the failed COMMIT has certainly stored nothing, else `.unknown`. Must be called after
-    /// the rollback.
+    /// Returns `.unavailable` if it is certain that the failed COMMIT has stored nothing, else `.unknown`. Must be
+    /// called after the rollback.
     ///
-    /// SQLite has rolled the transaction back, so this process does not see the transaction's changes. But the
-    /// transaction's frames may be in the WAL, and a recovery after a crash could find them. `isWritable` therefore
-    /// commits another transaction, which certainly overwrites these frames.
+    /// This process does not see the transaction's changes, because SQLite has rolled it back. But its frames may be in
+    /// the WAL, and a recovery after a crash could find them and so store the changes. `isWritable` therefore commits
+    /// another transaction. If that succeeds, it has overwritten these frames.
     func failure(ofCommit error: SQLiteError) -> StoreFailure {
         if error.provesThatCommitDidNotHappen || isWritable() {
             return .unavailable("commit failed: \(error)")

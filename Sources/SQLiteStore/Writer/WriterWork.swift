@@ -6,11 +6,12 @@ import Engine
 import GRDB
 import SharedTables
 
-/// One piece of the writer's work. Appends have unchecked continuations, because a checked one costs one more object
-/// for each event. Each unchecked continuation is still resumed exactly once: `Writer.add` fails work that it does not
-/// enqueue, and all work taken from the queue is completed or failed.
+/// One piece of the writer's work. Appends have unchecked continuations, because a checked one allocates one more
+/// object for each event. Each unchecked continuation is still resumed exactly once: `Writer.add` fails work that it
+/// does not enqueue, and all work taken from the queue is completed or failed.
 ///
-/// Large and rare cases are `indirect`, so that a single append takes only two words when it is moved.
+/// Large and rare cases are `indirect`, that is, their contents are stored behind a pointer. A value of this type then
+/// takes only two words, so moving the frequent case of a single append is cheap.
 enum WriterWork: QueuedWork {
     case append(PreparedAppend, UnsafeContinuation<EventOutcome, Never>)
     /// `after` contains the outcomes of the preceding events of the same call. Their transactions are already
@@ -32,8 +33,8 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Whether a part of the work is already stored. For events, the first remaining event is stored, but its refold is
-    /// incomplete. For a deletion, the first transaction is committed.
+    /// Whether a part of the work is already stored. With events, this is the first remaining event, whose refold is
+    /// not complete. With a deletion, this is the deletion's first transaction.
     var hasStored: Bool {
         switch self {
         case .append(let append, _): append.isStored

@@ -15,8 +15,8 @@ struct AccountExport: Sendable {
     /// Minimum number of bytes of every piece except the last. A piece ends after the row with which its length reaches
     /// this minimum.
     static let pieceBytesMin = 256 << 10
-    /// Maximum number of row keys that are read ahead. They take 384 KiB, not counting the contents of keys that are
-    /// texts. A query for the keys of a shared table sorts all of the driver's rows, so a large maximum saves queries.
+    /// Maximum number of row keys that one query reads ahead. This many keys take 384 KiB, and more if the keys are
+    /// texts. The number is large, because each query of this kind on a shared table sorts all of the driver's rows.
     private static let rowsAheadMax = 16 << 10
 
     private(set) var isWhole = false
@@ -24,7 +24,7 @@ struct AccountExport: Sendable {
     private let caller: Caller
     /// The time of the export. Deadlines before this time have passed.
     private let now: Moment
-    /// Row number in `driver`. Nil if nothing is stored about the driver; all lists are then empty.
+    /// Row number in `driver`. If nothing is stored about the driver, it is nil, and all lists are empty.
     private let driver: Int64?
     private var json = JSONWriter()
     private let lists: [ExportList]
@@ -110,7 +110,8 @@ struct AccountExport: Sendable {
 
 // MARK: Contents
 
-/// A member of an object, and the SQL expression of its value. The name is the one that `JSONWriter.member` expects.
+/// A member of the objects in a list: its name, and the SQL expression of its value. The name is that of a column;
+/// `JSONWriter.member` derives the member's name in the JSON document from it.
 private struct Member: ExpressibleByStringLiteral, Sendable {
     var name: String
     var sql: @Sendable (any SQLTransaction) -> String
@@ -237,9 +238,9 @@ extension JSONWriter {
         if let text { string(text) } else { null() }
     }
 
-    /// Writes the value of a column. The suffix `_ms` marks a time, and is left out of the member's name; only columns
-    /// that contain a difference of two times keep it. The prefixes `is_`, `has_` and `forwards_` mark a Boolean. A
-    /// code is written as its word in the API.
+    /// Writes the value of a column. A column whose name ends in `_ms` is a time, and is written without this suffix.
+    /// Only the columns for a difference of two times keep it. The prefixes `is_`, `has_` and `forwards_` mark a
+    /// Boolean. If a column stores a word of the API as a number (`isCode`), the word is written.
     package mutating func member(_ column: String, _ value: SQLValue) {
         switch value {
         case .integer(let number) where column.isDifference: integer(number, named: column)
@@ -252,7 +253,7 @@ extension JSONWriter {
         case .text(let text) where column == "details": members(ofObject: text)
         case .null where column == "details": break
         case .text(let text) where ["metadata", "implied", "notifications"].contains(column):
-            // The column is already JSON, either as stored or as the query selects it.
+            // These columns contain JSON: it is either stored or made by the query. It is copied into the document.
             name(column)
             raw(text)
         case .blob(let bytes) where column == "payload":
@@ -276,7 +277,7 @@ extension JSONWriter {
 extension String {
     fileprivate var isDifference: Bool { self == "skew_ms" || self == "last_correction_ms" }
 
-    /// Whether the column stores a word of the API as a number.
+    /// Whether the column stores a word of the API, for example the name of a state, as a number.
     fileprivate var isCode: Bool { ["transition", "reason", "state", "ended_by", "clock_rule"].contains(self) }
 
     fileprivate func word(for code: Int64) -> String? {

@@ -1,11 +1,12 @@
-// The methods of the protocol `AccountStatistics`. A store with these tables only has to declare the conformance.
+// Implements the protocol `AccountStatistics` for every `SQLDatabase`. A store therefore only has to declare that it
+// conforms.
 
 package import Engine
 package import Identity
 package import JourneyModel
 
 extension SQLDatabase {
-    /// Returns the id of the newest entry; 0 when there is none yet.
+    /// Returns the id of the newest audit entry; 0 when there is none yet.
     package func newestAuditID() async throws(StoreFailure) -> Int64 {
         try await read { db in try Int64.fetchOne(db, sql: "SELECT max(id) FROM audit") ?? 0 }
     }
@@ -28,7 +29,7 @@ extension SQLDatabase {
         }
     }
 
-    /// Returns the used share of each limit. Counts the codes that were sent in the hour before `now`.
+    /// Returns how much of each limit on one-time codes was used in the hour before `now`.
     package func codeSendUses(_ limits: CodeSendLimits, at now: Moment) async throws(StoreFailure) -> [CodeSendUse] {
         try await read { db in try CodeRows.uses(limits, at: now, db) }
     }

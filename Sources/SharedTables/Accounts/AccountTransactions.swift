@@ -1,4 +1,5 @@
-// The transactions of the protocols for accounts and purchases, whose methods throw `AccountFailure`.
+// Runs the transactions of the protocols for accounts and purchases. The methods of these protocols throw
+// `AccountFailure`, so failures of the store are converted to it.
 
 import Engine
 package import Identity

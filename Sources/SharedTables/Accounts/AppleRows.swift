@@ -87,7 +87,8 @@ enum AppleRows {
 
     // MARK: Notices
 
-    /// Applies a notification, unless it was applied before. Returns the driver whom it deleted, if any.
+    /// Applies a notification, unless it was applied before. If it deletes a driver, returns this driver, and the
+    /// effects on SQLite's WAL and on the writer's cache of drivers. Otherwise returns nil.
     static func take(
         _ notice: AppleServerNotification, _ erasing: Erasing, from origin: RequestOrigin, _ db: any SQLTransaction
     ) throws -> (driver: DriverID, effects: ChangeEffects)? {

@@ -11,22 +11,23 @@ package enum AuditRows {
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
 
-    /// An entry that meets a condition of `passing` is deleted, regardless of its age, once the audit has this many
-    /// later entries. So even wrong guesses from many addresses leave only about this many entries, of about 150 bytes
+    /// Once the audit has this many newer entries, an entry that meets a condition of `passing` is deleted, however
+    /// young it is. So even wrong guesses from many addresses leave only about this many entries, of about 150 bytes
     /// each.
     static let passingMax: Int64 = 500_000
 
-    /// Each addition of an entry whose number is a multiple of `forgettingInterval` deletes up to `forgottenMax` old
-    /// entries of each kind in `passing`. This is more than are added in between, so old entries cannot pile up.
-    /// Entries are deleted rarely, and many at a time, because concurrent transactions choose the same entries to
-    /// delete. On PostgreSQL, only one of these transactions succeeds, and the others must be run again.
+    /// Old entries are deleted only when an entry is added whose number is a multiple of `forgettingInterval`. Then up
+    /// to `forgottenMax` entries of each kind in `passing` are deleted. More are deleted than were added since the last
+    /// time, so old entries cannot pile up. They are not deleted with every addition, because concurrent transactions
+    /// would try to delete the same entries. On PostgreSQL, only one of these transactions succeeds, and the others
+    /// must run again.
     static let forgettingInterval: Int64 = 64
     private static let forgottenMax: Int64 = 128
 
-    /// SQL condition that selects entries of frequent kinds. Only the rate limits restrict how many of them are added.
-    /// A driver's own requests cause such entries, and so do other people's requests for codes to the driver's number.
-    /// For each driver, only the newest `requestsPerDriverMax` of these entries are kept. The index `audit_of_requests`
-    /// must have the same condition, word for word, so that SQLite can use the index.
+    /// SQL condition that selects the entries of frequent requests: those of the driver, and those of other people for
+    /// codes to the driver's number. Rate limits alone would let very many such entries pile up. Only the newest
+    /// `requestsPerDriverMax` of each driver are therefore kept. The index `audit_of_requests` must have the same
+    /// condition, word for word, so that SQLite can use the index.
     private static let requests = """
         driver IS NOT NULL AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
             OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'))
@@ -54,8 +55,9 @@ package enum AuditRows {
             db)
     }
 
-    /// Adds an entry for the effect of another driver's request on `driver`. The origin of that request is left out,
-    /// because `driver` can read the entry and must not learn the origin.
+    /// Adds an entry for an effect on `driver` that no request of this driver caused, but for example a request of
+    /// another driver. The entry does not contain the origin of that request, because `driver` can read the entry and
+    /// must not learn the origin.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String, ofAnother driver: Int64, at now: Moment,
         _ db: any SQLTransaction

@@ -32,11 +32,11 @@ enum CodeRows {
         }
     }
 
-    /// SQL condition on a send that counts toward the total limit. `is_sent` is NULL in rows of older versions, and
-    /// means that the code was sent.
+    /// SQL condition that selects the codes that count toward the total limit: those that were sent. Rows of older
+    /// versions have NULL in `is_sent`; their codes were sent.
     private static let counted = "is_sent IS DISTINCT FROM 0"
 
-    /// Returns the SQL condition for a send to a number without an account.
+    /// Returns the SQL condition that selects codes sent to numbers without an account.
     private static func sentToUnknown(_ db: any SQLTransaction) -> String {
         "\(db.condition("is_sent", is: true)) AND \(db.condition("is_known", is: false))"
     }
@@ -75,7 +75,8 @@ enum CodeRows {
         return isHeldBack ? .heldBack(uses) : .issued(uses)
     }
 
-    /// Returns how much of each limit is used. For the limit per prefix, returns the count of the most used prefix.
+    /// Returns how much of each limit is used. The limit per prefix of phone numbers applies to each prefix separately.
+    /// Returns for it the count of the prefix to which most codes were sent.
     static func uses(_ limits: CodeSendLimits, at now: Moment, _ db: any SQLTransaction) throws -> [CodeSendUse] {
         let begin = now.advanced(byMilliseconds: -CodeSendLimits.windowMilliseconds).millisecondsSinceEpoch
         func count(_ sql: String) throws -> Int { try Int.fetchOne(db, sql: sql, arguments: [begin]) ?? 0 }
@@ -112,8 +113,9 @@ enum CodeRows {
         ]
     }
 
-    /// Looks at the sends that meet the condition and lie within the time window of the limits. Returns the time of the
-    /// `limit`-th latest of them, or nil if there are fewer. Also returns nil if `limit` is 0, which means no limit.
+    /// Returns nil if this limit permits another code now. This is so if `limit` is 0, which means no limit, or if
+    /// fewer than `limit` sends that meet the condition are in the time window. Otherwise returns the time of the
+    /// `limit`-th latest of these sends. Another code is permitted when that send has left the time window.
     private static func timeOfSend(
         _ limit: Int, where condition: String, _ arguments: SQLArguments, _ send: Send, _ db: any SQLTransaction
     ) throws -> Moment? {

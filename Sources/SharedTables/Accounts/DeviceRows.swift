@@ -40,7 +40,8 @@ package enum DeviceRows {
             }
         let owner = try Int64.fetchOne(
             db, sql: "SELECT driver FROM device WHERE push_token = ?", arguments: [device.pushToken])
-        // The other driver's notifications and settings must not reach this driver's phone.
+        // The phone belonged to another driver until now. That driver's row is deleted, so that its waiting
+        // notifications and settings do not reach the new driver.
         if let owner, owner != driver {
             try db.execute(sql: "DELETE FROM device WHERE push_token = ?", arguments: [device.pushToken])
         }
@@ -94,7 +95,8 @@ package enum DeviceRows {
         try AuditRows.add(.deviceRemoved, .done, driver: driver, sid: caller.signInSession, from: origin, db)
     }
 
-    /// Removes a device that the push service no longer knows, unless it registered at `moment` or later.
+    /// Removes a device whose push token the push service has rejected as unregistered. Keeps the device if it
+    /// registered again at `moment` or later.
     package static func removeUnregistered(
         _ device: Int64, registeredBefore moment: Moment, at now: Moment, _ db: any SQLTransaction
     ) throws {

@@ -13,9 +13,9 @@ package enum DriverRows {
         try Int64.fetchOne(db, sql: "SELECT id FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
     }
 
-    /// Returns the caller's row number. If there is no row, creates one, because the caller is a new driver with a
-    /// token of another service. Throws `DriverErased` instead in two cases: the caller has a sign-in session here, or
-    /// the driver was erased so recently that this request may be from before the erasure.
+    /// Returns the caller's row number. If there is no row, creates one for a new driver with a token of another
+    /// service. Throws `DriverErased` instead in two cases. If the caller has a sign-in session here, there was a row,
+    /// so the driver was erased. Or the driver was erased so recently that this request may be from before the erasure.
     package static func rowOrNew(
         of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: any SQLTransaction
     ) throws -> Int64 {

@@ -18,8 +18,8 @@ struct Erasing: Sendable {
     var isByOperator = false
 
     /// Begins the deletion, and also completes it if only a few rows must be rewritten. A deletion is recorded even for
-    /// a driver without stored data, so that the driver's tokens are rejected. Returns what the transaction changed
-    /// apart from its own rows.
+    /// a driver without stored data, so that the driver's tokens are rejected. Returns the effects on SQLite's WAL and
+    /// on the writer's cache of drivers.
     func erase(_ driver: DriverID, _ db: any SQLTransaction) throws -> ChangeEffects {
         let digest = digests.driver(driver)
         let row = try DriverRows.row(of: driver, db)
@@ -33,8 +33,8 @@ struct Erasing: Sendable {
         }
         try Self.addTombstone(digest, at: receipt.deletedAt, db)
         try RevocationRows.add(sid: nil, at: receipt.deletedAt, db)
-        // If the deletion is requested again before it is complete, this new receipt refers to the same rows as the
-        // first receipt.
+        // An earlier request may have begun this deletion without completing it. The driver then has another id, so
+        // `row` is nil. The new receipt gets the row number of that unfinished deletion, as the first receipt did.
         let unfinished = try row ?? events.unfinishedErasures(digest, db).last
         try recordErasure(of: unfinished, db)
         guard let row else { return ChangeEffects(keepsDriverCache: true) }
@@ -42,8 +42,8 @@ struct Erasing: Sendable {
     }
 
     private func endSignIns(_ driver: Int64, _ db: any SQLTransaction) throws {
-        // The feed of revocations gets one row for the deleted driver. It gets no rows for the ended sessions, because
-        // such rows would keep the sessions' ids in the feed for a while.
+        // The sessions are ended without adding their ids to the feed of revocations, where the ids would remain for a
+        // while. `erase` adds one row for the deleted driver instead.
         for session in try SignInSessionRows.all(of: driver, db) { try SignInSessionRows.remove(session, db) }
         for table in ["device", "session_code"] {
             try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
@@ -67,7 +67,8 @@ struct Erasing: Sendable {
         try events.eraseOlderCodes(ofPhone: digest, db)
         try db.execute(sql: "DELETE FROM asked_code WHERE phone_digest = ?", arguments: [digest])
         try db.execute(sql: "DELETE FROM one_time_code_guess WHERE phone_digest = ?", arguments: [digest])
-        // Each record gets its own random bytes, so that nobody can tell which records belong together.
+        // In each record, different random bytes replace the digest of the number. So nobody can tell which records
+        // belong to the same number.
         let sends = try Int64.fetchAll(
             db, sql: "SELECT id FROM one_time_code_send WHERE phone_digest = ?", arguments: [digest])
         for send in sends {
@@ -97,8 +98,8 @@ struct Erasing: Sendable {
             arguments: [digest, moment.millisecondsSinceEpoch])
     }
 
-    /// Adds the receipt to the audit, without the origin of the request. The receipt refers to the driver's remaining
-    /// rows. These rows identify no one.
+    /// Adds the receipt to the audit, without the origin of the request. The receipt contains the driver's row number,
+    /// which other rows may still contain too. None of these rows identifies a person.
     private func recordErasure(of driver: Int64?, _ db: any SQLTransaction) throws {
         for action in isByOperator ? [AuditAction.operatorErasure, .erased] : [.erased] {
             try db.execute(

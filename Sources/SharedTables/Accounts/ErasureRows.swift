@@ -6,8 +6,9 @@ import JourneyModel
 package enum ErasureRows {
     /// Returns all deletions, oldest first.
     package static func all(_ db: any SQLTransaction) throws -> [RecordedErasure] {
-        // One transaction writes a tombstone and its receipt, with the same time. Only this time connects the two rows.
-        // If several receipts have the same time, the returned deletion therefore names no receipt.
+        // A tombstone and its receipt have only their time in common: one transaction writes both. If several receipts
+        // have the same time, it is unknown which of them belongs to the tombstone. The deletion is then returned
+        // without a receipt.
         try SQLRow.fetchAll(
             db,
             sql: """

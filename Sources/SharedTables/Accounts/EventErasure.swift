@@ -26,8 +26,8 @@ package protocol EventErasure: Sendable {
     func eraseOlderCodes(ofPhone digest: [UInt8], _ db: any SQLTransaction) throws
 
     /// Rewrites the first rows of the driver, as the last step of the transaction that begins the deletion. If the
-    /// driver has few rows, the deletion is then complete. Returns what the transaction changed apart from its own
-    /// rows.
+    /// driver has few rows, the deletion is then complete. Returns the effects on SQLite's WAL and on the writer's
+    /// cache of drivers.
     func eraseFirstRows(of driver: Int64, _ db: any SQLTransaction) throws -> ChangeEffects
 
     /// Returns the row numbers of the drivers whose deletion is not complete, in ascending order. If `digest` is not
@@ -40,8 +40,8 @@ package protocol EventErasure: Sendable {
     /// deletion at the same time.
     func completeErasure(of driver: Int64) async throws(StoreFailure)
 
-    /// Waits until the removed bytes have left the files that the server can truncate (SQLite's WAL). Returns false if
-    /// this takes longer than `timeout`.
+    /// Waits until the removed bytes have also left SQLite's WAL, because the server has truncated it. Returns false if
+    /// this takes longer than `timeout`. PostgreSQL's WAL is not waited for, because the server cannot truncate it.
     func finishRemoval(within timeout: Duration) async -> Bool
 }
 

@@ -13,11 +13,11 @@ package protocol EventExport: Sendable {
     /// Returns the driver's stored journey. If nothing is stored, returns the journey of a new driver.
     func exportedJourney(of driver: DriverID, _ db: any SQLTransaction) throws -> Journey
 
-    /// The list `sessions`. The members of an object are session_id, opened_at, registered_at, charger_id, merchant_id,
-    /// state and ended_by.
+    /// The list `sessions`. Each session is an object with the members session_id, opened_at, registered_at,
+    /// charger_id, merchant_id, state and ended_by.
     var exportedSessions: ExportList { get }
 
-    /// The list `events`, with the members of an event in the order of SQLite's export.
+    /// The list `events`. PostgreSQL's store must write the members of an event in the same order as SQLite's store.
     var exportedEvents: ExportList { get }
 }
 

@@ -69,8 +69,8 @@ struct GuessRows {
             arguments: [phone, now.millisecondsSinceEpoch, isOwn, site])
     }
 
-    /// Returns the newest code of the number that meets the condition, as an array of at most one code. Leaves out
-    /// codes older than twice the lifetime of a code.
+    /// Returns the newest of the number's codes that meet the condition. The array has one element, or none if there is
+    /// no such code. Leaves out codes that were issued more than two lifetimes of a code ago.
     private func codes(
         _ condition: String, _ arguments: SQLArguments, _ db: any SQLTransaction
     ) throws -> [(code: StoredCode, wrongCount: Int)] {

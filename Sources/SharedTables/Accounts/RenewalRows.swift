@@ -1,5 +1,6 @@
-// Renewal of tokens: refresh tokens, and the single tokens of shipped clients. RefreshRule judges the presented token
-// in the same transaction that spends it. So two concurrent requests with one token are judged one after the other.
+// Renewal of tokens: of refresh tokens, and of the single tokens that shipped clients have instead of a token pair.
+// RefreshRule judges the presented token in the same transaction that spends it. So if two concurrent requests present
+// one token, the second is judged when the token is already spent.
 
 import Identity
 import JourneyModel

@@ -27,10 +27,10 @@ enum SignInRows {
         return try signIn(driver, new, as: .signInApple, isNew: known == nil, db)
     }
 
-    /// Detects a repeated sign-in. Returns the user of the session that an earlier request with the same identity token
-    /// created. Returns nil if that request was too long ago, or if the session has ended or its refresh token was used
-    /// since. Both requests derive the session id and the refresh token from the identity token, so `new` has the same
-    /// values as the earlier request.
+    /// Detects a repeated sign-in: an earlier request with the same identity token has already created a session.
+    /// Returns the user of that session, or nil if there is no such session. The session id and the refresh token are
+    /// derived from the identity token, so the earlier request had the same ones as `new`. Also returns nil in two
+    /// cases: the earlier request was too long ago, or the session's refresh token was used since.
     private static func repeated(_ new: NewSignIn, of driver: Int64, _ db: any SQLTransaction) throws -> User? {
         let row = try SQLRow.fetchOne(
             db, sql: "SELECT id, created_at_ms FROM sign_in_session WHERE sid = ? AND driver = ? AND kind = ?",

@@ -100,9 +100,9 @@ enum RevocationRows {
 
     /// Adds a revocation. `sid` is nil when a driver was deleted.
     static func add(sid: String?, at now: Moment, _ db: any SQLTransaction) throws {
-        // The statement computes the id instead of leaving it to the database, because PostgreSQL's sequences have gaps
-        // and do not follow the order of the commits. If two transactions read the same maximum, only one of them
-        // commits.
+        // The statement computes the id. An id from a PostgreSQL sequence would not do, because sequences have gaps and
+        // do not follow the order of the commits. If two transactions compute the same id, only one of them commits,
+        // and the other runs again.
         try db.execute(
             sql: """
                 INSERT INTO revocation (id, sid, at_ms) SELECT coalesce(max(id), 0) + 1, CAST(? AS TEXT), CAST(? AS BIGINT)
@@ -117,16 +117,17 @@ enum RevocationRows {
     }
 
     static func revocations(after id: Int64?, _ db: any SQLTransaction) throws -> RecentRevocations {
-        // The row with the highest id is never deleted. `add` deletes only rows that are older than the one it adds,
-        // and the deletion of a driver adds a row after the rows of the driver's sessions.
+        // The highest id is that of the last revocation, because its row is never deleted. `add` deletes only rows that
+        // are older than the one it adds. The deletion of a driver deletes the rows of the driver's sessions, but
+        // before that it adds a row with a higher id.
         let last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM revocation") ?? 0
         guard let id else { return RecentRevocations(last: last, sids: [], concernsAll: true) }
         guard last != id else { return RecentRevocations(last: last, sids: [], concernsAll: false) }
         let sids: [String?] = try SQLRow.fetchAll(
             db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, revocationsMax]
         ).map { try $0[0] }
-        // Ids have gaps only where rows were deleted. So if there are fewer rows than ids, some revocations were
-        // deleted before this read.
+        // Without deletions, every id after `id` has a row. If fewer rows were read, some of them were deleted or are
+        // beyond `revocationsMax`. The cache must then drop all its entries (`concernsAll`).
         let concernsAll = Int64(sids.count) != last - id || sids.contains(nil)
         return RecentRevocations(last: last, sids: concernsAll ? [] : sids.compactMap { $0 }, concernsAll: concernsAll)
     }

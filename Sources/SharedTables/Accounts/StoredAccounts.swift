@@ -17,8 +17,8 @@ package struct StoredAccounts: AccountTransactions {
 
     package var database: any SQLDatabase { store }
 
-    /// Runs one transaction that may begin a deletion. `effects` computes from the outcome what the transaction changed
-    /// apart from its own rows.
+    /// Runs one transaction that may begin a deletion. `effects` computes from the outcome the effects on SQLite's WAL
+    /// and on the writer's cache of drivers.
     func beginErasure<Outcome: Sendable>(
         effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ begin: @escaping @Sendable (any SQLTransaction) throws -> Outcome

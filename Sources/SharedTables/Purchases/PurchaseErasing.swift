@@ -10,8 +10,8 @@ extension PurchaseRows {
     static func erase(_ driver: Int64, _ db: any SQLTransaction) throws {
         try eraseNotificationsAboutCustomer(driver, db)
         for (table, key) in [("purchase_transaction", "id"), ("purchase_renewal", "purchase")] {
-            // A fact of a revoked signer is not believed, but a fact without a signer is. The statements below remove
-            // the signers from the facts. So the facts of revoked signers are deleted first.
+            // The statements below remove the signers from the facts, and a fact without a signer is believed. The
+            // facts of revoked signers are therefore deleted first. Otherwise they would be believed from then on.
             try db.execute(
                 sql: """
                     DELETE FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)
@@ -44,8 +44,8 @@ extension PurchaseRows {
         }
     }
 
-    /// Removes the payloads of notifications about the driver as a customer of the app, not about a purchase. Such
-    /// notifications contain the same customer id (`appTransactionId`) as the driver's facts.
+    /// Removes the payloads of notifications that are not about a purchase, but about the driver as a customer of the
+    /// app. Such notifications contain the same customer id (`appTransactionId`) as the driver's facts.
     private static func eraseNotificationsAboutCustomer(_ driver: Int64, _ db: any SQLTransaction) throws {
         var ids: Set<String> = []
         for table in ["purchase_transaction", "purchase_renewal"] {

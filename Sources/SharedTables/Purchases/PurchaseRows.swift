@@ -6,9 +6,10 @@ import JourneyModel
 import Purchases
 
 package enum PurchaseRows {
-    /// SQL condition on a fact joined with its signer: the signer's certificates are not revoked. For a revoked signer,
-    /// `revoked_at_ms` is 0 (`StoredPurchases.record`), which is before any signing date. A fact without a signer is
-    /// also believed: it was believed when its driver was deleted, and the deletion removed its signature.
+    /// SQL condition for a believed fact, in a query that joins facts and signers. A fact is not believed if its
+    /// signer's certificates are revoked: `revoked_at_ms` is then 0 (`StoredPurchases.record`), which is before any
+    /// signing date. A fact without a signer is believed. It was believed when its driver was deleted, and only the
+    /// deletion removed its signature.
     static let isBelieved = "(revoked_at_ms IS NULL OR signed_at_ms < revoked_at_ms)"
 
     static func token(of driver: Int64, _ db: any SQLTransaction) throws -> String? {
@@ -16,8 +17,9 @@ package enum PurchaseRows {
     }
 
     /// Stores each fact that is newer than the stored one. Returns the purchase's row number, and whether the purchase
-    /// is anonymous, that is, its owner was deleted and nobody has claimed it since. Facts about an anonymous purchase
-    /// are stored without the members that identify a person.
+    /// is anonymous: its owner was deleted, and no other driver is known to own it. Facts about an anonymous purchase
+    /// are stored without the members that identify a person. A transaction with the account token of a driver is
+    /// always stored whole, because this driver owns the purchase.
     ///
     /// - Parameter isShown: whether a driver's app sent the facts. If so, the driver claims an anonymous purchase.
     static func put(
@@ -34,8 +36,8 @@ package enum PurchaseRows {
         return (purchase, true)
     }
 
-    /// Returns whether a purchase without an owner had an owner who was deleted. This shows in its facts: a deletion
-    /// removes their signatures, and deletes facts whose signers are revoked.
+    /// Returns whether a purchase without an owner had an owner who was deleted. The deletion has then removed the
+    /// signatures of its transactions, or has deleted the transactions because their signers are revoked.
     private static func isAnonymous(_ purchase: Int64, _ db: any SQLTransaction) throws -> Bool {
         let facts = "SELECT 1 FROM purchase_transaction WHERE purchase = ?"
         return try Bool.fetchOne(
@@ -50,10 +52,9 @@ package enum PurchaseRows {
             db, sql: "SELECT EXISTS (SELECT 1 FROM app_account_token WHERE token = ?)", arguments: [token]) ?? false
     }
 
-    /// Determines, stores and returns the owner of a purchase. If an operator moved the purchase, the owner does not
-    /// change. Otherwise the owner is the driver whose account token is in a transaction signed by Apple. If
-    /// transactions have the tokens of different drivers, the latest purchase date decides, not the date of the
-    /// signature. If no transaction has a driver's token, the owner does not change. If there is no owner yet,
+    /// Determines, stores and returns the owner of a purchase. If an operator moved the purchase to its owner, the
+    /// owner does not change. Otherwise the owner is the driver whose account token is in a transaction signed by Apple
+    /// (`named`). If there is no such driver, the stored owner does not change. If there is no stored owner either,
     /// `driver`, who sent the purchase, becomes the owner.
     static func owner(of purchase: Int64, firstShownBy driver: Int64?, _ db: any SQLTransaction) throws -> Int64? {
         let known = try SQLRow.fetchOne(

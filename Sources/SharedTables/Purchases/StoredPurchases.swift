@@ -53,8 +53,8 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
     package func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome {
-        // If `keepsDriverCache` were false, the writer would empty its cache of drivers after each notification, and
-        // later events would have to read the drivers again.
+        // A notification does not change the rows of drivers, so the writer keeps its cache of drivers. Otherwise it
+        // would empty the cache after each notification, and later events would have to read the drivers again.
         try await change(keepsDriverCache: true) { db in
             try StoreNotificationRows.take(notification, at: now, db)
         }

@@ -32,8 +32,8 @@ enum PushOutboxRows {
             arguments: [now, entry.device])
     }
 
-    /// Reserves those of the entries that are still due, and returns them. The others were deleted or taken by another
-    /// server since they were read.
+    /// Takes due entries for this server: until the time `lease`, no other server takes them. Returns the entries that
+    /// it has taken. The rest were deleted, or taken by another server, after they had been read.
     static func take(_ due: [DuePush], at now: Moment, lease: Moment, _ db: any SQLTransaction) throws -> [DuePush] {
         try due.filter { push in
             try db.execute(
@@ -45,9 +45,9 @@ enum PushOutboxRows {
         }
     }
 
-    /// Returns at most `limit` due entries, the longest due first, and only the first entry of each device. An entry
-    /// that waits for another attempt blocks all later entries of its device. The query finds the entries and their
-    /// devices first, because on Citus the drivers are on other servers.
+    /// Returns at most `limit` due entries, the longest due first, and at most one of each device: its first due entry.
+    /// If an earlier entry of the device waits for another attempt, returns none of that device. The query reads the
+    /// drivers last, because on Citus they are on other servers than the entries and devices.
     static func due(at now: Moment, limit: Int, _ db: any SQLTransaction) throws -> [DuePush] {
         try SQLRow.fetchAll(
             db,

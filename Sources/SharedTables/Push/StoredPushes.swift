@@ -36,8 +36,9 @@ extension PushTables {
     package func takeDuePushes(
         at now: Moment, limit: Int, lease: Moment
     ) async throws(StoreFailure) -> [DuePush] {
-        // The search for due entries runs outside of the change. If the same devices have many entries, the search
-        // takes tens of milliseconds, and in SQLite's writer it would make events wait.
+        // The search for due entries is a read of its own, before the transaction that takes them. If the same devices
+        // have many entries, the search takes tens of milliseconds. Inside the transaction, it would make SQLite's
+        // writer and with it the events wait.
         let due = try await read { db in try PushOutboxRows.due(at: now, limit: limit, db) }
         if due.isEmpty { return [] }
         return try await change(keepsDriverCache: true) { db in

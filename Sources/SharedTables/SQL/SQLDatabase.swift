@@ -6,7 +6,7 @@ package protocol SQLDatabase: Sendable {
     /// Runs one transaction, and returns when it is durable. The transaction is serializable: the result is as if no
     /// other transaction had run at the same time. The closure may run more than once.
     ///
-    /// - Parameter effects: computes from the outcome what the transaction changed apart from its own rows.
+    /// - Parameter effects: computes from the outcome the effects on SQLite's WAL and on the writer's cache of drivers.
     func change<Outcome: Sendable>(
         effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
@@ -18,7 +18,7 @@ package protocol SQLDatabase: Sendable {
     ) async throws(StoreFailure) -> Value
 }
 
-/// What a transaction changed apart from its own rows.
+/// The effects of a transaction outside of the tables: on SQLite's WAL and on the writer's cache of drivers.
 package struct ChangeEffects: Sendable {
     /// Whether the removed rows must also disappear from SQLite's WAL.
     package var purgesWAL: Bool

@@ -27,10 +27,12 @@ extension SQLDatabase {
     }
 
     /// Records that these settings and rules are in force from `now` on. Writes nothing if the last recorded change has
-    /// the same settings and rules. Also writes nothing if another server has already recorded this change at about the
-    /// same time (`sameChangeMilliseconds`), and a change with a later time followed.
+    /// the same settings and rules. Several servers may record the same change, and another change may follow between
+    /// them. So also writes nothing if the last recorded change is later than `now` and there is a record of this
+    /// change from about the same time (`sameChangeMilliseconds`).
     ///
-    /// Returns false if the note was left out because it repeats the last recorded note.
+    /// Returns false if `note`, the author and the reason of the change, equals the last recorded note. The change is
+    /// then stored without it.
     package func record(
         _ settings: VersionedSettings, rules: RecordedRules? = nil, note: SettingsChangeNote = SettingsChangeNote(),
         at now: Moment
@@ -99,8 +101,9 @@ package enum SettingsRows {
     /// Returns the changes, newest first.
     ///
     /// - Parameters:
-    ///   - note: the columns of the note. A database of an older version may lack them.
-    ///   - rules: the columns of the rules, which may be missing too.
+    ///   - note: SQL for the two columns with the author and the reason of a change. A database of an older version may
+    ///     lack these columns; the caller then passes other SQL.
+    ///   - rules: SQL for the columns of the rules, which may be missing too.
     package static func changes(
         limit: Int, note: String = "changed_by, reason", rules: String = "rules_version, rules",
         _ db: any SQLTransaction

@@ -3,12 +3,13 @@
 // When no server has the SQLite database open any more, the last pass copies the rest and the shared tables. Then
 // servers can start on the target.
 //
-// The transaction that writes a driver's rows to the target also records in which state the driver was read. So a
-// transfer that was interrupted continues with the drivers that are missing or have changed.
+// The transaction that writes a driver's rows to the target also records the driver's state in the source at that time.
+// An interrupted transfer compares these records with the source. It continues with the drivers that are missing or
+// have changed.
 
 /// A progress message of a transfer to the operator.
 package enum TransferReport: Hashable, Sendable, CustomStringConvertible {
-    /// Of `driverCount` drivers, `copiedCount` were copied by a run that was interrupted.
+    /// An interrupted run has already copied `copiedCount` of the `driverCount` drivers.
     case begins(driverCount: Int, copiedCount: Int)
     /// Of the `total` drivers of this pass, `done` are copied.
     case copies(done: Int, total: Int)
@@ -59,7 +60,7 @@ package struct TransferRefusal: Error, Hashable, Sendable, CustomStringConvertib
 package struct DatabaseTransfer: Sendable {
     /// The pause between two attempts to lock the source.
     private static let pause = Duration.milliseconds(500)
-    /// Passes that take at most this long, in milliseconds, need not become shorter.
+    /// Passes are repeated to make them shorter, until one takes at most this long, in milliseconds.
     private static let shortMilliseconds = 1000
     /// The pause after a pass is this many times the duration of the pass, but at least 5 s. So passes use only a small
     /// part of the processor.
@@ -80,7 +81,8 @@ package struct DatabaseTransfer: Sendable {
         (self.open, self.lock, self.target, self.report) = (open, lock, target, report)
     }
 
-    /// The drivers that the target has, and the number of the event up to which they are known to be current.
+    /// The drivers that the target has. `checkedEvent` is the highest number of an event up to which no event of these
+    /// drivers is missing in the target.
     private struct Copied {
         var drivers: [Int64: TransferredDriver]
         var checkedEvent: Int64
@@ -138,8 +140,8 @@ package struct DatabaseTransfer: Sendable {
         return pass
     }
 
-    /// Repeats passes without a pause, until a pass takes at most `shortMilliseconds`, or is no longer twice as fast as
-    /// the pass before.
+    /// Repeats passes without a pause, so that the pass after the servers have stopped is short. Ends after a pass that
+    /// took at most `shortMilliseconds`, or at least half as long as the pass before.
     private func shortened(_ first: TransferPass, _ copied: inout Copied) async throws -> TransferPass {
         var pass = first
         while pass.milliseconds > Self.shortMilliseconds {

@@ -41,7 +41,8 @@ package struct TransferredChange: Sendable {
 
 /// A part of a pass: the rows of some drivers, or some of the events of a driver who has many.
 package struct TransferPart: Sendable {
-    /// The drivers whose rows begin in this part. The target replaces the rows that it already has of these drivers.
+    /// The drivers of this part whose rows are not in an earlier part. The target deletes the rows that it already has
+    /// of these drivers, and then writes the new ones.
     package var drivers: [TransferredDriver] = []
     /// The column `driver.recent_changes`, by row number of the driver.
     package var recentChanges: [Int64: [TransferredChange]] = [:]
@@ -99,8 +100,8 @@ package protocol TransferTarget: Sendable {
     ///
     /// - Throws: if the database has other data, or belongs to the transfer of another source.
     func begin(_ source: [UInt8]) async throws -> [Int64: TransferredDriver]
-    /// Writes the part. If the next part continues this part, the transaction stays open until the last continuing
-    /// part.
+    /// Writes the part. If the next part has further events of this part's last driver, the transaction stays open
+    /// until all parts with events of this driver are written.
     func write(_ part: TransferPart) async throws
     /// Removes drivers who no longer exist in the source.
     func remove(_ drivers: [Int64]) async throws
