@@ -47,7 +47,8 @@ package struct AuditEntry: Hashable, Sendable {
     package var at: Moment
     package var action: AuditAction
     package var outcome: AuditOutcome
-    /// The reason for the outcome, as a word that is the same in all releases, or the receipt of an erasure.
+    /// In an entry about a deletion that was carried out, the id of its receipt. In any other entry, the reason for the
+    /// outcome, as a word that is the same in all releases. Nil if the outcome needs no reason.
     package var reason: String?
     /// Nil when no driver was recognised.
     package var driver: DriverID?

@@ -1,6 +1,6 @@
-// base64url without padding (RFC 4648, section 5; RFC 7515, section 2). It is implemented with tables, because
-// Foundation supports only the standard alphabet of base64. Converting each character of Foundation's output would cost
-// more than verifying a signature of the encoded data.
+// base64url without padding (RFC 4648, section 5; RFC 7515, section 2). Foundation supports only the standard alphabet
+// of base64. Replacing the characters that differ would take longer than verifying the signature of the same data. This
+// file therefore encodes and decodes with tables of its own.
 
 package enum Base64URL {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
@@ -17,8 +17,8 @@ package enum Base64URL {
     }
 
     /// Decodes a text. Returns nil for a length that no encoding has, and for a character outside the alphabet. The
-    /// last character may have unused bits. If `isCanonical` is true, these bits must be zero, so that different texts
-    /// always decode to different bytes. Otherwise the unused bits are ignored.
+    /// last character may have bits that belong to no byte. If `isCanonical` is true, the result is nil unless these
+    /// bits are zero, so that different texts always decode to different bytes. Otherwise these bits are ignored.
     package static func bytes(of text: some StringProtocol, isCanonical: Bool = false) -> [UInt8]? {
         let decode = { (text: UnsafeBufferPointer<UInt8>) in bytes(of: text, isCanonical: isCanonical) }
         return text.utf8.withContiguousStorageIfAvailable(decode) ?? Array(text.utf8).withUnsafeBufferPointer(decode)
@@ -32,8 +32,8 @@ package enum Base64URL {
             var isValid = true
             let count = text.count / 4 * 3 + max(rest - 1, 0)
             let bytes = [UInt8](unsafeUninitializedCapacity: count) { bytes, initializedCount in
-                // The bitwise OR of all six-bit values. A byte outside the alphabet sets the upper two bits. These two
-                // bits are checked once, at the end.
+                // The bitwise OR of all six-bit values. A byte outside the alphabet has the value 0xFF, which sets the
+                // upper two bits. These bits stay set, so one check at the end finds every such byte.
                 var marks: UInt8 = 0
                 var (input, output) = (0, 0)
                 func next() -> UInt32 {

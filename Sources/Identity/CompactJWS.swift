@@ -1,7 +1,7 @@
 // Parses and makes a compact JWS (RFC 7515, section 7.1). Parsing splits a received JWS into its parts, but does not
-// verify its signature. The header is parsed by the same strict parser as all other JSON, and only one encoding of each
-// part is accepted. The data that is checked is therefore exactly the data that was signed. This file does not depend
-// on algorithms, keys or claims.
+// verify its signature. The header is parsed by the same strict parser as all other JSON. Each part must have the
+// canonical encoding, so that no two texts decode to the same JWS. This file does not depend on algorithms, keys or
+// claims.
 
 import Foundation
 package import JourneyModel
@@ -19,14 +19,17 @@ package struct CompactJWS: Sendable {
     package let signingInput: [UInt8]
 
     /// Returns nil if `text` is longer than `bytesMax` or is not a compact JWS. The length is checked before any
-    /// parsing. `knownHeader` takes the base64url text of a header. It returns the parsed header if the same text was
-    /// parsed before, and nil otherwise.
+    /// parsing.
+    ///
+    /// - Parameter knownHeader: looks up a header that was parsed before, by its base64url text. If it returns nil, the
+    ///   header is parsed now.
     package init?(_ text: String, bytesMax: Int, knownHeader: (String) -> JSONValue? = { _ in nil }) {
         guard text.utf8.count <= bytesMax else { return nil }
         var text = text
         let parts = text.withUTF8 { text -> Parts? in
             guard let first = text.firstIndex(of: Self.dot), let last = text.lastIndex(of: Self.dot), first < last,
-                // If there is a third dot, decoding fails, because a dot is outside the alphabet.
+                // A third dot would be inside the payload. Decoding the payload then fails, because a dot is outside
+                // the alphabet.
                 let payload = Self.bytes(UnsafeBufferPointer(rebasing: text[(first + 1)..<last])),
                 let signature = Self.bytes(UnsafeBufferPointer(rebasing: text[(last + 1)...]))
             else { return nil }

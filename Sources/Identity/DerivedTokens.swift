@@ -1,9 +1,9 @@
-// Derives refresh tokens instead of choosing them at random. A sign-in with Apple derives the refresh token from the
-// identity token. A refresh derives the new refresh token from the previous one. (The first token after a sign-in with
-// a one-time code is random, because a code cannot be used again.) A client that lost the first response and repeats
-// the request therefore gets the same refresh token again. Every process with the signing key derives the same token,
-// even after a restart, so no token has to be stored. The stores' rules (AccountRules.swift) decide when a repeat is
-// allowed.
+// Derives refresh tokens instead of choosing them at random. A client that lost a response can therefore repeat its
+// request, and gets the same refresh token again. A sign-in with Apple derives the refresh token from the identity
+// token. A refresh derives the new refresh token from the previous one. Every process with the signing key derives the
+// same token, even after a restart, so no token has to be stored. Only the first token after a sign-in with a one-time
+// code is random: such a sign-in cannot be repeated, because a code is accepted only once. The stores' rules
+// (AccountRules.swift) decide when a repeat is allowed.
 
 import Crypto
 import Foundation
@@ -36,7 +36,8 @@ package struct DerivedTokens: Sendable {
         RefreshToken(bytes: code("refresh token:" + identity.tokenDigest.hexadecimal, signInKey))
     }
 
-    /// Returns the id of the sign-in session for that identity token. A pair and a single token get different ids.
+    /// Returns the id of the sign-in session for that identity token. The id depends on the kind of sign-in too: a
+    /// sign-in that returns a token pair has another id than one that returns a single token.
     func sid(of identity: AppleIdentity, _ kind: SignInKind) -> String {
         RandomID.text(
             prefix: "sid_", bytes: code("\(kind.rawValue) session:" + identity.tokenDigest.hexadecimal, signInKey))

@@ -21,7 +21,7 @@ package struct FieldEncryption: Sendable {
     /// Returns sealed bytes. They can be opened only with the same `owner`, so they are useless in another owner's row.
     /// The nonce is random, so the result differs on every call.
     package func seal(_ secret: Secret<String>, of owner: [UInt8]) -> [UInt8]? {
-        // Random nonces are safe for up to 2^32 uses of one key. The server stays far below that number.
+        // With random nonces, one key is safe for up to 2^32 encryptions. The server makes far fewer.
         let box = try? AES.GCM.seal(Data(secret.reveal().utf8), using: key.reveal(), authenticating: Data(owner))
         return box?.combined.map { [Self.version] + $0 }
     }

@@ -17,9 +17,10 @@ package struct KeyedHashes: Sendable {
     private let sessionCodeKey: SymmetricKey
     private let serviceEventKey: SymmetricKey
 
-    /// Derives the keys from the signing key and not from `DATA_KEY`. The tombstone of a deleted driver, by which the
-    /// driver's tokens are rejected, contains a digest of the driver's id. The tombstone must last exactly as long as
-    /// these tokens, and they become invalid when the signing key is replaced.
+    /// The keys are derived from the signing key and not from `DATA_KEY`, because of tombstones. The tombstone of a
+    /// deleted driver contains a digest of the driver's id, by which the server recognises and rejects the driver's
+    /// tokens. If the signing key is replaced, these tokens become invalid. The digest is then no longer needed, so it
+    /// may depend on the same key.
     package init(signingKey: SigningKey) {
         self.init(secret: signingKey.secretBytes.reveal())
     }
@@ -40,7 +41,7 @@ package struct KeyedHashes: Sendable {
         serviceEventKey = key("service event")
     }
 
-    /// Returns the digest of a phone number. All digests that are arrays have 32 bytes.
+    /// Returns the digest of a phone number. Like every digest that this type returns as an array, it has 32 bytes.
     package func phone(_ number: PhoneNumber) -> [UInt8] { Self.digest(number.e164, phoneKey) }
 
     /// Returns the digest of a code for that phone number. The same code for another phone number has another digest.
@@ -49,7 +50,8 @@ package struct KeyedHashes: Sendable {
         Self.digest("\(number.e164):\(code)", codeKey)
     }
 
-    /// Returns the digest of a session's verification code. `code` has six digits, so the text is unambiguous.
+    /// Returns the digest of a session's verification code. The digest is made from the text `code:sessionID`. `code`
+    /// always has six digits, so no other code and session have the same text.
     package func sessionCode(_ code: String, of sessionID: String) -> [UInt8] {
         Self.digest("\(code):\(sessionID)", sessionCodeKey)
     }
@@ -64,15 +66,15 @@ package struct KeyedHashes: Sendable {
     /// Returns the digest of the phone number's leading digits (`PhoneNumber.prefix`), which many phone numbers share.
     package func prefix(of number: PhoneNumber) -> [UInt8] { Self.digest(number.prefix + "...", phoneKey) }
 
-    /// Returns the name of a driver in log lines. The name has 16 hexadecimal digits and changes only if the signing
-    /// key changes. Computing the name needs both the signing key and the driver's id. No table maps the name to the
-    /// driver, and the name differs from every other digest of the driver.
+    /// Returns the name of a driver in log lines: 16 hexadecimal digits, which change only if the signing key changes.
+    /// A reader of the log cannot find the driver by this name. Computing the name needs both the signing key and the
+    /// driver's id. No table maps the name to the driver, and the name differs from every other digest of the driver.
     package func logName(_ driverID: String) -> String {
         Self.digest(driverID, logKey).prefix(8).hexadecimal
     }
 
-    /// Returns the name in Redis of an event that a service posts. The name has 32 hexadecimal digits. `text` contains
-    /// the event's driver.
+    /// Returns the name under which Redis stores an event that a service posted: 32 hexadecimal digits. `text` must
+    /// identify the event's driver too, because an event of another driver needs another name.
     package func serviceEvent(_ text: String) -> String {
         Self.digest(text, serviceEventKey).prefix(16).hexadecimal
     }

@@ -1,8 +1,8 @@
 // The key that a server generates on its first start and stores next to its database. It is for development only: with
 // APP_ENV=production, the configuration rejects this key.
 //
-// The file holds 256 random bits as 64 hexadecimal digits. This text is the secret itself, so JWT_SECRET_FILE may name
-// the file.
+// The file holds 256 random bits as 64 hexadecimal digits. The secret is this text, and not the bits. The file
+// therefore has the form of a secret file, and JWT_SECRET_FILE may name it.
 
 import Crypto
 import Foundation

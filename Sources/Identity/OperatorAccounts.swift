@@ -1,6 +1,7 @@
-// Changes that an operator makes to a driver's account: a sign-out or a deletion at the driver's request, and the
-// repetition of deletions after a restore. A running server uses this code. So does a command that opens the database
-// itself: the file of a stopped server, or PostgreSQL.
+// Changes that an operator makes to drivers' accounts. At a driver's request, the operator signs the driver out or
+// deletes the driver. After a restore of the database, the operator repeats the deletions that the restore has undone.
+// The code runs in the server. It also runs in a command that opens the database itself. With SQLite, this requires
+// that the server is stopped.
 
 package import JourneyModel
 
@@ -8,8 +9,8 @@ package import JourneyModel
 package protocol OperatorAccountStore: ErasureCompletion {
     /// Ends every sign-in session of the driver. Returns the number of sessions that ended; nil for an unknown driver.
     func endAllByOperator(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> Int?
-    /// Begins the deletion of a driver. `completeErasures` removes the remaining rows. For an unknown driver, changes
-    /// nothing and returns false.
+    /// Begins the deletion of a driver: removes at once everything that identifies the driver. `completeErasures` deals
+    /// with the rows that remain. For an unknown driver, changes nothing and returns false.
     func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool
     /// Returns those of `erasures` that this database lacks.
     func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures
@@ -29,7 +30,7 @@ package struct OperatorAccounts: Sendable {
 
     /// - Parameters:
     ///   - revoked: called after every revocation. Must not return before this process rejects the revoked tokens.
-    ///   - forget: as in `Accounts`.
+    ///   - forget: called with the id of a deleted driver. Removes the data that other components store under that id.
     package init(
         store: any OperatorAccountStore, revoked: @escaping @Sendable () async -> Void = {},
         forget: @escaping @Sendable (DriverID) async -> Void = { _ in }
@@ -61,10 +62,10 @@ package struct OperatorAccounts: Sendable {
         try await store.missing(erasures)
     }
 
-    /// Repeats the deletions of drivers whose data a restore brought back, one after the other. Each deletion keeps the
-    /// id of its recorded receipt, or gets a new id if none is recorded. Its time is `now`. For deleted drivers who are
-    /// not in the database, only stores tombstones. A deletion that this database already has is not repeated, but is
-    /// completed if it is unfinished. Returns the deletions that were missing.
+    /// Repeats those of `erasures` that this database lacks, because a restore has undone them. If the driver has
+    /// stored data, deletes the driver again. The time of the new deletion is `now`. Its receipt has the recorded id,
+    /// or a new id if none was recorded. If the driver has no stored data, only a tombstone is stored. Then completes
+    /// all unfinished deletions in this database. Returns the deletions that were missing.
     package func repeatErasures(
         _ erasures: [RecordedErasure], at now: Moment
     ) async throws(AccountFailure) -> MissingErasures {

@@ -1,16 +1,17 @@
-// One deletion in the list of deletions: the time, the keyed digest of the driver's id, and the receipt. Without the
-// signing key, the digest identifies no one.
+// One deletion in the list that `dwell driver erasures` prints: the time, the keyed digest of the driver's id, and the
+// receipt. Without the signing key, the digest identifies no one.
 
 package import JourneyModel
 
 /// A recorded deletion. Its text form has three parts, separated by spaces: the time, the digest in 64 hexadecimal
-/// digits, and the receipt or `-`.
+/// digits, and the id of the receipt. If `receipt` is nil, the third part is `-`.
 package struct RecordedErasure: Hashable, Sendable {
     /// HMAC of the driver's id (KeyedHashes), 32 bytes.
     package var digest: [UInt8]
     package var at: Moment
-    /// Nil if two deletions were recorded in one millisecond, because it is then unknown which receipt belongs to which
-    /// deletion.
+    /// The id of the receipt. Receipts are found by the time of the deletion. If several deletions have the same
+    /// millisecond, it is unknown which receipt belongs to which of them, and `receipt` is nil. It is also nil if there
+    /// is no receipt of that time.
     package var receipt: String?
 
     package init(digest: [UInt8], at moment: Moment, receipt: String?) {
@@ -39,8 +40,8 @@ package struct RecordedErasure: Hashable, Sendable {
 package struct MissingErasures: Sendable {
     /// Deleted drivers whose data a restore brought back, the oldest deletion first.
     package var drivers: [(driver: DriverID, erasure: RecordedErasure)] = []
-    /// Deletions of drivers without stored data. For these drivers, nothing needs to be deleted, but their tokens must
-    /// be rejected.
+    /// Deletions of drivers who have no stored data in this database. Nothing needs to be deleted, but the drivers'
+    /// tokens must be rejected.
     package var withoutDriver: [RecordedErasure] = []
 
     package init() {}

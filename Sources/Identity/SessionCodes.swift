@@ -11,7 +11,8 @@ package struct StoredSessionCode: Hashable, Sendable {
     package var expiresAt: Moment
     /// Wrong codes so far.
     package var wrongCount: Int
-    /// The time of the verification (`SessionCodeRule.verificationTime`); nil if the right code was never received.
+    /// The time of the verification (`SessionCodeRule.verificationTime`). Nil if the driver has not yet entered the
+    /// right code.
     package var acceptedAt: Moment?
 
     package init(digest: [UInt8], expiresAt: Moment, wrongCount: Int, acceptedAt: Moment?) {
@@ -28,8 +29,8 @@ package enum SessionCodeRule: Hashable, Sendable {
     /// accepted: now, or at an earlier request.
     case right(acceptedAt: Moment)
     case wrong(triesLeft: Int)
-    /// No code can be accepted: there is none, it has expired, its tries are used up, or the session is not in
-    /// progress. Also the verdict on a wrong code that is entered after the right one was accepted.
+    /// No code can be accepted, for one of these reasons: there is none, it has expired, its tries are used up, or the
+    /// session is not in progress. If the right code was accepted before, a wrong code gets this verdict too.
     case unavailable
 
     /// The number of wrong codes after which a code is no longer accepted. A guesser therefore succeeds with a
@@ -51,10 +52,11 @@ package enum SessionCodeRule: Hashable, Sendable {
         return isRight ? .right(acceptedAt: verifiedAt) : .wrong(triesLeft: triesMax - code.wrongCount - 1)
     }
 
-    /// Returns the time of the verification if a code is accepted at `now`. The verification must come, in the order of
-    /// events, after the events by which the session is in progress; otherwise the fold would reject it. The clock that
-    /// gave these events their times may be ahead. The verification then comes directly after the last of them, but not
-    /// after the session's deadline.
+    /// Returns the time that the verification gets if a code is accepted at `now`. This time is usually `now`.
+    /// Exception: the driver's last event may have a later time than `now`, because a clock was ahead. In the order of
+    /// events, a verification at `now` could then come before the events that began the session, and the fold would
+    /// reject it. The verification therefore gets the millisecond after the last event, but at most the time of the
+    /// session's next deadline.
     ///
     /// - Parameters:
     ///   - journey: the driver's journey at `now`. It is in a session.
@@ -76,7 +78,8 @@ package enum SessionCodeIssue: Hashable, Sendable {
 
 /// The port of the stored codes.
 package protocol SessionCodeStore: Sendable {
-    /// Stores the digest of a new code in place of the session's earlier one. The session may be any driver's.
+    /// Stores the digest of a new code in place of the session's earlier one. The session may belong to any driver,
+    /// because a service requests the code.
     func issue(
         codeWithDigest digest: [UInt8], ofSession sessionID: String, at now: Moment
     ) async throws(AccountFailure) -> SessionCodeIssue
@@ -98,7 +101,8 @@ package struct SessionCodes: Sendable {
         self.digest = digest
     }
 
-    /// Returns a new code of six digits. The code is valid only if `issue` is `.issued`.
+    /// Returns a new code of six digits, and the store's answer `issue`. The code is valid only if `issue` is
+    /// `.issued`.
     package func issue(
         forSession sessionID: String, at now: Moment
     ) async throws(AccountFailure) -> (code: Secret<String>, issue: SessionCodeIssue) {

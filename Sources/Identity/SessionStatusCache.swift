@@ -1,8 +1,8 @@
-// A cache of the status of sign-in sessions. The cache is read for every request, because requests of a revoked session
-// or a deleted driver must be rejected at once (contract, section 6). The status of a session is read from the store
-// once and kept until the store's feed of revocations (a numbered list) reports a change. This process applies its own
-// revocations before it sends the response. Revocations by other processes are applied at the next poll. The number of
-// entries is limited. The cache does not know why a session ended.
+// A cache of the status of sign-in sessions. It is read for every request, because requests of a revoked session or a
+// deleted driver must be rejected at once (contract, section 6). The status of a session is read from the store once.
+// It is then kept until the store's feed of revocations (a numbered list) reports a change. A process applies its own
+// revocations before it sends the response. It applies those of other processes at the next poll. The number of entries
+// is limited. The cache does not depend on why a session ended.
 
 import Caching
 package import JourneyModel
@@ -14,8 +14,8 @@ package protocol SessionStatusStore: Sendable {
     /// Returns the status of the driver's tokens without `sid`.
     func status(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SessionStatus
 
-    /// Returns the revocations whose number is higher than `id`. If `id` is nil, returns the number of the last
-    /// revocation so far, with `concernsAll` true.
+    /// Returns the revocations whose number is higher than `id`. If `id` is nil, returns no revocations, but only the
+    /// number of the last one so far. `concernsAll` is then true.
     func revocations(after id: Int64?) async throws(AccountFailure) -> RecentRevocations
 }
 
@@ -52,8 +52,9 @@ package final class SessionStatusCache: SignInSessions {
             self = caller.signInSession.map(Key.session) ?? .tokensOf(caller.driver)
         }
 
-        /// Compares bytes, as the database does. `==` on String also treats canonically equivalent texts as equal. The
-        /// synthesized hash needs no change, because texts with the same bytes have the same hash.
+        /// Two keys are equal only if their texts have the same bytes, as in the database. `==` on String also treats
+        /// canonically equivalent texts as equal. The synthesized hash may stay, because texts with the same bytes have
+        /// the same hash.
         static func == (one: Key, other: Key) -> Bool {
             switch (one, other) {
             case (.session(let one), .session(let other)): haveSameBytes(one, other)
@@ -79,8 +80,9 @@ package final class SessionStatusCache: SignInSessions {
     private let store: any SessionStatusStore
     private let pollMilliseconds: Int
     private let state: Mutex<State>
-    /// The revocation epoch. It is incremented under the lock of `state` whenever entries are removed. A status that
-    /// was read from the store before an increment may be older than a revocation.
+    /// The revocation epoch. It is incremented under the lock of `state` whenever entries are removed. If it was
+    /// incremented while a status was read from the store, the status may be older than a revocation, and is not
+    /// cached.
     private let epoch = Atomic<Int>(0)
 
     /// Creates an empty cache. The task `run` applies a revocation by another process within `pollMilliseconds` plus
@@ -136,18 +138,18 @@ package final class SessionStatusCache: SignInSessions {
         }
     }
 
-    /// Applies all revocations so far, by all processes. Called by the poll. Also called after every revocation by this
-    /// process, before the response is sent. If the feed cannot be read, clears the cache. While the store fails, a
-    /// request therefore gets `undecided` and never an outdated status.
+    /// Applies all revocations so far, by all processes. The poll calls this method. A revocation by this process calls
+    /// it too, before the response is sent. If the feed cannot be read, the cache is cleared. Every request then asks
+    /// the store, and while the store fails, the request gets `undecided` and never an outdated status.
     package func catchUp() async {
         let last = state.withLock { $0.lastRevocation }
         do throws(AccountFailure) {
             let revocations = try await store.revocations(after: last)
             state.withLock { state in
                 state.lastRevocation = max(state.lastRevocation ?? revocations.last, revocations.last)
-                // The first read of the feed skips all earlier revocations. A look-up that is still reading the store
-                // may return a status from before them. `forgetAll` increments the epoch, so that such a status is not
-                // cached.
+                // `last` is nil at the first read of the feed, which skips all earlier revocations. A look-up that
+                // began before may still return a status that is older than one of them. `forgetAll` increments the
+                // epoch, so that such a status is not cached.
                 if revocations.concernsAll || last == nil { return forgetAll(&state) }
                 guard !revocations.sids.isEmpty else { return }
                 epoch.wrappingAdd(1, ordering: .releasing)

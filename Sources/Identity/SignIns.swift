@@ -15,8 +15,8 @@ package struct SignIns: SignInService {
 
     /// - Parameters:
     ///   - exchange: nil if authorization codes are not exchanged.
-    ///   - alarm: called after each accepted request for a code, once for every limit on sent codes that is nearly used
-    ///     up.
+    ///   - alarm: called after an accepted request for a code if a limit on sent codes is nearly used up. If several
+    ///     limits are, it is called once for each of them.
     package init(
         store: any SignInStore, tokens: SessionTokenIssuer, digests: KeyedHashes, sendLimits: CodeSendLimits,
         delivery: any CodeDelivery, exchange: (any AppleCodeExchange)?,
@@ -44,7 +44,8 @@ package struct SignIns: SignInService {
         case .signedIn(let signedIn):
             user = signedIn
             if let authorizationCode { await exchange(authorizationCode, of: identity, driver: user.id, from: origin) }
-        // The first request has already exchanged the authorization code, and a code can be exchanged only once.
+        // This request repeats an earlier sign-in, which has already exchanged the authorization code. A code can be
+        // exchanged only once.
         case .repeated(let signedIn): user = signedIn
         case .refused: throw .unauthorized
         }
@@ -64,14 +65,15 @@ package struct SignIns: SignInService {
         }
     }
 
-    /// Exchanges the authorization code. The person is already signed in, so a failure is only audited. If the audit
-    /// entry cannot be written, that failure is ignored, because the next request will report that the store fails.
+    /// Exchanges the authorization code. The person is already signed in, so if the exchange fails, only an audit entry
+    /// is written. If this entry cannot be written either, nothing more is done, because the next request will report
+    /// that the store fails.
     private func exchange(
         _ authorizationCode: Secret<String>, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async {
         guard let exchange else { return }
-        // Runs as an unstructured task, so that the outcome is stored even if the phone disconnects. The code can be
-        // exchanged only once.
+        // If the phone disconnects, the task of the request is cancelled, but this unstructured task continues and
+        // stores the outcome. The exchange could not be repeated, because a code can be exchanged only once.
         await Task { [store] in
             let outcome = await exchange.exchange(authorizationCode, of: identity)
             try? await store.keep(outcome, of: identity, driver: driver, from: origin)

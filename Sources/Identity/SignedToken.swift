@@ -1,7 +1,7 @@
 // A compact JWS (RFC 7515, section 7.1) signed with RS256, split into its parts. One strict parser reads both JSON
-// parts and rejects duplicate members. There is no second decoder that could read the bytes differently, so the data
-// that is checked is exactly the data that was signed. This file does not depend on the meaning of claims. It does not
-// look up keys: the caller finds the key by its id and passes it.
+// parts and rejects duplicate members. The claims that are checked are therefore exactly the claims that were signed.
+// This file does not depend on the meaning of claims. It does not look up keys either: the caller finds the key by its
+// id and passes it.
 
 import Crypto
 import Foundation
@@ -14,15 +14,16 @@ struct SignedToken: Sendable {
     /// Maximum length of `kid`. Apple's key ids have ten characters.
     static let keyNameBytesMax = 256
 
-    /// `kid`, by which the key is looked up in the key set. Never part of a URL or a path.
+    /// `kid`, by which the key is looked up in the key set. It comes from the client, so it must never become a part of
+    /// a URL or a path.
     let keyName: String
     private let payload: [UInt8]
     private let signature: [UInt8]
     /// SHA-256 of the signing input.
     private let digest: SHA256.Digest
 
-    /// Splits the token and checks its form and header. `alg` must be RS256, whichever key is found (RFC 8725, section
-    /// 3.1). `crit` must be absent, because no extensions are supported.
+    /// Splits the token and checks its form and header. `alg` must be RS256, because a token must not choose the
+    /// algorithm (RFC 8725, section 3.1). `crit` must be absent, because no extensions are supported.
     init(_ text: String) throws(AppleTokenRefusal) {
         guard let jws = CompactJWS(text, bytesMax: Self.bytesMax) else { throw .refused(.malformed) }
         guard jws.header["alg"]?.text == "RS256" else { throw .refused(.wrongAlgorithm) }

@@ -1,5 +1,5 @@
-// Renews, lists and ends sign-in sessions. When a session ends, the status cache is updated before the response is
-// sent.
+// Renews, lists and ends sign-in sessions. When a session ends, SessionStatusCache is updated before the response is
+// sent, so that the session's tokens are rejected from then on.
 
 package import JourneyModel
 package import Secrets

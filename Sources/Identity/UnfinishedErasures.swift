@@ -3,8 +3,8 @@
 import JourneyModel
 
 extension ErasureCompletion {
-    /// Completes a deletion that has begun. If the store throws `unavailable`, this function throws `unknown`, because
-    /// `unavailable` would mean that nothing was changed.
+    /// Completes a deletion that has begun. If the store throws `unavailable`, this function throws `unknown` instead,
+    /// because a caller takes `unavailable` to mean that nothing was changed.
     func completeErasure(of driver: DriverID) async throws(AccountFailure) {
         do throws(AccountFailure) {
             _ = try await completeErasures(of: driver)
@@ -25,8 +25,8 @@ package struct UnfinishedErasures: Sendable {
     private let completed: @Sendable (Int) -> Void
     private let failed: @Sendable (AccountFailure) -> Void
 
-    /// `completed` is called after each pass that completed at least one deletion, with the number of completed
-    /// deletions.
+    /// The task regularly looks for unfinished deletions and completes them. Each time it has completed at least one,
+    /// it calls `completed` with their number.
     package init(
         store: any ErasureCompletion, completed: @escaping @Sendable (Int) -> Void,
         failed: @escaping @Sendable (AccountFailure) -> Void
@@ -36,8 +36,8 @@ package struct UnfinishedErasures: Sendable {
         self.failed = failed
     }
 
-    /// Runs until the task is cancelled. A deletion then stops between two of its transactions, and the next start
-    /// continues it.
+    /// Runs until the task is cancelled. A deletion in progress then stops between two of its transactions. After the
+    /// next start of the server, this task continues it.
     package func run() async {
         while !Task.isCancelled {
             do throws(AccountFailure) {

@@ -43,21 +43,23 @@ struct VerifiedToken: Sendable {
 /// A cached token. It is a class, so that a look-up only retains an object and copies nothing else.
 final class RememberedToken: Sendable {
     let token: VerifiedToken
-    /// The `SignInSessions.revocationEpoch` at which the token was last admitted. The epoch was read before the check
-    /// that admitted the token. -1 if the token was never admitted.
+    /// The revocation epoch (`SignInSessions.revocationEpoch`) in which the token last passed the check that its
+    /// sign-in session is not revoked. The epoch is read before that check. -1 if the token never passed it.
     private let admittedAt = Atomic<Int>(-1)
 
     init(_ token: VerifiedToken) {
         self.token = token
     }
 
-    /// Returns whether the token was admitted at this epoch. If `revocationEpoch` is the current epoch, true also means
-    /// that the token's session was not revoked, and its driver not deleted, since the token was admitted.
+    /// Returns whether the token passed the check of its session in this epoch. Every revocation that this process
+    /// applies begins a new epoch. If `revocationEpoch` is the current epoch, true therefore also means that the
+    /// token's session was not revoked, and its driver not deleted, since the check.
     func wasAdmitted(at revocationEpoch: Int) -> Bool {
         admittedAt.load(ordering: .relaxed) == revocationEpoch
     }
 
-    /// Records that the token was admitted. `revocationEpoch` is the epoch that was read before the check.
+    /// Records that the token passed the check of its session. `revocationEpoch` is the epoch that was read before the
+    /// check.
     func isAdmitted(at revocationEpoch: Int) {
         admittedAt.store(revocationEpoch, ordering: .relaxed)
     }

@@ -4,13 +4,13 @@
 
 /// What a driver's events have shown so far about the phone's clock. Events are taken in order of arrival.
 public struct ClockMemory: Hashable, Sendable {
-    /// A skew that was measured with a `timestamp` only and that no other event has confirmed.
+    /// A skew that was measured with a `timestamp` and not used as a correction, because no other event confirmed it.
     public struct LoneSkew: Hashable, Sendable {
         public var skewMilliseconds: Int64
         /// When the first event with this skew was received.
         public var receivedAt: Moment
-        /// Number of events with this skew; 2 means two or more. Skews that differ by at most 2 s count as equal,
-        /// because times in whole seconds are not more precise.
+        /// Number of events with this skew, at most 2: the value 2 means two or more. Skews that differ by at most 2 s
+        /// count as equal, because times in whole seconds are not more precise.
         public var count: UInt8
 
         public init(skewMilliseconds: Int64, receivedAt: Moment, count: UInt8) {
@@ -37,7 +37,8 @@ public struct ClockMemory: Hashable, Sendable {
         self.loneSkews = loneSkews
     }
 
-    /// The maximum age of a lone skew. An older lone skew is not compared with new events.
+    /// The maximum age of a lone skew in milliseconds. A new event can be confirmed only by lone skews that are not
+    /// older.
     static let recentMilliseconds: Int64 = 60 * 60 * 1000
     /// Two skews that differ by at most this much count as equal. The tolerance covers rounding to whole seconds and a
     /// short network delay.
@@ -46,14 +47,15 @@ public struct ClockMemory: Hashable, Sendable {
     /// Returns the correction for an event with this skew, and the rule that gave the correction. Updates the memory.
     ///
     /// - Parameters:
-    ///   - isOfThisAttempt: true if the send time is `X-Sent-At`; false if it is `timestamp`, which a retry may
-    ///     repeat.
+    ///   - isOfThisAttempt: true if the send time is `X-Sent-At`, which is set anew at each attempt. False if it is
+    ///     `timestamp`, which may come from an earlier attempt.
     ///   - sentAfterMilliseconds: send time minus `occurred_at`, by the phone's clock.
     mutating func correction(
         forSkew skew: Int64, isOfThisAttempt: Bool, sentAfterMilliseconds: Int64, receivedAt: Moment
     ) -> (milliseconds: Int64, rule: ClockRule) {
-        // The last correction is checked before the tolerance. Otherwise a clock that is off by about five minutes
-        // would be corrected in one delivery but not in the next. The events would then get a wrong order.
+        // The last correction is checked before the tolerance. The reason is a clock that is off by about five minutes.
+        // Its skew, which contains the network delay, is sometimes above the tolerance and sometimes below. With the
+        // tolerance first, some of its events would be corrected and others not, and their order would be wrong.
         if let last = lastCorrectionMilliseconds, last != 0,
             Self.distance(skew, last) <= ClockCorrection.reuseMilliseconds
         {
@@ -64,8 +66,8 @@ public struct ClockMemory: Hashable, Sendable {
             return (0, .rightClock)
         }
         if isOfThisAttempt { return (adopt(skew), .sentAt) }
-        // A `timestamp` equal to `occurred_at` does not show when the event was sent. A `timestamp` later than
-        // `occurred_at` was set when the event was sent.
+        // A `timestamp` later than `occurred_at` was set when the event was sent, so it shows the error of the clock. A
+        // `timestamp` equal to `occurred_at` shows nothing, because both may be the time at which the event happened.
         if !hasKnownClock, sentAfterMilliseconds > ClockCorrection.reuseMilliseconds {
             return (adopt(skew), .firstEvents)
         }
@@ -85,15 +87,17 @@ public struct ClockMemory: Hashable, Sendable {
     /// Returns a correction if a remembered skew agrees with this skew. The correction is the smaller of the two skews,
     /// because it contains less network delay. Returns nil if no remembered skew agrees.
     ///
-    /// Two skews agree if they show that the phone's clock and the server's clock advanced by the same time between the
-    /// two events.
+    /// Equal skews of two events show that the phone's clock and the server's clock advanced by the same time between
+    /// them. Small differences come from the network.
     ///
     /// For two events received more than a minute apart, the skews agree if they differ by at most a minute. If the
-    /// clock were right, these skews would be pure network delays. Two network delays are unlikely to be that similar.
+    /// clock were right, these skews would be pure network delays, and two such long delays would hardly be that
+    /// similar. The clock is therefore wrong.
     ///
-    /// Events received within a minute of each other must meet three conditions. Their skews differ by at most two
-    /// seconds, there are at least three such events, and nothing is known yet about the driver's clock. Two events are
-    /// not enough: two events of the same second have equal skews if they waited together for a connection.
+    /// For events received within a minute of each other, three conditions must hold. The skews differ by at most two
+    /// seconds, at least three events have them, and nothing is known yet about the driver's clock. Two events would
+    /// not be enough, because their skews are also equal if both happened in one second and then waited together for a
+    /// connection.
     private func agreed(_ skew: Int64, receivedAt: Moment) -> Int64? {
         for lone in loneSkews where Self.isRecent(lone, at: receivedAt) {
             let difference = Self.distance(skew, lone.skewMilliseconds)
@@ -122,8 +126,9 @@ public struct ClockMemory: Hashable, Sendable {
         distance(now.millisecondsSinceEpoch, lone.receivedAt.millisecondsSinceEpoch) <= recentMilliseconds
     }
 
-    /// Returns the largest known correction that is not above `skew`, or 0 if there is none. A network delay only makes
-    /// a skew larger, so this choice assumes the shortest possible delay.
+    /// Returns the largest known correction that is not above `skew`, or 0 if there is none. A skew is the clock's
+    /// error plus the network delay, and the delay is never negative. The clock's error is therefore not above `skew`,
+    /// and with the largest such correction the delay is shortest.
     private func lastClock(before skew: Int64) -> Int64 {
         let known = [sawRightClock ? 0 : nil, lastCorrectionMilliseconds].compactMap(\.self)
         return known.filter { $0 <= skew }.max() ?? 0

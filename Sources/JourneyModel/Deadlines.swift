@@ -4,8 +4,8 @@
 
 extension Journey {
     /// The next running deadline, with the name of the event that reports it. Nil if no deadline is running. If both
-    /// deadlines are at the same time, the grace period comes first. The store adds the journey's `sessionID` to the
-    /// event. The journey keeps that id when the session ends.
+    /// deadlines are at the same time, the grace period comes first. The session id of the event is the journey's
+    /// `sessionID`, which the journey keeps when the session ends.
     public var nextDeadline: (name: EventName, at: Moment)? {
         switch (graceDeadline, hardDeadline) {
         case (nil, nil): nil
@@ -57,9 +57,10 @@ extension Journey {
 
 extension OrderedEvent {
     /// Returns the event that the server stores when a deadline of the session passes. Its `eventID`, which is also its
-    /// `idempotencyKey`, is a function of the arguments. No expiry is therefore stored twice. Also, two expiries of the
-    /// same time and rank, such as a stale and a valid one, have the same order in every fold. The id begins with a
-    /// non-ASCII character, which ids of clients may not contain. The two durations in the event are 0 and not used.
+    /// `idempotencyKey`, consists of the arguments. Each expiry is therefore stored only once. Two expiries with the
+    /// same name and time are of different sessions, so their ids differ, and every fold orders them by these ids. The
+    /// ids begin with `§`. It is not an ASCII character, so no client can choose such an id. The two durations in the
+    /// event are 0 and not used.
     public static func expiry(_ name: EventName, at deadline: Moment, sessionID: String?) -> OrderedEvent {
         let id = "\u{A7}\(name.canonical)/\(sessionID ?? "")/\(deadline.millisecondsSinceEpoch)"
         return OrderedEvent(

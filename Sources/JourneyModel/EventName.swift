@@ -2,8 +2,9 @@
 // session, and its rank in the order of events of one millisecond (contract, section 1). Transition.swift has the state
 // to which each event leads.
 
-/// The name of an event, in the canonical form that is stored. The name `exitedChargerAnchorZone` has two cases,
-/// because its meaning depends on whether the event has a session (contract, section 1).
+/// The name of an event, in the canonical form that is stored. The one name `exitedChargerAnchorZone` has two cases in
+/// this enumeration: `departedCharger` if the event has a session, and `anchorLost` if it has none (contract, section
+/// 1).
 public enum EventName: Hashable, Sendable {
     case chargerTargeted
     case enteredChargerIntentZone

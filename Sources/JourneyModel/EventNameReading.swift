@@ -1,13 +1,13 @@
 // Reads an EventName from one of two sources: the spelling in a request, or the canonical name in a stored row. An
-// invalid spelling in a request is a field error. This file does not depend on routes or on the other columns of the
-// row.
+// invalid spelling in a request is a field error. This file does not depend on routes. Of a row, it uses only the
+// canonical name and whether there is a session id.
 
 extension EventName {
     /// Reads the member `event` of a submission, which may have either spelling. Spellings are case-sensitive.
     ///
     /// - Parameter pointer: JSON Pointer to the event object, for example `/events/3`; empty for a single event.
-    /// - Throws: a `FieldError` at `/event` if `spelling` is not a name. A `FieldError` at `/session_id` if a required
-    ///   session is missing, or if an `anchor_lost` has a session.
+    /// - Throws: a `FieldError` at `/event` if `spelling` is not a name. Throws a `FieldError` at `/session_id` if the
+    ///   event requires a session and has none, or if it is an `anchor_lost` with a session.
     public init(spelling: String, hasSession: Bool, at pointer: String = "") throws(FieldError) {
         var spelling = spelling
         self = try spelling.withUTF8 { Self.reading($0, hasSession: hasSession, at: pointer) }.get().name
@@ -40,8 +40,9 @@ extension EventName {
         return .success((name, text))
     }
 
-    /// Restores the name of a stored event from its `canonical` name. `hasSession` must be the same as in the call of
-    /// `init(spelling:hasSession:at:)` that read the name. Returns nil for a text that is not a valid name.
+    /// Restores the name of a stored event from its `canonical` name. `hasSession` tells whether the stored event has a
+    /// session id. Two events share a canonical name, and only the session id distinguishes them. Returns nil for a
+    /// text that is not a valid name.
     public init?(canonical: String, hasSession: Bool) {
         guard Self.isName(canonical) else { return nil }
         self = Self.byCanonicalName[canonical] ?? .diagnostic(canonical)
@@ -59,8 +60,8 @@ extension EventName {
         return bytes.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || $0 == UInt8(ascii: "_") }
     }
 
-    /// Returns the event name and its spelling as a String. For a listed name, this String is the one in the table.
-    /// Returns nil if the spelling is not a valid name.
+    /// Returns the event name and its spelling as a String. For a listed name, returns the String from the table, so
+    /// that no new String is made. Returns nil if the spelling is not a valid name.
     private static func named(_ spelling: UnsafeBufferPointer<UInt8>) -> (EventName, String)? {
         for row in spellings where row.length == spelling.count && row.text.utf8.elementsEqual(spelling) {
             return (row.name, row.text)

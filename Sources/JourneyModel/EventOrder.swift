@@ -7,15 +7,15 @@ extension OrderedEvent: Comparable {
     /// Compares these criteria, in turn:
     ///
     /// - corrected time
-    /// - origin: a client's event before a server's expiry
-    /// - `sequence`: absent before present
-    /// - precision: a time with a fraction of a second before a time without
+    /// - origin: an event of a client comes before an expiry of the server
+    /// - `sequence`: an event without it comes before an event with it; otherwise the lower one comes first
+    /// - precision: a time that was sent with a fraction of a second comes before one without
     /// - lifecycle rank
     /// - event_id as bytes
     /// - idempotency key as bytes
     ///
-    /// The last three criteria do not apply to two events for which `sharesSecond` is true. OrderWithinSecond.swift
-    /// orders these events.
+    /// If `sharesSecond` is true for two events, this operator still compares them by the last three criteria. The
+    /// final order of such events comes from OrderWithinSecond.swift.
     ///
     /// No two stored events of one driver are equal in this order, because their idempotency keys differ.
     public static func < (earlier: OrderedEvent, later: OrderedEvent) -> Bool {

@@ -33,16 +33,17 @@ extension Journey {
         return provenCourse(of: event, insteadOf: direct) ?? Course(direct)
     }
 
-    /// Returns the course that the event's evidence proves. Returns nil if the evidence is absent or proves no missing
-    /// step.
+    /// Returns the effect that the event has according to its evidence. Returns nil if the event has no evidence, or if
+    /// the evidence proves no missing step.
     ///
-    /// The evidence is not used if it claims an activation that this sender may not confirm. Then returns nil if the
-    /// event moves the state even without the evidence (`direct`). Otherwise returns a rejection.
+    /// The evidence of an app may claim an activation that only a service may confirm. Such evidence is not used. If
+    /// the event moves the state even without it (`direct`), returns nil. Otherwise returns a rejection.
     private func provenCourse(of event: OrderedEvent, insteadOf direct: Transition) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
-            // It is unknown which event ended the session, so the ending is not implied. `event` is handled as in
-            // SESSION_ENDED, and the next journey begins with a reset.
+            // The phone reports that the session has ended, but not by which event. No ending is therefore implied.
+            // `event` gets the effect that it has in SESSION_ENDED: if it belongs to the next journey, that journey
+            // begins with a reset.
             return state == .idle ? nil : Course(Transition(from: evidence, on: event.name))
         }
         guard let path = ImpliedSteps.path(from: state, to: evidence) else { return nil }
@@ -53,10 +54,10 @@ extension Journey {
         return Course(Transition(from: evidence, on: event.name), after: path)
     }
 
-    /// Returns the effect of an event whose session is not the session in progress. Two kinds of events close the
-    /// session in progress: an activation of the event's session, and a departure, arrival or verification with
-    /// evidence. Every other event is rejected. For example, an event that only ends its own session may come from an
-    /// old timer.
+    /// Returns the effect of an event whose session is not the session in progress. Two kinds of events prove that
+    /// their own session has begun, and so can close the session in progress: an activation, and a departure, arrival
+    /// or verification with evidence. Every other event is rejected. For example, an event that only ends its own
+    /// session may come from an old timer.
     private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
         guard !isOver(event.sessionID) else { return Course(.rejected(.noSuchTransition)) }
         switch event.name {
@@ -93,8 +94,9 @@ extension OrderedEvent {
     /// Whether the event is an app's own confirmation of an activation or a visit, which only a service may confirm.
     var isUnconfirmedClaim: Bool { sender == .unconfirmedApp && name.isConfirmation }
 
-    /// The evidence is `previousState` if the table has a transition on this event from that state. Otherwise it is
-    /// nil. A state of a session in progress is evidence only if the event has a session id.
+    /// Returns `previousState` if it is evidence, and nil otherwise. It is evidence if the table has a transition on
+    /// this event from that state. A state of a session in progress is evidence only if the event also has a session
+    /// id.
     var evidence: JourneyState? {
         guard let previousState, case .to = Transition(from: previousState, on: name) else { return nil }
         return previousState.hasSessionInProgress && sessionID == nil ? nil : previousState

@@ -3,8 +3,8 @@
 // than the deadline.
 //
 // In the order of events, a deadline has the same position as the expiry that the server stores for it. Verdicts and
-// states therefore do not depend on whether the expiry is stored already. A stored expiry whose deadline was moved or
-// cleared by a late event has no effect.
+// states therefore do not depend on whether the expiry is stored already. A late event may move or clear a deadline
+// after its expiry was stored. That stored expiry then has no effect.
 
 extension Journey {
     /// Applies the next event in the order: first the deadlines before the event, then the event itself.
@@ -46,8 +46,9 @@ extension Journey {
         }
     }
 
-    /// Applies an implied step at the time of the event that proves the step. The step cannot have happened later than
-    /// that event, so a deadline that starts with the step never passes too early.
+    /// Applies an implied step. The time of the step is unknown, so the time of the event that proves it is used. The
+    /// step cannot have happened later than that. A deadline that starts with the step therefore never passes too
+    /// early.
     private mutating func take(_ step: EventName, provedBy event: OrderedEvent) {
         switch step {
         case .reset: reset()

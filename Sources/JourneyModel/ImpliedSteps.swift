@@ -21,8 +21,8 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
     public static let departedCharger = ImpliedSteps(rawValue: 64)
     public static let enteredMerchantZone = ImpliedSteps(rawValue: 128)
 
-    /// The states from IDLE to IN_TRANSIT. Each state has the step that leads to the next one. The last step leads to
-    /// AT_MERCHANT.
+    /// The steps that lead forward, one from each state. Each step leads to the state in the next row, and the last one
+    /// to AT_MERCHANT.
     private static let forward: [(from: JourneyState, step: ImpliedSteps)] = [
         (.idle, .enteredChargerIntentZone), (.nearCharger, .anchorDwellComplete),
         (.anchored, .exclusiveActivatedByWeb), (.sessionActive, .departedCharger), (.inTransit, .enteredMerchantZone),
@@ -53,10 +53,13 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
 
     /// Reads the list that is `implied` on the wire. Names unknown to this release are ignored.
     ///
-    /// The name `exitedChargerAnchorZone` can mean the departure or the lost anchor. If another step of a session is
-    /// listed, it means the departure. Otherwise, if the dwell or the exit from the intent zone is listed, it means the
-    /// lost anchor. If none of these is listed, the driver's present state (`state`) decides: within or after a session
-    /// the name means the departure, and otherwise the lost anchor.
+    /// The name `exitedChargerAnchorZone` can mean the departure or the lost anchor. The first of these rules that
+    /// applies decides:
+    ///
+    /// - The list has another step of a session: departure.
+    /// - The list has the dwell or the exit from the intent zone: lost anchor.
+    /// - The driver's present state, `state`, is within or after a session: departure.
+    /// - Otherwise: lost anchor.
     public init(names: [String], state: JourneyState) {
         self = []
         for name in names where name != EventName.anchorLost.canonical {

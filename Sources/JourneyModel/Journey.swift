@@ -13,7 +13,8 @@ public struct Journey: Hashable, Sendable {
     }
 
     public var state: JourneyState
-    /// The session in progress. In SESSION_ENDED, the session that ended. Nil before a session begins.
+    /// The id of the session in progress. In SESSION_ENDED, the id of the session that ended. Nil if this journey has
+    /// no session.
     public var sessionID: String?
     /// The charger of this journey (`charger_id` of the latest chargerTargeted, or of the event that entered the zone).
     public var targetChargerID: String?
@@ -24,9 +25,10 @@ public struct Journey: Hashable, Sendable {
     public var graceDeadline: Moment?
     /// The time of the hard timeout. The hard timeout runs in SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT.
     public var hardDeadline: Moment?
-    /// The reason why the session ended. Nil in every state except SESSION_ENDED. An earlier version of the server did
-    /// not store the reason. After retention has deleted the event that ended such a session, the reason is nil even in
-    /// SESSION_ENDED. It is never `superseded` or `reset`, because SESSION_ENDED does not follow such an ending.
+    /// Why the session ended. Nil in every state except SESSION_ENDED. There is one exception: an earlier version of
+    /// the server did not store the reason. If a session ended under that version, and retention has since deleted the
+    /// event that ended it, the reason is nil. It is never `superseded` or `reset`, because a session that ends in one
+    /// of these ways does not reach SESSION_ENDED.
     public var endedBy: Ending?
     /// The driver's session before `sessionID`. That session is over. Its events do not restart it, and do not change
     /// another session.
@@ -58,8 +60,9 @@ public struct Journey: Hashable, Sendable {
 }
 
 extension Journey {
-    /// Returns why the next event closed this journey's session in progress without reaching the state SESSION_ENDED.
-    /// `next` is the journey after that event. Returns nil if `next` has the same session, in progress or ended.
+    /// Returns how the next event closed this journey's session without SESSION_ENDED: `.superseded` if `next` has
+    /// another session, `.reset` if it has none. `next` is the journey after that event. Returns nil if no session was
+    /// in progress, or if `next` still has the same session, in progress or ended.
     public func closing(by next: Journey) -> Ending? {
         guard state.hasSessionInProgress, !haveSameBytes(sessionID, next.sessionID) else { return nil }
         return next.sessionID == nil ? .reset : .superseded

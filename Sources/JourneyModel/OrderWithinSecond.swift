@@ -5,9 +5,9 @@
 
 /// Finds the order of several events. `sharesSecond` must be true for every two of them.
 public enum OrderWithinSecond {
-    /// The largest number of events of one second that are ordered. If there are more, only the first `searchedMax`
-    /// events to arrive are ordered, and the others follow in order of arrival. The number is limited, because the work
-    /// grows with the cube of the number of events. A phone sends only a few events of one second.
+    /// The largest number of events of one second that are ordered. If there are more, only the first ones to arrive
+    /// are ordered, and the others follow them in order of arrival. The number is limited, because the work grows with
+    /// the cube of the number of events. A phone sends only a few events of one second.
     public static let searchedMax = 32
 
     /// Returns the order of `events`, as indexes into it.
@@ -20,13 +20,13 @@ public enum OrderWithinSecond {
     /// 2. other events without a transition, by lifecycle rank and ids.
     /// 3. rejected events, by lifecycle rank and ids.
     ///
-    /// In the first group, events are compared by these criteria, one after the other, until two events differ:
+    /// In the first group, the best event by the first of these criteria comes next. If several events are equally
+    /// good, the next criterion decides between them:
     ///
-    /// 1. The event makes the fewest other events impossible. Events that implied steps make legal do not count as
-    ///    impossible.
+    /// 1. The event makes the fewest other events impossible even with implied steps.
     /// 2. The event is legal without implied steps, by the table and by its evidence.
     /// 3. The event needs the fewest implied steps.
-    /// 4. The event makes the fewest other events illegal. Events that need implied steps count as illegal here.
+    /// 4. The event makes the fewest other events impossible without implied steps.
     /// 5. The event does not end the journey. Of events that end the journey, the lowest lifecycle rank comes first.
     /// 6. The event arrived first.
     ///
@@ -61,7 +61,8 @@ public enum OrderWithinSecond {
                 (best, fit) = (place, other)
             }
         }
-        // The fold treats some events alike. Of these, the first by ids is taken, which makes the order deterministic.
+        // Other events may be the same as the chosen one in everything that the fold uses (`isSame`). Of all these, the
+        // first by its ids is taken, so that the order does not depend on their arrival.
         let chosen = event(best)
         for place in left.indices where event(place).isSame(asFact: chosen) {
             if event(place).precedesByRank(event(best)) { best = place }
@@ -74,8 +75,9 @@ public enum OrderWithinSecond {
 private struct Candidate {
     /// The event's index in the order of arrival.
     let index: Int
-    /// The states from which the event has a transition without implied steps, and the state to which the transition
-    /// leads. Both sets are empty for an event that never moves the state, such as an app's unconfirmed claim.
+    /// `sources`: the states from which the event has a transition without implied steps (a reset is allowed).
+    /// `destination`: the state to which this transition leads. Both are empty for an event that never moves the state,
+    /// such as an app's claim that only a service may confirm.
     let sources: StateSet
     let destination: StateSet
 
@@ -87,7 +89,8 @@ private struct Candidate {
             if let evidence = event.evidence {
                 if evidence != state { continue }
             } else if !implied.isEmpty, implied != .reset {
-                // From this state, the event is legal only with implied steps. The state is therefore not a source.
+                // From this state, the event is legal only with implied steps other than a reset. The state is
+                // therefore not a source.
                 continue
             }
             sources.insert(StateSet(state))
@@ -118,8 +121,8 @@ private struct StateSet: OptionSet {
         rawValue = 1 << bit
     }
 
-    /// These states and every state that implied steps reach from them without a reset. States after a reset are not
-    /// included, because an event that needs a reset belongs to another journey.
+    /// These states, and every state to which implied steps can lead from them. A path with a reset does not count,
+    /// because after the reset another journey begins.
     var withImpliedSteps: StateSet {
         JourneyState.allCases.reduce(into: self) { all, start in
             if contains(StateSet(start)) { all.formUnion(Self.reached(from: start)) }
@@ -147,8 +150,8 @@ private struct Fit {
 
     private let kind: Kind
     private let impliedCount: Int
-    /// The numbers of other events that this event makes impossible. `unreachable` counts the events that are
-    /// impossible even with implied steps. `illegal` also counts the events that are possible only with implied steps.
+    /// How many other events this event makes impossible: `unreachable` counts those that become impossible even with
+    /// implied steps, `illegal` those that become impossible without implied steps.
     private let unreachable: Int
     private let illegal: Int
     /// 0 for an event that does not end the journey; otherwise the event's lifecycle rank.
@@ -166,8 +169,8 @@ private struct Fit {
             self.init(isHere ? .legal : .noEffect)
         case .to(let destination, let further):
             let implied = course.implied.union(further)
-            // If the event's evidence is the journey's state, no event is missing. The steps that the table implies are
-            // then not counted as implied steps.
+            // If the event's evidence is the journey's state, the phone has lost no event. The table may nevertheless
+            // imply steps for this event; these steps are not counted.
             let isExact = event.evidence.map { $0 == journey.state } ?? implied.isEmpty
             let start = StateSet(destination)
             self.init(
@@ -186,8 +189,9 @@ private struct Fit {
         self.endRank = endRank
     }
 
-    /// Returns the number of other events that become impossible. An event becomes impossible if none of its sources is
-    /// among the states that the other events can reach from `start`.
+    /// Returns how many other events become impossible after this event, which leads to `start`. An event becomes
+    /// impossible if the remaining events lead from `start` to none of its sources. If `implying` is true, implied
+    /// steps count as remaining events too.
     private static func count(
         notFrom start: StateSet, after candidate: Candidate, _ left: [Candidate], implying: Bool
     ) -> Int {

@@ -4,8 +4,8 @@
 
 /// The table's entry for one event in one state.
 enum Transition: Hashable {
-    /// First applies the implied steps, then moves to the given state. The event itself proves these steps, without
-    /// evidence from the phone.
+    /// First applies the implied steps, then moves to the given state. These steps are proved by the event alone.
+    /// (Evidence.swift adds the steps that the phone's reported state proves.)
     case to(JourneyState, implying: ImpliedSteps = [])
     /// Never moves the state and is never rejected.
     case stays

@@ -19,8 +19,8 @@ public struct Verdict: Hashable, Sendable {
         case notAtMerchant = "not_at_merchant"
         case mustDepartFirst = "must_depart_first"
         case noSuchTransition = "no_such_transition"
-        /// The event, or its evidence, confirms an activation or a visit, but only a service may confirm these
-        /// (`TRUSTED_CONFIRMATIONS=service`).
+        /// The event or its evidence confirms an activation or a visit. Only a service may do so, because
+        /// `TRUSTED_CONFIRMATIONS=service`, but an app sent the event.
         case unconfirmed
     }
 

@@ -15,13 +15,14 @@ package final class CounterTable: Sendable {
 
     private final class Cell: Sendable {
         private let made = AtomicLazyReference<CounterBox>()
-        /// The value of `made`, once `made` is set. Counting through this unmanaged reference avoids retain and
-        /// release. These would be two more atomic operations on memory that all event loops write to.
+        /// An unmanaged copy of the reference in `made`; nil until `made` is set. Counting through it avoids a retain
+        /// and a release, two more atomic operations on memory that all event loops write to.
         private let shortcut = Atomic<Unmanaged<CounterBox>?>(nil)
 
         func count(_ amount: Int64, _ make: () -> any CounterHandler) {
             if let counted = shortcut.load(ordering: .acquiring) {
-                // Safe: `made` owns the object, is set once, and lives as long as this cell.
+                // Using the unmanaged reference is safe: `made` owns the object, is set only once, and lives as long as
+                // this cell.
                 return counted._withUnsafeGuaranteedRef { $0.counter.increment(by: amount) }
             }
             let made = made.load() ?? made.storeIfNil(CounterBox(make()))
@@ -34,8 +35,8 @@ package final class CounterTable: Sendable {
     private let factory: any MetricsFactory
     private let dimensions: @Sendable (Int) -> [(String, String)]
     private let kept: [Cell]
-    /// Unmanaged references to the cells, for counting without retain and release. Safe: `kept` owns the cells as long
-    /// as this table exists.
+    /// Unmanaged references to the cells, for counting without retain and release. Using them is safe, because `kept`
+    /// owns the cells as long as this table exists.
     private let cells: [Unmanaged<Cell>]
 
     /// Creates the table. `dimensions` returns the labels of an index. Indexes range from 0 to `count` - 1.

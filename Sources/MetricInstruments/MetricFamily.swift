@@ -26,8 +26,8 @@ package struct MetricFamily: Hashable, Sendable {
     ]
 }
 
-/// A backend that shows help texts and has histograms. `describe` is called for a family before each of the family's
-/// instruments is created.
+/// A backend that shows help texts and has histograms. Every time an instrument of a family is to be created,
+/// `describe` is first called with the family.
 package protocol DescribedMetricsFactory: MetricsFactory {
     func describe(_ family: MetricFamily)
 }

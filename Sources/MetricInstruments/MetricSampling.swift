@@ -1,6 +1,6 @@
-// Metrics that are read rather than counted: sizes, states, and the operating system's data on the process. A backend
-// that a monitoring server scrapes calls `sample` at each scrape. A backend that pushes its metrics calls `sample`
-// every few seconds. The samplers pass their values to swift-metrics in the same way as counted metrics.
+// Metrics that are read rather than counted: sizes, states, and the operating system's data on the process. A sampler
+// reads such values and passes them to swift-metrics. `sample` runs all samplers. A backend that a monitoring server
+// scrapes calls it at each scrape. A backend that pushes its metrics calls it every few seconds.
 
 package import CoreMetrics
 internal import Synchronization

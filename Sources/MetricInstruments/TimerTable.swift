@@ -12,8 +12,8 @@ package final class TimerTable: Sendable {
     }
 
     private let kept: [TimerBox]
-    /// Unmanaged references to the timers, for recording without retain and release. Safe: `kept` owns the timers as
-    /// long as this table exists.
+    /// Unmanaged references to the timers, for recording without retain and release. Using them is safe, because `kept`
+    /// owns the timers as long as this table exists.
     private let timers: [Unmanaged<TimerBox>]
 
     package init(_ timers: [any TimerHandler]) {

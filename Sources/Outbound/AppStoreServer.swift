@@ -11,8 +11,8 @@ import Secrets
 package struct AppStoreServer: AppStoreAPI {
     /// The timeout of one attempt in milliseconds. It is short because the app waits for Apple's response.
     static let timeoutMilliseconds = 5_000
-    /// The time in milliseconds after the first attempt in which further attempts may begin. It is short because the
-    /// app shows a spinner meanwhile.
+    /// For how many milliseconds after the first attempt another attempt may begin. The time is short, because the app
+    /// shows a spinner until the last attempt has ended.
     static let totalMilliseconds: Int64 = 12_000
     static let attemptsMax = 3
     static let backoffMilliseconds: [Int64] = [400, 1_600]
@@ -65,7 +65,8 @@ package struct AppStoreServer: AppStoreAPI {
                 }
             }
         }
-        // An environment that responded with 401 may still know the transaction, so the result must not be `.notFound`.
+        // If an environment responded with 401, it is unknown whether it has the transaction. The result is then not
+        // `.notFound`, even if the other environment does not have it.
         throw refused ? .unavailable(retryAfterSeconds: 300, reason: "status_401") : .notFound
     }
 
@@ -82,9 +83,9 @@ package struct AppStoreServer: AppStoreAPI {
             \(request.onlyFailures ? ",\"onlyFailures\":true" : "")}
             """
         let answer = try await send(.post, target, as: request.bundleID, body: Array(body.utf8))
-        // The production environment responds with 401 for an unreleased app. Such an app has no history there. But a
-        // 401 can also mean that the key is new or wrong. The result is therefore "not available", and not an empty
-        // history.
+        // A 401 has two possible reasons. The app may be unreleased; then it has no history in production, and an empty
+        // history would be right. Or the key is new or wrong. The two cannot be told apart, so the result is "not
+        // available".
         if answer.status == 401, request.environment == .production, urls.count > 1 {
             return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil, isAvailable: false)
         }
@@ -108,7 +109,8 @@ package struct AppStoreServer: AppStoreAPI {
         let answer = try await send(.put, target, as: request.bundleID, body: Array(Self.consumption.utf8))
         switch answer.status {
         case 200..<300: return
-        // Apple rejects a new key for some time after its creation, and rejects the key of an unreleased app.
+        // Apple responds with 401 to a key that was created only recently, and for an app that is not released. A later
+        // attempt may therefore succeed.
         case 401: throw .unavailable(retryAfterSeconds: 300, reason: "status_401")
         default: throw .notFound
         }
@@ -116,10 +118,13 @@ package struct AppStoreServer: AppStoreAPI {
 
     // MARK: One request
 
-    /// Sends a request and returns the response. After a status of 429 or 5xx, sends the request again after a pause.
-    /// Throws `unavailable` when the attempts or the time are used up, or when Apple asks for a longer wait than the
-    /// next pause. Also throws `unavailable` if the request cannot be signed, or after a failure that a retry would not
-    /// mend.
+    /// Sends a request and returns the response. After a status of 429 or 5xx, or if the call failed, sends the request
+    /// again after a pause. Throws `unavailable` in four cases:
+    ///
+    /// - The attempts or the time are used up.
+    /// - Apple asks for a longer wait than the next pause.
+    /// - The request cannot be signed.
+    /// - The call failed in a way that a retry would not mend, for example by a redirect.
     private func send(
         _ method: OutgoingRequest.Method, _ url: URL, as bundleID: String, body: [UInt8] = []
     ) async throws(AppStoreAPIFailure) -> OutgoingResponse {

@@ -1,6 +1,5 @@
-// Revokes the Apple tokens of deleted users. The tokens wait in a durable queue in the store. No state is kept in
-// memory between two calls, so a restart needs no special handling. The entries of the queue do not say whose tokens
-// they are.
+// Revokes the Apple tokens of deleted users. The tokens wait in a durable queue in the store, whose entries do not say
+// who the users were. No state is kept in memory between two calls, so a restart needs no special handling.
 
 package import Engine
 package import Identity
@@ -56,8 +55,8 @@ package struct AppleRevocationDelivery: Sendable {
                 failure = try await deliver(revocation) ?? failure
             }
         } catch {
-            // The store failed, so the revocation stays in the queue and is sent again. If Apple received it before,
-            // the second revocation has no effect.
+            // The store failed. The revocation therefore stays in the queue and is sent again, although Apple may have
+            // received it. A second revocation has no effect.
             failure = "\(error)"
         }
         return failure

@@ -56,9 +56,10 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         }
     }
 
-    /// Seals the refresh token of a token response (RFC 6749, section 5.1), if the response's `id_token` is about the
-    /// person who signs in. Otherwise the authorization code belongs to another person, whose token must not be stored
-    /// in this account: deleting the account would revoke the token, and sign the other person out.
+    /// Seals the refresh token of a token response (RFC 6749, section 5.1). The response's `id_token` must be about the
+    /// person who signs in. Otherwise the authorization code belongs to another person, and that person's token must
+    /// not be stored in this account. If this account were deleted, the server would revoke the token and so sign the
+    /// other person out.
     private func sealed(_ body: [UInt8], of identity: AppleIdentity) -> AppleCodeExchangeOutcome {
         guard let answer = AppleTokenResponse(body) else { return .failed(reason: "malformed_answer") }
         guard answer.subject == identity.subject else { return .failed(reason: "other_subject") }
@@ -68,7 +69,9 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         return .sealed(sealed)
     }
 
-    /// Returns the associated data with which a token of this subject is sealed (`AppleRevocation.subjectDigest`).
+    /// Returns the digest of a subject. A token is sealed with this digest as associated data, so it can be opened only
+    /// with the same subject's digest. A queued revocation therefore contains the digest
+    /// (`AppleRevocation.subjectDigest`).
     private static func owner(_ subject: String) -> [UInt8] {
         Array(SHA256.hash(data: Data(subject.utf8)))
     }

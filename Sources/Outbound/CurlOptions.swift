@@ -9,9 +9,9 @@ enum CurlOptions {
     /// and stays initialised.
     static let isReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
-    /// Sets the TLS options and the limits. By default, libcurl does not follow redirects, does not store cookies or
-    /// credentials, and does not decompress content. The TLS options are set even if they equal the defaults, because
-    /// security depends on them.
+    /// Sets the TLS options and the limits. The TLS options and the refusal of redirects equal libcurl's defaults, but
+    /// are set all the same, because security depends on them. Three other defaults are relied upon: libcurl stores no
+    /// cookies, stores no credentials, and does not decompress content.
     static func set(_ handle: UnsafeMutableRawPointer, httpVersion: Int, protocols: String, bytesMax: Int) -> Bool {
         let numbers: [(CURLoption, Int)] = [
             (CURLOPT_SSL_VERIFYPEER, 1), (CURLOPT_SSL_VERIFYHOST, 2), (CURLOPT_FOLLOWLOCATION, 0),
@@ -24,8 +24,9 @@ enum CurlOptions {
             && curl_shim_set_offset(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(bytesMax)) == CURLE_OK
     }
 
-    /// Makes libcurl trust the certificates in the file in addition to the system's. The option replaces the system's
-    /// certificate file, but libcurl still reads the system's certificate directory. Nil changes nothing.
+    /// Makes libcurl trust the certificates in the file at `path`; nil changes nothing. The system's certificates stay
+    /// trusted: the option replaces the system's certificate file, but libcurl still reads the system's certificate
+    /// directory.
     static func setAuthority(_ handle: UnsafeMutableRawPointer, _ path: String?) -> Bool {
         path.map { curl_shim_set_string(handle, CURLOPT_CAINFO, $0) == CURLE_OK } ?? true
     }

@@ -11,7 +11,8 @@ final class CurlReceiver {
     /// Maximum bytes of the response's content.
     let bytesMax: Int
     private var headBytes = 0
-    /// The response so far. It grows while data arrives. Its status stays 0; `result` returns a copy with the status.
+    /// The response so far. It grows while data arrives. Its status is always 0, because the status is read only at the
+    /// end, by `result`.
     private(set) var answer = OutgoingResponse(status: 0, body: [])
     private(set) var isTooLong = false
 
@@ -62,9 +63,10 @@ final class CurlReceiver {
             isTooLong = true
             return 0
         }
-        // Interim responses have header lines too, so each status line begins a new response.
+        // An interim response (1xx) comes before the final one and has header lines too. Each status line therefore
+        // discards the lines so far.
         if line.starts(with: "HTTP/".utf8) { answer = OutgoingResponse(status: 0, body: []) }
-        // The names below have 11 to 13 bytes. Skip lines with shorter or longer names before creating Strings.
+        // Only three names matter, and they have 11 to 13 bytes. Skip all other lines before creating Strings.
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), (11...13).contains(colon) else { return line.count }
         let value = String(decoding: line[(colon + 1)...], as: UTF8.self)
             .trimmingCharacters(in: .whitespacesAndNewlines)

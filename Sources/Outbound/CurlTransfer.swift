@@ -1,5 +1,6 @@
 // One HTTP exchange by libcurl, from the first option to the last byte. The exchange blocks its thread. The object is
-// created, used and released on that thread. Only `isWanted` reads values that other threads may change.
+// created, used and released on that thread. The closure `isWanted` is called on that thread too, but may read values
+// that other threads change.
 
 import CCurl
 import Foundation
@@ -16,8 +17,8 @@ final class CurlTransfer {
         self.isWanted = isWanted
     }
 
-    /// Performs the exchange. Returns after the timeout at the latest. When `isWanted` starts to return false, returns
-    /// within about a second.
+    /// Performs the exchange. Returns after the timeout at the latest. If the caller no longer wants the result,
+    /// `isWanted` returns false; `perform` then returns within about a second.
     static func perform(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int, isWanted: @escaping () -> Bool
     ) -> Result<OutgoingResponse, OutgoingFailure> {

@@ -61,9 +61,9 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
 
 /// A client for outgoing HTTP calls. Every thread may use it.
 package final class OutgoingHTTP: Sendable {
-    /// The maximum number of calls in progress. The code webhook, the App Store and Google's access tokens each have
-    /// their own `OutgoingHTTP` object, so that a slow service does not use up the calls to the others. Signing in with
-    /// Apple and analytics share one object.
+    /// The maximum number of calls in progress in one `OutgoingHTTP` object. The code webhook, the App Store and
+    /// Google's access tokens each have an object of their own. A slow service therefore cannot use up the calls to the
+    /// others. Signing in with Apple and analytics share one object.
     static let callsMax = 64
 
     private struct State {
@@ -92,8 +92,8 @@ package final class OutgoingHTTP: Sendable {
     ) async throws(OutgoingFailure) -> OutgoingResponse {
         let call = OutgoingCall()
         try begin(call)
-        // Each call has its own thread, because libcurl blocks the thread. A call's slot is freed only when its thread
-        // ends, so there are never more threads than slots.
+        // Each call has its own thread, because libcurl blocks the thread. A call counts towards `callsMax` until its
+        // thread ends, so there are never more than `callsMax` threads.
         let thread = Thread { [self] in
             call.end(
                 with: CurlTransfer.perform(

@@ -1,6 +1,6 @@
 // `AnalyticsCapture` for PostHog's capture protocol: POST HOST/batch/ with a key and a list of events, compressed with
-// gzip. A batch may be sent twice, because PostHog drops an event that has the same uuid, timestamp, name and
-// distinct_id as an earlier event.
+// gzip. It does no harm to send a batch twice. PostHog recognises an event that it has received already by its uuid,
+// timestamp, name and distinct_id, and drops it.
 
 import Crypto
 package import Engine

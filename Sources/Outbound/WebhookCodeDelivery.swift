@@ -20,8 +20,8 @@ package final class WebhookCodeDelivery: CodeDelivery {
     /// The length of one sleep in milliseconds. A pause consists of several sleeps, so that a shutdown has to wait only
     /// for the current sleep.
     static let pieceMilliseconds: Int64 = 250
-    /// How many seconds a shutdown waits for the codes in progress, or fewer if the server's own shutdown limit is
-    /// shorter.
+    /// How many seconds a shutdown waits for the codes in progress. If the server's own shutdown limit is shorter, the
+    /// wait is shorter too.
     package static let drainSeconds = 3
     /// The minimum time in milliseconds between two log lines about failed calls. In this time, the failures of all
     /// waiting codes together cause at most one log line.
@@ -65,7 +65,8 @@ package final class WebhookCodeDelivery: CodeDelivery {
         self.clock = clock
         self.logger = logger
         self.drainSeconds = drainSeconds
-        // `deliver` accepts at most `codesMax` codes at a time, so the stream never drops a code.
+        // The stream's buffer has space for `codesMax` codes. `deliver` accepts no more than that at a time, so the
+        // stream never drops a code.
         (jobs, feed) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.codesMax))
     }
 

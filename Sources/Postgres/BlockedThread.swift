@@ -8,8 +8,8 @@ final class BlockedThread: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     private let settled = Mutex<PostgresCall.Outcome?>(nil)
 
-    /// How long the thread still waits after a call's deadline. The event loop ends the call at the deadline, but it
-    /// may be late.
+    /// How long the thread waits for the event loop after a call's deadline. The event loop normally ends the call at
+    /// the deadline, but it may be late.
     private static let lateMilliseconds = 5_000
 
     func resume(returning outcome: PostgresCall.Outcome) {

@@ -7,13 +7,13 @@ internal import CPostgres
     internal import Glibc
 #endif
 
-/// A connection of libpq. Two threads must not use a PGconn at the same time. Sharing this class is still safe: the
-/// thread that connects has the only reference until it hands the connection over, and from then on a single event loop
-/// uses it.
+/// A connection of libpq. Two threads must not use a PGconn at the same time, and none do. At first, only the thread
+/// that connects has a reference. It hands the connection over to an event loop, and from then on only this loop uses
+/// it.
 final class LibpqConnection: @unchecked Sendable {
     private var connection: OpaquePointer?
-    /// Set when a notice tells that the server stopped waiting for its standby. The transaction is then committed on
-    /// the primary, but perhaps not on the standby.
+    /// Set if the server, by a notice, reports that it stopped waiting for its standby during a COMMIT. The transaction
+    /// is then committed on the primary, but perhaps not on the standby.
     private(set) var isCommitUnconfirmed = false
 
     private init(_ connection: OpaquePointer) {
@@ -26,9 +26,10 @@ final class LibpqConnection: @unchecked Sendable {
         finish()
     }
 
-    /// Connects to the first usable host. Blocks until the connection is made or every host has failed. Each host has
-    /// `connect_timeout` seconds. (PQconnectPoll does not enforce this limit, so a silent first host would prevent the
-    /// use of the second.) Name lookups may take longer. Must not be called on an event loop.
+    /// Connects to the first usable host. Blocks until the connection is made or every host has failed, so it must not
+    /// be called on an event loop. Each host has `connect_timeout` seconds; name lookups may take longer. The
+    /// non-blocking alternative, PQconnectPoll, ignores `connect_timeout`: if the first host were silent, the second
+    /// would never be tried.
     ///
     /// - Throws: libpq's message, which may contain host names, the user and the database.
     static func connect(_ parameters: [String: String]) throws(LibpqFailure) -> LibpqConnection {
@@ -63,7 +64,8 @@ final class LibpqConnection: @unchecked Sendable {
 
     // MARK: - Sending
 
-    // Each of these functions returns false if libpq reports an error. libpq copies the values.
+    // Each function in this section returns false if libpq reports an error. libpq copies the values that are passed to
+    // it.
 
     func sendPrepare(_ name: String, _ sql: String, _ types: [PostgresType]) -> Bool {
         PQsendPrepare(connection, name, sql, Int32(types.count), types.map { Oid($0.rawValue) }) == 1
@@ -110,8 +112,8 @@ final class LibpqConnection: @unchecked Sendable {
         PQconsumeInput(connection) == 1
     }
 
-    /// Whether a read from the socket would return bytes, the end of the stream or an error. Needed because
-    /// `consumeInput` does not tell whether it read everything.
+    /// Whether there is more to read from the socket: bytes, the end of the stream or an error. `consumeInput` does not
+    /// tell whether it has read everything, so this is checked separately.
     var hasUnreadInput: Bool {
         var byte: UInt8 = 0
         let count = recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT))
@@ -126,7 +128,8 @@ final class LibpqConnection: @unchecked Sendable {
         case notYet
     }
 
-    /// Returns the next result without waiting: PQgetResult waits only while PQisBusy returns 1.
+    /// Returns the next result, without ever waiting. PQgetResult waits only while PQisBusy returns 1, so PQisBusy is
+    /// checked first.
     func nextResult() -> NextResult {
         guard let connection, PQisBusy(connection) == 0 else { return .notYet }
         guard let result = PQgetResult(connection) else { return .endOfStatement }
@@ -139,8 +142,8 @@ final class LibpqConnection: @unchecked Sendable {
         case none, open, failed, unknown
     }
 
-    /// The status from the last ReadyForQuery message, the answer to a Sync. While libpq waits for further answers, the
-    /// status is `open`, regardless of that message.
+    /// The transaction status that the server sent with its last answer to a Sync (ReadyForQuery). While libpq still
+    /// waits for answers, the status is `open` instead.
     var transactionStatus: TransactionStatus {
         switch PQtransactionStatus(connection) {
         case PQTRANS_IDLE: .none
@@ -150,8 +153,9 @@ final class LibpqConnection: @unchecked Sendable {
         }
     }
 
-    /// Checks a notice. If a COMMIT is cancelled while it waits for the synchronous standby, it succeeds with a
-    /// warning. The only constant part of this warning is the name of the server's function (syncrep.c).
+    /// Checks whether a notice says that a COMMIT may not be on the synchronous standby. If a COMMIT is cancelled while
+    /// it waits for the standby, the server does not fail it, but sends a warning. The only part of this warning that
+    /// never changes is the name of the server's function (syncrep.c), so it is recognised by that name.
     fileprivate func received(_ notice: OpaquePointer) {
         if text(notice, DWELL_PG_SOURCE_FUNCTION) == "SyncRepWaitForLSN" { isCommitUnconfirmed = true }
     }

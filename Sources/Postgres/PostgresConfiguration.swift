@@ -26,12 +26,13 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     /// Parameters that apply unless the URL sets them.
     private static let defaults = [
         "fallback_application_name": "dwell",
-        // libpq's own default encrypts only if the server offers it, and verifies nothing.
+        // `verify-full` is set, because libpq's own default encrypts only if the server offers it, and verifies no
+        // certificate.
         "sslmode": "verify-full",
         // Kerberos is not used. Without this setting, libpq looks for Kerberos credentials at each connection.
         "gssencmode": "disable",
         "target_session_attrs": "read-write",
-        // With these values, a dead peer is noticed after about a minute, even while nothing is sent.
+        // With these four values, a dead peer is noticed after about a minute, even while nothing is sent.
         "keepalives_idle": "30",
         "keepalives_interval": "10",
         "keepalives_count": "3",
@@ -78,8 +79,9 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
 
     // MARK: - Parsing
 
-    /// Checks the scheme, and that "@", "/", "?" and "#" in the user or password are percent-encoded. Otherwise libpq
-    /// takes a part of the password for the host, the port or the database, and these names appear in messages.
+    /// Checks the scheme. Also checks that "@", "/", "?" and "#" in the user or password are percent-encoded. If they
+    /// were not, libpq would take a part of the password for the host, the port or the database, and would show that
+    /// part in its messages.
     private static func checkForm(_ url: String) throws(PostgresConfigurationError) {
         guard let scheme = ["postgresql://", "postgres://"].first(where: { url.hasPrefix($0) }) else { throw .scheme }
         let rest = url.dropFirst(scheme.count)
@@ -115,7 +117,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Checks the values of two parameters, because libpq itself checks them only when it connects.
+    /// Checks `sslmode` and `target_session_attrs`. libpq itself checks their values only when it connects. For the
+    /// second, only the values that select a server that accepts writes are allowed.
     private static func checkModes(_ parameters: [String: String]) throws(PostgresConfigurationError) {
         let modes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
         if let mode = parameters["sslmode"], !modes.contains(mode) { throw .sslMode }

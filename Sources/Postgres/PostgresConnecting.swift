@@ -6,8 +6,8 @@ internal import Sockets
 internal import Synchronization
 
 enum PostgresConnecting {
-    /// The maximum number of simultaneous attempts in this process. If the caller of an attempt has given up, the
-    /// attempt still occupies its thread until libpq's time limits for the hosts have passed.
+    /// The maximum number of simultaneous attempts in this process. An attempt still counts after its caller has given
+    /// up, because it occupies its thread until libpq's time limits for the hosts have passed.
     private static let attemptsMax = 16
     private static let attempts = Mutex(0)
     private static let queue = DispatchQueue(label: "dwell.postgres.connect", attributes: .concurrent)
@@ -58,8 +58,8 @@ enum PostgresConnecting {
             let waiting = state.withLock { state -> UnsafeContinuation<Outcome, Never>? in
                 if state.isSettled { return nil }
                 state.isSettled = true
-                // If a caller waits, `state` must not keep the outcome: a connection is closed only when its last
-                // reference is gone.
+                // A caller that waits gets the outcome at once, so `state` must not keep it too. The outcome may hold a
+                // connection, which is closed only when its last reference is gone.
                 if state.waiting == nil { state.outcome = outcome }
                 return state.waiting.take()
             }

@@ -3,8 +3,8 @@
 package import Sockets
 internal import Synchronization
 
-/// A connection. It must be closed with `close`; the loop keeps it until then. All functions may be called from any
-/// thread.
+/// A connection. It must be closed with `close`; until then, the event loop keeps it alive. All functions may be called
+/// from any thread.
 package final class PostgresConnection: Sendable {
     package let loop: EventLoop
     private let callTimeoutMilliseconds: Int
@@ -52,10 +52,12 @@ package final class PostgresConnection: Sendable {
 
     // MARK: - Calls
 
-    /// Sends the queries as one segment of the pipeline, and returns their results in order. Without BEGIN and COMMIT,
-    /// the segment is one transaction (on Citus, each statement is a transaction). Several calls may be under way at
-    /// the same time; the server answers them in order. A transaction may extend over several calls if no other task
-    /// uses the connection meanwhile.
+    /// Sends the queries as one segment of the pipeline, and returns their results in order. Several calls may be under
+    /// way at the same time; the server answers them in order.
+    ///
+    /// Without BEGIN and COMMIT, the segment is one transaction. (On Citus, each statement is a transaction of its
+    /// own.) With BEGIN and COMMIT, a transaction may extend over several calls. No other task may then use the
+    /// connection in between.
     ///
     /// A cancelled task still waits for the answer, because only the answer tells what was committed.
     ///
@@ -69,7 +71,8 @@ package final class PostgresConnection: Sendable {
     }
 
     /// Like `run`, but blocks the calling thread until the answer arrives or the deadline passes. Must not be called on
-    /// the thread of the loop or on a thread of Swift concurrency.
+    /// the thread of the event loop, which would then wait for itself, or on a thread of Swift concurrency, which must
+    /// never block.
     package func runBlocking(
         _ queries: [PostgresQuery], until deadline: Deadline? = nil
     ) throws(PostgresError) -> [PostgresResult] {
@@ -119,11 +122,14 @@ package final class PostgresConnection: Sendable {
     /// Whether the connection is open, no call is under way, and no transaction is open.
     package var isIdle: Bool { state.withLock { $0.pipeline.isIdle } }
 
-    /// Whether a transaction that wrote something was committed on this connection. If true, everything that this
-    /// connection can read is on the synchronous standby, for two reasons. Such a COMMIT waits until the standby has
-    /// all of the WAL before the COMMIT. After that, a commit of another connection becomes visible only when the
-    /// standby has it. If false, this connection may read data that the server has recovered after a crash and that is
-    /// not on the standby.
+    /// Whether a transaction that wrote something was committed on this connection.
+    ///
+    /// If true, everything that this connection can read is on the synchronous standby. The COMMIT waited until the
+    /// standby had all of the WAL up to the COMMIT. Since then, a commit of another connection becomes visible only
+    /// when the standby has it.
+    ///
+    /// If false, this connection may read data that is not on the standby. For example, a server that restarts after a
+    /// crash recovers commits that the standby may lack.
     package var isConfirmed: Bool { hasConfirmed.load(ordering: .acquiring) }
 
     /// Sets `isConfirmed`. Called after the COMMIT of a transaction that wrote something.
@@ -171,8 +177,8 @@ package final class PostgresConnection: Sendable {
         }
     }
 
-    /// Applies the change, then sends and reads as much as possible without waiting. Resumes the callers whose calls
-    /// have ended.
+    /// Applies the change to the pipeline. The pipeline then sends and reads as much as it can without waiting, and the
+    /// callers whose calls have ended are resumed.
     private func change(_ body: (inout PostgresPipeline) -> Void) {
         let (finished, untilClosed) = state.withLock { state in
             body(&state.pipeline)

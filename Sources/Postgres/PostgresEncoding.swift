@@ -3,8 +3,8 @@
 
 /// The parameters of one statement, encoded into one buffer.
 struct EncodedParameters: Sendable {
-    /// The values of a statement must together be smaller than this number of bytes. A message of the protocol has less
-    /// than 2^31 bytes, and PostgreSQL accepts values of at most 1 GiB.
+    /// The values of a statement must together be smaller than this number of bytes, 1 GiB. PostgreSQL accepts no
+    /// larger value, and a message of the protocol has less than 2^31 bytes.
     static let bytesMax = 1 << 30
     /// The maximum number of parameters of a statement. The protocol counts them in 16 bits.
     static let countMax = 65_535
@@ -77,8 +77,8 @@ struct EncodedParameters: Sendable {
         append(number)
     }
 
-    /// Appends an element with its length. If the length does not fit into 32 bits, the bytes that follow exceed
-    /// `bytesMax`, and `init` throws.
+    /// Appends an element with its length. A length that does not fit into 32 bits is written truncated. This does no
+    /// harm: so long an element exceeds `bytesMax`, and `init` throws.
     private mutating func appendElement(_ content: some Collection<UInt8>) {
         append(Int32(truncatingIfNeeded: content.count))
         bytes.append(contentsOf: content)

@@ -7,7 +7,7 @@ package struct PostgresError: Error, Hashable, Sendable {
         case server(sqlState: String)
         /// The connection ended before the call was answered.
         case connectionLost
-        /// The deadline passed before the call was answered, or before a connection was free.
+        /// The deadline passed. The call had not been answered by then, or it was still waiting for a free connection.
         case timedOut
         /// No connection could be made, or Dwell cannot work with the server's settings.
         case cannotConnect

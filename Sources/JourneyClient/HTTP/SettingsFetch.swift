@@ -21,7 +21,7 @@ public struct SettingsCopy: Hashable, Sendable {
     /// The server's `max-age` in seconds: how long the copy may be used without a new request.
     public var freshSeconds: Int
 
-    /// The maximum of `freshSeconds`. Also used if the server sends no `max-age`.
+    /// The maximum of `freshSeconds`. If the server sends no `max-age`, `freshSeconds` has this value.
     public static let freshSecondsMax = 86_400
 
     public init(
@@ -56,8 +56,8 @@ public enum SettingsFetch {
 
     public static let path = "/native/config"
 
-    /// Returns a request for the settings. If the server's operator has settings for certain app versions, add the
-    /// field `X-App-Version` to this request and to those of the event queue.
+    /// Returns a request for the settings. The server's operator may have settings for certain app versions. The app
+    /// must then add the field `X-App-Version` to this request and to the requests of the event queue.
     ///
     /// - Parameters:
     ///   - copy: the copy for the same charger; nil if there is none.

@@ -3,14 +3,15 @@
 import JourneyModel
 
 enum Backoff {
-    /// The longest delay if the response has no `Retry-After`. The first delays are 1, 2 and 4 s, as in shipped
-    /// clients. After that, the delay is doubled up to a minute (docs/client.md).
+    /// The maximum of the basic delay, which applies without `Retry-After` and before the random time is added. The
+    /// basic delay is 1, 2 and 4 s after the first failures, as in shipped clients. It then doubles up to this maximum
+    /// (docs/client.md).
     static let secondsMax = 60
-    /// The longest `Retry-After` that the server sends (contract, section 5). Only a proxy can send a longer one. The
-    /// client then waits only this long.
+    /// The longest `Retry-After` that the client obeys. The server never sends a longer one (contract, section 5). If a
+    /// proxy sends a longer one, the client waits only this long.
     static let retryAfterSecondsMax = 3600
-    /// The longest possible wait for the next attempt. If the remaining wait is longer, the phone's clock was set back
-    /// in the meantime.
+    /// No wait for the next attempt is longer than this. If more time than this is left until the next attempt, the
+    /// phone's clock was set back in the meantime. The queue then stops waiting.
     static let waitMillisecondsMax = Int64(retryAfterSecondsMax + secondsMax) * 1000
 
     /// Returns the delay in milliseconds after `failures` consecutive failures. `failures` is at least 1. The basic

@@ -12,7 +12,8 @@ public import JourneyModel
 public struct EventQueue<Journal: EventJournal> {
     private struct Entry {
         var event: QueuedEvent
-        /// Number of attempts with this event that got status 500. If it is not 0, the event is sent alone.
+        /// Number of attempts with this event that got status 500. It restarts at 1 when the event is moved to the end
+        /// of the queue. If it is not 0, the event is sent alone.
         var serverErrors = 0
         /// Whether the event must be sent in a request of its own, because a batch that contained it was rejected as a
         /// whole.
@@ -23,9 +24,10 @@ public struct EventQueue<Journal: EventJournal> {
         case accepted
         /// The token was rejected, and a new one was requested.
         case awaitingRefresh
-        /// There is a new token. If the server rejects it within `newTokenMilliseconds` of the attempt that first used
-        /// it, no further token is requested, and the driver must sign in. After that time, the token may have expired.
-        /// Nil until an attempt uses the token.
+        /// There is a new token. `firstUsedAt` is the time of the first attempt with it, or nil before that attempt. If
+        /// the server rejects the token within `newTokenMilliseconds` of that time, no further token is requested, and
+        /// the driver must sign in. If the server rejects it later, the token may have expired, and another token is
+        /// requested.
         case refreshed(firstUsedAt: Moment?)
         case awaitingSignIn
     }
@@ -45,15 +47,18 @@ public struct EventQueue<Journal: EventJournal> {
     /// The maximum number of events in the queue. A drive has about ten events, so the queue can hold the events of
     /// weeks without a network.
     public static var eventsMax: Int { 1000 }
-    /// The maximum number of events in one batch. The server has two default rate limits of events per time window
-    /// (contract, section 4). This number is the smaller of the two. Further events in the batch would get 429.
+    /// The maximum number of events in one batch. By default, the server accepts 60 session events and 30 pre-session
+    /// events of a driver per minute (contract, section 4). This number is the smaller of these limits. In a larger
+    /// batch, the events beyond the limit would get 429.
     public static var batchEventsMax: Int { 30 }
-    /// After this number of responses with status 500, an event is moved to the end of the queue. There it does not
-    /// block other events.
+    /// After this number of attempts with status 500 (`Entry.serverErrors`), an event is moved to the end of the queue.
+    /// There it does not block other events.
     static var serverErrorsMax: Int { 5 }
-    /// A token that the server rejects later than this after its first use has been valid, or could not be judged in
-    /// time because the network was away. A new token then helps. Longer than a few attempts that get no verdict on the
-    /// token, and shorter than the life of an access token (an hour by default).
+    /// A new token that the server rejects within this time of its first use counts as never valid. Another token would
+    /// not help, so the driver must sign in. If the rejection comes later, the token may have been valid at first. Or
+    /// the network was away, so that the server could not judge the token earlier. In both cases, another token helps.
+    /// The time is longer than a few attempts without a response, and shorter than the lifetime of an access token (an
+    /// hour by default).
     static var newTokenMilliseconds: Int64 { 300_000 }
 
     /// - Parameters:

@@ -6,8 +6,8 @@ import JourneyModel
 /// The reason why the server will never accept an event.
 public struct Refusal: Hashable, Sendable {
     public var status: Int
-    /// The code of the problem. A newer server may send a code that `ProblemCode` lacks. Nil if the response is not a
-    /// problem from this server.
+    /// The code of the problem. It is a text, because a newer server may send a code that `ProblemCode` lacks. Nil if
+    /// the response is not a problem from this server.
     public var code: String?
     public var detail: String?
     /// Identifies the request in the server's log.

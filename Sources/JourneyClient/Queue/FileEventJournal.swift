@@ -17,7 +17,8 @@ public struct FileEventJournal: EventJournal, Sendable {
     /// Length of the valid part of the file, in bytes. Nil before the file is read.
     private var goodBytes: UInt64?
     private var lines = 0
-    /// Whether the name of the present file may not be on disk, because the sync of its folder failed.
+    /// Whether the sync of the folder failed after the file was replaced. After a crash, the path may then still name
+    /// the old file. The next write therefore syncs the folder again.
     private var hasUnsyncedName = false
     /// Number of unreadable lines that were found when the file was loaded. An incomplete last line is not counted.
     public private(set) var damagedLines = 0
@@ -106,8 +107,8 @@ extension FileEventJournal {
     }
 
     /// Compacts the file if this saves enough space: writes the queued events into a new file, which atomically
-    /// replaces the old file. A failure is not reported: the old file or the new file is in place, both contain the
-    /// queued events, and the next removal tries again.
+    /// replaces the old file. A failure is not reported, because it loses nothing: the path names either the old or the
+    /// new file, and both contain the queued events. The next removal tries again.
     private mutating func sweepIfWorthwhile() {
         guard lines >= Self.sweepLinesMin, lines > 4 * events.count else { return }
         let bytes = events.flatMap { JournalLine.add($0).encoded }
@@ -121,7 +122,8 @@ extension FileEventJournal {
             return
         }
         guard rename(sweptURL.path, path) == 0 else { return }
-        // From here on, writes go to the new file. An event in it is durable only when its name is on disk too.
+        // From here on, writes go to the new file. Until the folder is synced, a crash may bring back the old file. An
+        // event in the new file is therefore durable only after that sync.
         goodBytes = UInt64(bytes.count)
         lines = events.count
         hasUnsyncedName = true

@@ -33,7 +33,7 @@ enum JournalLine: Hashable {
         return writer.bytes + [UInt8(ascii: "\n")]
     }
 
-    /// Reads a line. Nil if the line has neither of the two forms.
+    /// Reads a line. Nil if the line has neither the member `add` with a body, nor the member `removed`.
     init?(_ line: some Collection<UInt8>) {
         guard let json = try? JSONValue.parse(Array(line)) else { return nil }
         if let eventID = json["add"]?.text, let body = json["body"]?.text {

@@ -57,8 +57,8 @@ public enum EngineOutput: Hashable, Sendable {
     }
 }
 
-/// The engine's timers. A suspended app may miss timers. The engine then processes the missed deadline at the next
-/// input. The event that reports the deadline has the time of the deadline.
+/// The engine's timers. If the app is suspended, a timer may not fire. If a deadline has passed in the meantime, the
+/// engine reports it at the next input, with the time of the deadline.
 public enum EngineTimer: String, Hashable, Sendable, CaseIterable {
     /// Fires when the dwell is due, and again after pauses while no fix has completed it. The timer does not complete
     /// the dwell. A fix is still needed.

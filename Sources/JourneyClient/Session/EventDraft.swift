@@ -32,11 +32,11 @@ public struct EventDraft: Hashable, Sendable {
         self.previousState = previousState
     }
 
-    /// Returns this event in the form that the fold takes, with the durations of `settings`. In the order of events,
-    /// the drafts of one engine have the order in which they were made.
+    /// Returns this event in the form that the fold takes, with the durations of `settings`. The order of events sorts
+    /// the drafts of one engine as they were made.
     ///
-    /// - Parameter eventID: orders events that are otherwise equal in the order. Two drafts of one engine do not need
-    ///   it, because their `sequence` differs.
+    /// - Parameter eventID: decides the order of two events only if all earlier criteria of the order are equal. It may
+    ///   be empty for drafts of one engine, because their `sequence` differs.
     public func placed(by settings: Settings, eventID: String = "") -> OrderedEvent {
         OrderedEvent(
             name: name, sessionID: sessionID, chargerID: chargerID, occurredAt: occurredAt, sequence: sequence,

@@ -3,9 +3,9 @@
 import JourneyModel
 
 extension SessionEngine {
-    /// Targets a charger. The table has no transition from one charger to another. If another charger is chosen in
-    /// NEAR_CHARGER, the engine therefore first reports that the phone left the zone of the present charger. In the
-    /// states from ANCHORED to AT_MERCHANT, the choice is reported but changes nothing, as in the fold.
+    /// Targets a charger. If another charger is chosen in NEAR_CHARGER, the engine first reports that the phone left
+    /// the zone of the present charger, because the table has no transition from one charger to another. In the states
+    /// from ANCHORED to AT_MERCHANT, the choice is reported but does not change the target. The fold has the same rule.
     mutating func target(_ place: Place, at occurredAt: Moment) {
         let changesTarget = charger?.id != place.id
         if state == .nearCharger && changesTarget { emit(.exitedChargerIntentZone, at: occurredAt) }
@@ -20,10 +20,11 @@ extension SessionEngine {
         }
     }
 
-    /// Activates a session, if the state is ANCHORED or another session is in progress. In any other state, the
-    /// activation is rejected. The rejected activation is not reported to the server, because the server might then
-    /// open a session that this phone does not have. Instead, the phone reports `activationRejected`, which needs no
-    /// session. A repeated activation of the session in progress is ignored.
+    /// Activates a session. The state must be ANCHORED, or another session must be in progress. Otherwise the
+    /// activation is rejected. A repeated activation of the session in progress is ignored.
+    ///
+    /// A rejected activation is not reported to the server, because the server might then open a session that this
+    /// phone does not have. The phone reports `activationRejected` instead, which belongs to no session.
     mutating func activate(_ sessionID: Identifier, _ merchant: Place, at occurredAt: Moment) {
         if self.sessionID == sessionID.text { return }
         if let reason = refusal(of: .exclusiveActivatedByWeb, sessionID, at: occurredAt) {

@@ -26,10 +26,13 @@ extension SessionEngine {
     /// one.
     private static let fixAgeSecondsMax = 60
 
-    /// Returns the fix if it may be used. A fix from the future counts as taken at `now`. A fix is rejected if it is
-    /// older than the last fix, or more than `fixAgeSecondsMax` older than the last event. Exception: if the last fix
-    /// or the last event is later than `now`, the clock was set back, and the fix is used. If the last fix is later
-    /// than `now`, the dwell also starts over.
+    /// Returns the fix if it may be used, and nil otherwise. A fix from the future counts as taken at `now`. A fix is
+    /// rejected if its accuracy is not usable, if it is older than the last fix, or if it is more than
+    /// `fixAgeSecondsMax` older than the last event.
+    ///
+    /// If the phone's clock was set back, the times of the last fix and the last event may be later than `now`. If the
+    /// last fix is later than `now`, the new fix is not compared with it, and the dwell starts over. If the last event
+    /// is later than `now`, the new fix is not compared with that event.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
         var fix = fix
@@ -109,11 +112,11 @@ extension SessionEngine {
 
     // MARK: Teleport
 
-    /// If the phone jumps too far for a drive during a journey, reports the jump as the diagnostic event
-    /// `teleport_detected`. Then ends a session in progress with webRequestedEnd, which leads to SESSION_ENDED from
-    /// SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT. Every other event that ends a session would claim that a deadline
-    /// passed or that the visit was verified. A journey without a session needs no such event: the fix is outside of
-    /// all zones, and therefore leads back to IDLE.
+    /// Checks whether two successive fixes are farther apart than any drive to a merchant is long. If this happens
+    /// during a journey, reports the jump as the diagnostic event `teleport_detected`. If a session is in progress,
+    /// then ends it with webRequestedEnd. No other event is suitable: each of the others that end a session would claim
+    /// that a deadline passed or that the visit was verified. A journey without a session needs no such event. The new
+    /// fix is outside of all zones, and therefore leads back to IDLE.
     private mutating func noticeTeleport(from previous: LocationFix, to fix: LocationFix, at occurredAt: Moment) {
         let distanceMeters = previous.coordinate.distanceMeters(to: fix.coordinate)
         guard distanceMeters > Self.teleportMeters, state != .idle, state != .sessionEnded else { return }

@@ -18,8 +18,7 @@ public struct SessionEngine: Sendable {
     /// The journey that the server's fold makes from the events so far.
     public internal(set) var journey = Journey()
     public internal(set) var settings: Settings
-    /// The monitored charger. It is the charger of this journey. After this journey has ended, it is the charger of the
-    /// next journey.
+    /// The charger that is monitored: the charger of the present journey or, in SESSION_ENDED, of the next one.
     public internal(set) var charger: Place?
     /// The session's merchant; nil before a session is activated.
     public internal(set) var merchant: Place?
@@ -28,8 +27,8 @@ public struct SessionEngine: Sendable {
     var lastFix: LocationFix?
     var lastEventAt: Moment?
     var nextSequence: Int64 = 0
-    /// The id of the session that ended. The reset event needs this id. The session may never have been activated:
-    /// webRequestedEnd can also end a journey in NEAR_CHARGER or ANCHORED.
+    /// The id of the session that ended, which the reset event needs. webRequestedEnd can also end a journey in
+    /// NEAR_CHARGER or ANCHORED. This is then the session id in that event, although the session was never activated.
     var endedSessionID: String?
     /// Whether entering the charger's zone in SESSION_ENDED begins a new journey. If the driver is still in the zone
     /// when the session ends, the driver must first leave the zone, or choose a charger again.
@@ -45,8 +44,8 @@ public struct SessionEngine: Sendable {
     private var geofences: [Geofence] = []
     private var outputs: [EngineOutput] = []
 
-    /// A jump of more than this distance between two usable fixes ends the session. No drive to a merchant is that
-    /// long, but the distance to a faked position usually is.
+    /// If two successive usable fixes are farther apart than this, the session ends. No drive to a merchant is that
+    /// long. A faked position is usually farther away.
     public static let teleportMeters = 50_000.0
 
     public init(settings: Settings) {
@@ -121,14 +120,14 @@ extension SessionEngine {
         return verdict
     }
 
-    /// Returns whether the event belongs to this engine's journey. An event of a session on another phone does not
-    /// belong to it, and must not be sent with this engine's state.
+    /// Returns whether the event is about this engine's journey. An event of a session on another phone is not. It must
+    /// be sent without `previousState`, because this engine's state says nothing about that session.
     private func isOfThisJourney(_ name: EventName, _ eventSessionID: String?) -> Bool {
         eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
             || name == .exclusiveActivatedByWeb
     }
 
-    /// Updates the members of the engine that are not part of the journey. Called after each transition.
+    /// Updates the dwell, the merchant, and the values that concern the end of a session. Called after each transition.
     private mutating func moved(from: JourneyState, by draft: EventDraft) {
         dwell.reset()
         if from == .sessionEnded { endedSessionID = nil }
@@ -170,7 +169,7 @@ extension SessionEngine {
     }
 
     /// Makes the event that reports a deadline. In every state in which the deadline runs, the table of transitions
-    /// lets this event end the session. The loops above therefore terminate.
+    /// lets this event end the session, and with it the deadline. The loops in `expireDeadlines` therefore terminate.
     private mutating func expire(_ deadline: (name: EventName, at: Moment)) {
         emit(deadline.name, at: deadline.at, sessionID: journey.sessionID)
     }

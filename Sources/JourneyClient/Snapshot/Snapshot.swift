@@ -14,8 +14,9 @@ public struct Snapshot: Sendable {
     static let version = "1"
 }
 
-/// The reason why stored bytes are not a snapshot. The app then starts with a new engine. The journey on the server is
-/// corrected when the phone next arrives at a charger.
+/// The reason why stored bytes are not a snapshot. The app then starts with a new engine, whose journey is in IDLE. The
+/// server's journey may be in another state. When the phone next arrives at a charger, the engine's events bring both
+/// into the same state.
 public enum SnapshotError: Error, Hashable, Sendable {
     /// The bytes are not a JSON object, or are a snapshot of a version unknown to this library.
     case unreadable
@@ -30,12 +31,15 @@ extension SessionEngine {
 
     /// Returns the engine as it is at `now`, and its outputs. The outputs set all timers and geofences again.
     ///
-    /// There are three steps. First, a deadline that passed since the snapshot ends the session, with an event at the
-    /// time of the deadline. Second, if a session is still in progress, it is reported with `sessionRestored`. Third,
-    /// the present position `fix` is handled like any other fix. It may cause a lost anchor, a departure, an exit from
-    /// the zone, or a jump that ends the session. A fix that was taken before a deadline is handled before that
-    /// deadline. If the engine has a charger but gets no usable fix, the outputs request a fix. The present position
-    /// then has an effect only when the requested fix arrives.
+    /// There are three steps:
+    ///
+    /// 1. A deadline that passed since the snapshot ends the session, with an event at the time of the deadline.
+    /// 2. If a session is still in progress, it is reported with `sessionRestored`.
+    /// 3. The present position `fix` is handled like any other fix. It may cause a lost anchor, a departure, an exit
+    ///    from the zone, or a jump that ends the session.
+    ///
+    /// If the fix was taken before a deadline, it is handled before that deadline. If the engine has a charger but gets
+    /// no usable fix, the outputs request one.
     public static func restored(
         from snapshot: Snapshot, at now: Moment, fix: LocationFix? = nil
     ) -> (engine: SessionEngine, outputs: [EngineOutput]) {

@@ -1,7 +1,7 @@
 // Canonical JSON: one text for all notations of the same JSON value. Members are sorted by the bytes of their names.
-// Numbers with the same value and strings with the same characters have one notation, except numbers with an exponent
-// of more than 10 characters. The text is ASCII. Digests of the text are stored with events and compared later, so the
-// text of a value must never change.
+// Strings with the same characters have one notation, and so have numbers with the same value. (Numbers with an
+// exponent of more than 10 characters keep their notation.) The text is ASCII. Digests of the text are stored with
+// events and compared later, so the text of a value must never change.
 
 extension JSONWriter {
     static func canonical(reservingBytes capacity: Int) -> JSONWriter {
@@ -39,8 +39,8 @@ extension JSONWriter {
     }
 
     /// Writes the digits without leading and trailing zeros, and then their power of ten: `-12.50e1` becomes `-125e0`.
-    /// The result is exact. A conversion through Double would not be exact. `text` is a JSON number. If its exponent
-    /// has more than 10 characters, the number is written unchanged.
+    /// The number is not converted to Double, so the result is exact. `text` is a JSON number. If its exponent has more
+    /// than 10 characters, the number is written unchanged.
     private mutating func canonicalNumber(_ text: UnsafeBufferPointer<UInt8>) {
         guard let number = DecimalNumber(text) else {
             for byte in text { self.byte(byte) }

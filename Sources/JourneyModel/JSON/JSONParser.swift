@@ -12,7 +12,8 @@ struct JSONParser {
     /// limited, because each level uses stack memory.
     static let depthMax = 64
     /// Maximum bytes of one number, including sign, fraction and exponent. The longest double written in practice has
-    /// 25 bytes, and an Int64 has 20. Because of this limit, code that reads a number may take more than linear time.
+    /// 25 bytes, and an Int64 has 20. Code that reads a number may take quadratic time, because this limit keeps the
+    /// number short.
     static let numberBytesMax = 64
 
     /// The text. The buffer is valid only inside the closure that provides it. A parser must therefore be created and
@@ -202,7 +203,7 @@ struct JSONParser {
     }
 
     /// Reads a number of RFC 8259, section 6: `[ minus ] int [ frac ] [ exp ]`. If the number is too long, records the
-    /// refusal and returns only the last byte.
+    /// refusal and returns only its last digit, so that the result is a valid number all the same.
     mutating func numberText() throws(JSONError) -> UnsafeBufferPointer<UInt8> {
         let start = offset
         skip(UInt8(ascii: "-"))

@@ -1,4 +1,5 @@
-// Determines how many bytes at the beginning of a JSON string need no unescaping. Examines eight bytes at a time.
+// Finds the first byte of a JSON string that ends the string or needs special treatment. The bytes before it can be
+// copied as they are. Eight bytes are examined at a time.
 
 /// The leading part of a text, up to the first stop byte. There are three kinds of stop bytes: quotes, backslashes and
 /// control characters. A quote ends the string. A backslash begins an escape. A control character must be escaped (RFC
@@ -37,8 +38,8 @@ struct PlainText {
     }
 }
 
-/// Eight bytes of a text, the first byte in the lowest bits. The properties return eight bytes that mark some of these
-/// bytes. A byte is marked if the high bit of the returned byte at the same position is set.
+/// Eight bytes of a text, the first byte in the lowest bits. Each property below marks some of these bytes: it returns
+/// a word whose bytes have the high bit set where the text's byte is marked.
 private struct EightBytes {
     static let ones: UInt64 = 0x0101_0101_0101_0101
     static let highBits: UInt64 = 0x8080_8080_8080_8080
@@ -49,16 +50,16 @@ private struct EightBytes {
         self.bytes = bytes
     }
 
-    /// Marks the stop bytes. The marks are correct up to the first stop byte. Later bytes may be marked wrongly,
-    /// because the subtraction may borrow from them.
+    /// Marks the stop bytes. Only the first mark is reliable, and only the first is used. Bytes after the first stop
+    /// byte may be marked wrongly, because the subtraction at the stop byte may borrow from them.
     var stops: UInt64 {
         let control = (bytes &- 0x20 &* Self.ones) & ~bytes
         return (control | Self.zeros(in: bytes ^ 0x22 &* Self.ones) | Self.zeros(in: bytes ^ 0x5C &* Self.ones))
             & Self.highBits
     }
 
-    /// DEL and non-ASCII bytes. A carry from a byte 0xFF may also mark the byte above it. This does not change whether
-    /// any byte is marked.
+    /// Marks DEL and all bytes above 0x7F. The addition carries out of a byte 0xFF, and may then mark the next byte
+    /// too. This does no harm, because only the question whether any byte is marked matters.
     var beyondPrintable: UInt64 { bytes | (bytes &+ Self.ones) }
 
     private static func zeros(in bytes: UInt64) -> UInt64 {

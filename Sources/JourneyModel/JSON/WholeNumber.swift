@@ -20,8 +20,9 @@ enum WholeNumber {
         let mantissa = text.prefix { $0 | 0x20 != UInt8(ascii: "e") }
         // A number without a nonzero digit is zero, whatever its exponent.
         guard mantissa.contains(where: { (0x31...0x39).contains($0) }) else { return 0 }
-        // `DecimalNumber` returns nil if the exponent has more than 10 characters. The number is then too large for an
-        // Int64, has a fraction, or has leading zeros in the exponent, which no encoder writes.
+        // `DecimalNumber` returns nil if the exponent has more than 10 characters. Such a number is too large for an
+        // Int64 or has a fraction, so nil is right. The only exception is an exponent with leading zeros, which no
+        // encoder writes.
         guard let number = DecimalNumber(text), let digits = number.digits else { return nil }
         let significant = text[digits].filter(\.isASCIIDigit)
         guard number.exponent >= 0, significant.count + number.exponent <= digitsMax else { return nil }

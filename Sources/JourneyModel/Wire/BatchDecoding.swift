@@ -69,8 +69,8 @@ extension JSONParser {
         try elements { parser throws(JSONError) in
             parser.refusal = nil
             let members = try EventMembers(&parser, depth: 2, details: EventDetail.all)
-            // One event more than allowed is enough to reject the batch. The results of further elements, which may
-            // fill a megabyte, are not kept.
+            // A result beyond the allowed number is kept, because it shows the caller that the batch must be rejected.
+            // The results after it are not kept. They could fill a megabyte.
             guard results.count <= EventBatch.eventsMax else { return }
             if let refusal = parser.refusal {
                 results.append(.failure(.malformedJSON(refusal)))

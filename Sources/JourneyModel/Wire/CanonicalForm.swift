@@ -10,21 +10,22 @@ extension EventSubmission {
     /// - whether a number is written as `1.0` or `1`
     /// - the order of members
     ///
-    /// The form leaves out unknown members, and `driver_id`, because only events of one driver are compared. It also
-    /// leaves out `timestamp` and `X-Sent-At`, which may differ between attempts. The two events with the name
-    /// exitedChargerAnchorZone have different forms, because only one of them has a `session_id`.
+    /// The form leaves out unknown members. It leaves out `driver_id`, because only events of one driver are compared.
+    /// It also leaves out `timestamp` and `X-Sent-At`, which may differ between attempts. The departure and the lost
+    /// anchor share the name exitedChargerAnchorZone, but have different forms, because only the departure has a
+    /// `session_id`.
     ///
-    /// `app_state` and `schema_version` are included although a repeat may differ in them. Digests of this form are
-    /// stored, so the form must not change. To compare two events without these two members, use
+    /// A repeat may differ in `app_state` and `schema_version`. The form nevertheless includes both, because earlier
+    /// releases included them and digests of the form are stored. To compare two events without these two members, use
     /// `canonicalForm(appState:schemaVersion:)`.
     func canonicalForm(metadata: JSONValue?) -> [UInt8] {
         canonicalForm(metadata: metadata, appState: appState, schemaVersion: schemaVersion)
     }
 
     /// Returns the canonical form that this event would have with the `app_state` and `schema_version` of a stored
-    /// event. A repeat may differ from the stored event in these two members. `self` is a repeat of the stored event
-    /// exactly when the result equals the canonical form of that event. This method parses `metadata` again, so call it
-    /// only in the rare case that the forms of the two events as sent differ.
+    /// event, in which a repeat may differ. If the result equals the stored event's form, this event is a repeat of it;
+    /// otherwise it is not. This method parses `metadata` again. Call it only in the rare case that the forms of the
+    /// two events as sent differ.
     ///
     /// - Parameter hasDetails: false leaves out the details. Use false if the stored event has no details, for example
     ///   because a release that did not support details stored it.

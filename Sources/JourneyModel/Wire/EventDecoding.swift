@@ -5,7 +5,7 @@
 public enum EventRoute: Hashable, Sendable, CaseIterable {
     /// `POST /native/events` and its batch.
     case native
-    /// The same routes, called by a service: `driver_id` required. The stored idempotency key begins with
+    /// The same routes, called by a service. `driver_id` is required. The stored idempotency key begins with
     /// `EventSubmission.servicePrefix`.
     case service
     /// `POST /v1/native/session-events`: `session_id` required.
@@ -42,7 +42,8 @@ extension EventSubmission {
 
     /// Decodes the body of a request that carries one event.
     ///
-    /// - Parameter details: the optional members that only describe an event. All other unknown members are skipped.
+    /// - Parameter details: the optional members that only describe an event and are kept. A member that is neither one
+    ///   of these nor in `EventMemberName` is skipped.
     public static func decode(
         _ body: [UInt8], route: EventRoute, headers: EventHeaders = EventHeaders(),
         details: [EventDetail] = EventDetail.all

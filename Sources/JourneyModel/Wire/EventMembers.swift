@@ -9,7 +9,8 @@ enum EventMemberName: Int, CaseIterable {
         source, appState, sequence, metadata
 
     init?(_ utf8: UnsafeBufferPointer<UInt8>) {
-        // At most one known name has this length and this first letter.
+        // Together, the length and the first letter leave at most one known name. The comparison below decides whether
+        // the member really has that name.
         let candidate: EventMemberName
         switch (utf8.count, utf8.first) {
         case (14, _): candidate = .schemaVersion
@@ -67,7 +68,7 @@ enum EventMember {
     case absent
     case text(JSONText)
     case number(UnsafeBufferPointer<UInt8>)
-    /// If the source bytes of the object are compact JSON already, `compact` has these bytes. Otherwise it is nil.
+    /// An object. `compact` has the source bytes of the object if they are compact JSON already; otherwise it is nil.
     case object(JSONValue, compact: UnsafeBufferPointer<UInt8>?)
     case truth(Bool)
     /// Any other value.
@@ -76,14 +77,14 @@ enum EventMember {
 
 /// The members of the event that have a known name. Other members are skipped.
 struct EventMembers {
-    /// The declared details. `detailValues` has their values at the same indexes, but is empty if the event has no
-    /// details.
+    /// The declared details. The value of the detail at an index is at the same index in `detailValues`. If the event
+    /// has no details, `detailValues` is empty.
     let details: [EventDetail]
     private(set) var detailValues: [EventMember] = []
     /// False when the event is not an object.
     private(set) var isObject = true
     private var values: [EventMember]
-    /// One bit for each name that was read already, to detect duplicates.
+    /// One bit for each known name that was read already, to detect duplicates.
     private var seen: UInt16 = 0
 
     /// Reads the whole event that begins at the parser's offset. The event lies inside `depth` arrays and objects.

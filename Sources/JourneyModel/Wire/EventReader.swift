@@ -66,8 +66,8 @@ struct EventReader {
     private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
         let eventID = key(.eventID)
         let inBody = key(.idempotencyKey)
-        // Quotes around the header's value may be header syntax or part of the key itself. If the key in the body has
-        // the same quotes, they are part of the key.
+        // Quotes around the header's value may be header syntax or a part of the key itself. If the body has the key
+        // with these quotes too, they are a part of it. Otherwise they are header syntax and are removed.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -244,8 +244,8 @@ extension EventReader {
         boundedText(name, MemberReader.textRule(charactersMax: 128)) { MemberReader.isText($0, charactersMax: 128) }
     }
 
-    /// Reads an optional text. A text of 1 to 128 printable ASCII characters is accepted without calling `isValid`.
-    /// Every other text is checked with `isValid`.
+    /// Reads an optional text. A text of 1 to 128 printable ASCII characters is valid by every rule that callers pass,
+    /// so it is accepted at once. Every other text is checked with `isValid`.
     private mutating func boundedText(
         _ name: EventMemberName, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {

@@ -5,7 +5,7 @@ public struct EventResponse: Hashable, Sendable {
     /// Raw values are the spelling on the wire.
     public enum Status: String, Hashable, Sendable, CaseIterable {
         case ok
-        /// The event was already stored. `verdict` is the present verdict on that event.
+        /// The event was already stored. `verdict` is the verdict that it has now, which later events may have changed.
         case alreadyProcessed = "already_processed"
     }
 

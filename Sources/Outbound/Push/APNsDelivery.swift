@@ -34,7 +34,8 @@ package struct APNsDelivery: PushDelivery {
         guard case .apple(let environment) = notification.service, let channel = channels[environment] else {
             return .refused(reason: "not_configured")
         }
-        // Check both, because the token becomes a part of the path, and the collapse id becomes the value of a field.
+        // The token becomes a part of the path, and the collapse id becomes the value of a header field. Both are
+        // therefore checked before use.
         guard Self.isHexadecimal(notification.token) else { return .refused(reason: "BadDeviceToken") }
         guard notification.collapseID?.utf8.allSatisfy({ (0x20...0x7E).contains($0) }) ?? true else {
             return .refused(reason: "BadCollapseId")

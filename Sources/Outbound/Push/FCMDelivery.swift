@@ -83,7 +83,8 @@ package struct FCMDelivery: PushDelivery {
 
 /// The meaning of a response of FCM (google.rpc.Status, with a google.firebase.fcm.v1.FcmError in its details).
 struct FCMResponse {
-    /// Google could not authenticate to APNs or to a web push service for us. A new access token would not help.
+    /// The error code if Google could not authenticate itself to APNs or to a web push service on the server's behalf.
+    /// A new access token would not help.
     static let thirdParty = "THIRD_PARTY_AUTH_ERROR"
 
     let status: Int
@@ -109,7 +110,8 @@ struct FCMResponse {
         let word = errorCode ?? generalCode ?? "status_\(status)"
         switch status {
         case 200: return .delivered
-        // A 404 without this code means that the project does not exist.
+        // UNREGISTERED means that the device token is no longer valid. A 404 without UNREGISTERED means that the
+        // project does not exist.
         case 404 where errorCode == "UNREGISTERED": return .unregistered(since: nil)
         // Google asks clients to wait a minute if the response has no Retry-After.
         case 429: return .unavailable(reason: word, afterSeconds: retryAfterSeconds ?? 60)

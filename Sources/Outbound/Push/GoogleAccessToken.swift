@@ -17,7 +17,8 @@ package actor GoogleAccessToken {
     static let answerBytesMax = 32_768
     /// A token is no longer used when it has less than this time left.
     static let renewalSeconds: Int64 = 300
-    /// After a failed request, the next one is made after this time, or after the time that Google asks for.
+    /// After a failed request, the next one is made after this time. If Google asks for another time, the next request
+    /// is made after that time.
     static let retrySeconds = 10
 
     private let http: OutgoingHTTP
@@ -97,7 +98,9 @@ package actor GoogleAccessToken {
             Self.isToken(text), case .number(let lifetime) = json["expires_in"], let lifetime = Int64(lifetime),
             (1...86_400).contains(lifetime)
         else { return unavailable("token_malformed") }
-        // If the stored lifetime were below `renewalSeconds`, every notification would request a new token.
+        // A token is no longer used when it has less than `renewalSeconds` left. A token with a shorter lifetime would
+        // never be used, and every notification would request a new one. Its stored lifetime is therefore raised, so
+        // that it is used for a minute.
         return .success((Secret(text), now + max(lifetime, Self.renewalSeconds + 60)))
     }
 

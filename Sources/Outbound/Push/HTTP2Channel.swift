@@ -121,7 +121,8 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
                 state.hasThread = true
                 return .needsThread
             }
-            // The loop empties the whole inbox before it waits, so only the first submission has to wake it.
+            // The loop takes all submissions out of the inbox before it waits. Only a submission to an empty inbox
+            // therefore has to wake it.
             if state.inbox.count == 1 { state.waker?.wake() }
             return .taken
         }

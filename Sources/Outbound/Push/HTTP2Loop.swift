@@ -16,8 +16,8 @@ final class HTTP2Loop {
     private static let idleConnectionSeconds = 3600
 
     private let channel: HTTP2Channel
-    /// The submissions, from index `next` on, that wait for a stream, oldest first. All have the same time limit, so
-    /// they are also in the order of their deadlines.
+    /// The submissions that wait for a stream, oldest first. They begin at the index `next`. All have the same time
+    /// limit, so they are also in the order of their deadlines.
     private var queue: [HTTP2Channel.Submission] = []
     private var next = 0
     private var slots: [HTTP2Slot] = []
@@ -25,8 +25,8 @@ final class HTTP2Loop {
     private var activeCount = 0
     private var multi: UnsafeMutableRawPointer?
     /// Whether this multi handle has received a response, and no request has failed since. While `hasResponse` is
-    /// false, only one request at a time is sent. APNs accepts a single stream until it has verified the provider
-    /// token, and libcurl would open more connections for further requests.
+    /// false, only one request at a time is sent, for two reasons. APNs accepts only one stream until it has verified
+    /// the provider token. And libcurl would open more connections for further requests.
     private var hasResponse = false
     private var lastResponseAt = ContinuousClock.now
     private var nextCheckAt = ContinuousClock.now
@@ -38,14 +38,15 @@ final class HTTP2Loop {
     func run() {
         defer { finish() }
         while true {
-            // The handle is opened before `take`, so that every later submission can wake the thread.
+            // Without an open handle, `HTTP2Channel.submit` cannot wake the thread. The handle is therefore opened
+            // before `take`, so that every submission after `take` does wake it.
             let isOpen = multi != nil || open()
             guard let submissions = channel.take(openStreams: activeCount) else { return }
             queue += submissions
             guard isOpen, let multi else {
                 failAll(.unreachable)
-                // Memory is probably exhausted. Without the pause, this thread would retry at once, again and again,
-                // and use a whole core.
+                // No handle could be opened, probably because memory is exhausted. Without the pause, this thread would
+                // retry at once, again and again, and use a whole core.
                 Thread.sleep(forTimeInterval: 0.1)
                 continue
             }
@@ -87,8 +88,8 @@ final class HTTP2Loop {
         return true
     }
 
-    /// Ends all transfers, and closes the connections with them. libcurl has no call that closes one connection.
-    /// If the loop goes on, it opens a new handle.
+    /// Ends all transfers and closes all connections, by freeing the multi handle. libcurl has no call that closes a
+    /// single connection. If the loop goes on, it opens a new handle.
     private func close(_ failure: OutgoingFailure) {
         for slot in slots where slot.isActive { end(slot, with: .failure(failure)) }
         guard let multi else { return }
@@ -175,7 +176,7 @@ final class HTTP2Loop {
                 hasResponse = true
                 lastResponseAt = .now
             case .failure:
-                // The connection may be lost. The next one begins with one stream again.
+                // The connection may be lost. A new connection must again begin with a single request (`hasResponse`).
                 hasResponse = false
             }
             end(slot, with: result)
@@ -202,8 +203,8 @@ final class HTTP2Loop {
         var isDead = false
         for slot in slots where slot.isActive {
             if slot.deadline <= now {
-                // If no response has arrived for half of the time limit, the connection is considered dead. Without
-                // this rule, every other request on it would also wait for its own time limit.
+                // A request has timed out. If also no response has arrived for half of the time limit, the connection
+                // is considered dead. Otherwise every other request on it would wait for its own time limit too.
                 isDead = isDead || lastResponseAt < silentSince
                 end(slot, with: .failure(.timedOut))
             } else if slot.hasEnded {

@@ -2,8 +2,8 @@
 
 import CCurl
 
-/// The type is not Sendable: only the loop's thread uses a slot. The loop keeps each slot alive as long as its handle
-/// exists.
+/// The type is not Sendable, because only the loop's thread may use a slot. libcurl has a pointer to the slot, so the
+/// loop keeps each slot alive as long as its handle exists.
 final class HTTP2Slot {
     /// The maximum number of times that a request is sent again. libcurl has the same limit.
     private static let repetitionsMax = 5
@@ -66,9 +66,9 @@ final class HTTP2Slot {
     func begin(_ submission: HTTP2Channel.Submission, origin: String) -> Bool {
         let request = submission.request
         freeFields()
-        // libcurl counts how often it sent a request again after a GOAWAY or a refused stream, and fails at the sixth
-        // time (CONN_MAX_RETRIES in transfer.c, 7.88). It counts over all requests of the handle, and only a reset
-        // clears the count.
+        // The handle is reset before each request, because of a counter in libcurl. It counts how often a request was
+        // sent again after a GOAWAY or a refused stream, and lets the sixth time fail (CONN_MAX_RETRIES in transfer.c,
+        // 7.88). It counts over all requests of the handle, and only a reset clears it.
         curl_easy_reset(handle)
         fields = CurlOptions.list(request.fields)
         receiver.begin()
@@ -92,13 +92,15 @@ final class HTTP2Slot {
     /// Returns whether the transfer that ended with `code` is to be repeated.
     ///
     /// A service that closes a connection refuses the streams that it has not processed (GOAWAY, REFUSED_STREAM). Such
-    /// requests may be sent again (RFC 9113, section 8.7), and libcurl usually does so itself. But for the last stream
-    /// of a connection, libcurl 7.88 may return CURLE_HTTP2 instead (h2_process_pending_input in http2.c).
+    /// requests may be sent again (RFC 9113, section 8.7), and libcurl usually does so itself. But if the refused
+    /// stream is the last one of the connection, libcurl 7.88 may fail with CURLE_HTTP2 (h2_process_pending_input in
+    /// http2.c). The request must then be repeated here.
     func isRepeated(after code: CURLcode) -> Bool {
         code == CURLE_HTTP2 && !receiver.hasBegun && repetitionCount < Self.repetitionsMax && !hasEnded
     }
 
-    /// Must be called when the transfer is added to the multi handle again.
+    /// Prepares this slot to receive the response to the repeated request. Must be called when the transfer is added to
+    /// the multi handle again.
     func beginRepetition() {
         repetitionCount += 1
         receiver.begin()
@@ -131,7 +133,7 @@ final class HTTP2Slot {
     }
 
     private func freeFields() {
-        // The handle must no longer refer to the list when the list is freed.
+        // First removes the list from the handle, which must not refer to a freed list.
         curl_shim_set_list(handle, CURLOPT_HTTPHEADER, nil)
         curl_slist_free_all(fields)
         fields = nil
