@@ -10,9 +10,9 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-// The property tests fold, store and refold 100,000 journeys. For debug and test builds, scripts/build sets
-// DWELL_OPTIMIZED_TESTS, which compiles the modules that do this work with optimization: they then take half of the time.
-// Without the variable there are no unsafe flags, because SwiftPM rejects them in a package that another package uses.
+// The property tests fold, store and refold 100,000 journeys. With -O, the modules that do this work take half of the
+// time. -O is an unsafe flag, and SwiftPM rejects a dependency that has unsafe flags. Therefore -O is set only if the
+// variable DWELL_OPTIMIZED_TESTS is set. scripts/build sets it for debug and test builds.
 let optimizedSettings =
     Context.environment["DWELL_OPTIMIZED_TESTS"] != nil ? settings + [.unsafeFlags(["-O"])] : settings
 
@@ -24,8 +24,8 @@ let package = Package(
         .library(name: "JourneyClient", targets: ["JourneyClient"]),
         .executable(name: "dwell", targets: ["App"]),
     ],
-    // The versions are exact, so that a clean clone builds what was tested. A release also pins the indirect
-    // dependencies (docs/deploy.md).
+    // Each dependency has an exact version, so that a clean clone builds what was tested. A release also fixes the
+    // versions of the indirect dependencies (docs/deploy.md).
     dependencies: [
         .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
         .package(url: "https://github.com/vapor/jwt-kit", exact: "5.7.1"),
@@ -157,7 +157,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             exclude: ["Migrations/postgresql"],
-            // A symlink to migrations/. The binary contains the migrations, so that it runs in any directory.
+            // A symlink to migrations/. The files are embedded in the binary, which can therefore run in any directory.
             resources: [.embedInCode("Migrations")],
             swiftSettings: optimizedSettings
         ),

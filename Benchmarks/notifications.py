@@ -37,7 +37,8 @@ def bodies(store, subscriptions, count, worker):
 
 
 STORE = None
-# The maximum share of unsent requests. Requests that are due at the last moment may remain unsent.
+# The maximum share of requests that may remain unsent. Some requests become due only in the last moment of the load,
+# when they can no longer be sent.
 RATE_SHORTFALL_MAX = 0.01
 
 

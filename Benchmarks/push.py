@@ -26,7 +26,7 @@ from contestants import LIMITS  # noqa: E402
 from processes import Server  # noqa: E402
 
 DEVICE = "740f4707bebcf74f9b7c25d48e3358945f6aa01da5ddb387462c7eaf61bb78ad"
-# The size is that of an alert with Dwell's texts and a session id.
+# As long as the payload of a real alert, with Dwell's texts and a session id.
 PAYLOAD = json.dumps({"aps": {"alert": {"title": "Your charging session", "body": "The grace period ends in 3 minutes."},
                               "sound": "default"}, "session_id": "s-01HQ3K7Z9N4V5B6C7D8E9F0G1H"})
 
@@ -83,7 +83,8 @@ def push(options, binary, folder, what, rate=0, during=None):
         sys.exit(f"{run.stdout}{run.stderr}")
     line = (f"{what}: {options.count / seconds:.0f} notifications/s for {seconds:.1f} s on {apns.counts['connections']} "
             f"connection(s), at most {apns.counts['most_streams']} streams")
-    # Beside events, another part of the processor time belongs to the server and is not measured, so none is printed.
+    # Print the processor time only if no events were sent at the same time. Otherwise it would include the time of the
+    # program that sends the events.
     print(line + ("" if events else f", {processor / options.count * 1e6:.0f} µs of processor time each"))
     if events:
         print(f"  beside it: {json.dumps(events)}")

@@ -28,7 +28,8 @@ from contestants import LIMITS  # noqa: E402
 from postgres import Postgres  # noqa: E402
 
 PERIOD_US = 20_000
-# Each driver's first events cost more: tokens are verified, and rows are added.
+# The warm-up sends the first events of each driver. They cost more than later events, because the driver's token is
+# verified and the driver's row is added.
 WARMUP_SECONDS = 3
 
 

@@ -1,6 +1,6 @@
 // Compares the cost of our `Fields` with that of `HTTPFields` from swift-http-types, for the head of one event post.
-// Each of the two types is filled with the same parsed names and values, then queried as on the server's hot path. Run
-// with `make bench-fields`. docs/decisions/own-header-fields.md has the decision.
+// Each of the two types is filled with the same parsed names and values. Then the fields that the server reads for
+// every event are looked up. Run with `make bench-fields`. docs/decisions/own-header-fields.md has the decision.
 
 import HTTP1
 import HTTPTypes

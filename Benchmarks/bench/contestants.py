@@ -16,9 +16,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILT = ROOT / ".build" / "bench"
 SECRET = "the-benchmarks-sign-with-this-secret"
 
-# The rate limiters count every event, but these limits are so high that no event is refused. At the rates measured
-# here, a limiter remembers about 60 events per driver in the window of 6 s. A limiter in production remembers at most
-# 60.
+# The limits are so high that no event is refused, but the rate limiters still count every event. The window is 6 s
+# instead of 60 s. At the rates measured here, a limiter then remembers about 60 events per driver, which is the most
+# that it remembers in production.
 LIMITS = {
     "RATE_LIMIT_SESSION_EVENTS": "100000", "RATE_LIMIT_PRESESSION_EVENTS": "100000", "RATE_LIMIT_WINDOW_SECONDS": "6",
     "RATE_LIMIT_READS": "100000",

@@ -18,8 +18,8 @@ from contestants import ALL, BUILT, ROOT, SECRET, Failed, compile_c, run
 
 DRIVERS = 2000
 # The warm-up must send one request of every driver, because a driver's first request costs more than later ones: the
-# token is verified, and the driver's row is created. With one connection, this warm-up takes longer than the usual
-# second.
+# token is verified, and the driver's row is created. With one connection, this takes longer than the second that the
+# other warm-ups last.
 ALONE_WARMUP_SECONDS = 3
 
 
@@ -149,7 +149,7 @@ class Bench:
         folder = self.fresh_folder(name)
         path = folder / "events.sqlite3"
         shutil.copyfile(self.filled(rows), path)
-        # Flush the copy to the disk now; otherwise the system would write it during the load.
+        # Flush the copy to the disk now. Otherwise the operating system would do it later, during the measured load.
         with open(path, "rb+") as copy:
             os.fsync(copy.fileno())
         return folder
@@ -220,8 +220,8 @@ class Bench:
                     points.append([stored, running.resident_bytes() / 1e6])
                 running.stop()
                 expect_rows(running, stored)
-            # After the first tenth of the events, the caches are full. If memory still grows then, it
-            # grows without bound.
+            # The growth is counted from the first point, which was measured after a tenth of the events. The caches are
+            # full by then, so if memory still grows, it grows without bound.
             return {"points": points, "growth_mb": points[-1][1] - points[0][1], "resident_mb": max(p[1] for p in points)}
         return measure
 

@@ -62,8 +62,8 @@ def flushes(folder, size, places):
     path = folder / "flush"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        # Give the file its full size first, so that later writes do not extend the file. Writes to SQLite's
-        # WAL after a checkpoint do not extend the WAL either.
+        # Give the file its full size first, so that the measured writes do not extend it. SQLite's WAL is written in
+        # the same way: after a checkpoint, SQLite overwrites it from the beginning instead of extending it.
         os.write(descriptor, bytes(size * places))
         os.fsync(descriptor)
         for place in itertools.cycle(range(places)):

@@ -13,10 +13,12 @@ SETTINGS = {
 # The columns of the CSV form that are used here.
 PROCESS, MESSAGE, DETAIL = 3, 13, 14
 EXECUTE = re.compile(r"execute [^:]+: (.*)", re.DOTALL)
-# One parameter: a number, and NULL or a quoted text in which quotes are doubled.
+# Matches one parameter in a line of the log: `$` and its number, then its value. The value is NULL, or a text in
+# quotes. A quote within the text is doubled.
 PARAMETER = re.compile(r"\$\d+ = (?:(NULL)|'((?:[^']|'')*)')(?:, )?", re.DOTALL)
-# The statement that moves drivers from one version to the next; its fourth parameter has their ids. A group must not be
-# sent again before the group that moved the same driver last.
+# Each batch of events raises the `version` of its drivers with this statement. The fourth parameter (index 3) has the
+# ids of these drivers. A group is one transaction, or a few reads outside of a transaction. If two groups raise the
+# version of the same driver, the replay must send them in the recorded order.
 MOVE, MOVED = "UPDATE driver SET version", 3
 
 
@@ -31,7 +33,8 @@ class Recording:
         self.sessions = {}
         # The groups that are not complete yet, by process.
         self.open = {}
-        # driver -> (process, number of groups of this process up to the one that moved the driver last)
+        # For each driver, which group raised its version last: the process of PostgreSQL that served the group, and the
+        # group's place among the groups of this process, counted from 1.
         self.moved = {}
         self.events = 0
 
@@ -71,7 +74,7 @@ class Recording:
     def write(self, path):
         for process in list(self.open):
             self.end_group(process)
-        # Only the connections that write events; the others serve heartbeats, deadlines and reads.
+        # Keep only the connections that stored events. The other connections served heartbeats, deadlines and reads.
         writers = {process for process, _ in self.moved.values()}
         writing = {process: groups for process, groups in self.sessions.items() if process in writers}
         places = {process: index for index, process in enumerate(writing)}

@@ -23,8 +23,8 @@ from code_receiver import CodeReceiver  # noqa: E402
 from processes import Folder, Server, arguments  # noqa: E402
 
 TIMES_MAX = 10
-# The rate limits are raised, so that all requests of one measurement are admitted. How many charges a request
-# costs its driver is computed from the default limits.
+# The rate limits are raised, so that the server admits all requests of a measurement. A request is charged to a limit
+# once or several times. The number of these charges is computed from the default limits.
 WINDOW = 100_000
 LIMITS = {
     f"RATE_LIMIT_{name}": str(WINDOW)
@@ -44,7 +44,8 @@ EVENTS_PER_READ = 100
 FACTS_PER_READ = 25
 FACTS_PER_PURCHASE = 100
 REPEATS_PER_CHARGE = 10
-# The default limit of the window `refusals`, which one body fills at most.
+# The default limit of the window `refusals`. A single body is charged at most this number of times, because then the
+# window is full.
 REFUSALS_MAX = 600
 
 
@@ -265,8 +266,9 @@ def rows(outside):
             lambda n: outside.forged(outside.notice())),
         Row("GET /auth/me", "", "auth", 1, 100, request("GET", "/auth/me")),
         Row("GET /auth/sessions", "", "auth", 1, 100, request("GET", "/auth/sessions")),
-        # This row is last, because it needs many events in the database. A rejected event returns its charge, so the
-        # next event gets the one place that is left.
+        # Before this measurement, the driver posts so many events that the limit admits only one more. The row is last,
+        # because these events enlarge the database. A rejected event is not counted. Each event of the batch is
+        # therefore admitted to the one free place and then rejected.
         Row(batch, "500 events of another's session, one place left", "refusal", 500, 5,
             many(lambda n: body({"events": [restored(n * 500 + i, session_id="owned") for i in range(500)]}))),
     ]
@@ -307,7 +309,7 @@ def measure(server, meter, driver, row):
                 statuses.add(200)
             else:
                 status, count = exported(server.port, token(driver))
-                # An export also costs one charge in the class `account`, which is not counted here.
+                # An export also counts as one request towards the limit `account`. This charge is left out here.
                 pays = 1 + count // EXPORT_BYTES_PER_READ
                 statuses.add(status)
             # A driver may have one export and four streams at the same time. After the client has closed a stream, wait

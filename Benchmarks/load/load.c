@@ -226,8 +226,9 @@ static void prepare(struct share *share, struct connection *connection) {
     } else if (kind == EVENT) {
         length = write_event(body, driver, number, 0, connection->id);
     } else {
-        // A phone that was offline sends the hundred events in its queue. Phones send their queues in order, so each
-        // event must be newer than the driver's previous batch. Therefore the events are only 10 ms apart.
+        // The batch is the queue of a phone that was offline. Its events happened in the last second, one every 10 ms.
+        // They are so close together because phones send their queues in order: each event must be newer than the
+        // driver's previous batch, which was sent only shortly before.
         path = "POST /native/events/batch";
         length = sprintf(body, "{\"events\":[");
         for (int place = 0; place < BATCH; place++) {
@@ -341,7 +342,8 @@ static void broke(struct share *share, struct connection *connection, const char
     if (connection->busy) share->in_flight--;
     connection->busy = false;
     close_connection(share, connection);
-    // The connection is not used again, because a service that breaks connections has failed the benchmark in any case.
+    // A broken connection is not replaced, because a service that breaks connections has failed the benchmark in any
+    // case.
 }
 
 static void open_connection(struct share *share, struct connection *connection) {
@@ -439,8 +441,8 @@ static uint64_t due_ns(struct share *share) {
     return share->started_ns + (uint64_t)((double)share->due_count * apart);
 }
 
-// Counts the requests that were due but were not sent. The time since a request was due is recorded as its latency,
-// because its real latency would be at least as long.
+// Counts the requests that were due but were not sent. Their latency is unknown, so the time since they were due is
+// recorded in its place. The latency would have been at least as long.
 static void count_the_unsent(struct share *share, uint64_t now) {
     for (uint64_t due; (due = due_ns(share)) < now; share->due_count++) {
         if (due - share->started_ns < (uint64_t)(options.warmup * 1e9)) continue;

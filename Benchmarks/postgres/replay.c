@@ -1,13 +1,14 @@
-// Sends recorded transactions to PostgreSQL again, through libpq in pipeline mode: the same statements with the same
-// values, in the same groups, and as many connections as were recorded. It shows what PostgreSQL and libpq need for a
-// load without HTTP, JSON and journeys.
+// Sends recorded transactions to PostgreSQL again, through libpq in pipeline mode. Statements, values, groups and the
+// number of connections are those of the recording. The elapsed time shows how long PostgreSQL and libpq alone take for
+// the load, without HTTP, JSON and journeys.
 //
-// The recording (recording.py) is binary, in the machine's byte order; all numbers are 32 bits wide.
+// The recording (recording.py) is binary, in the machine's byte order. All numbers are 32 bits wide. A session is one
+// connection. A group is a sequence of queries that are sent together.
 //   statements: count, then for each: length and text of the SQL
 //   sessions: count, then for each: count of groups, then for each group:
-//     waits: count, then pairs (session, count of that session's groups that must be done before)
+//     waits: count, then for each: a session, and how many of its groups must be complete before this group is sent
 //     queries: count, then for each: statement, count of parameters, then for each parameter: length (-1: NULL) and text
-// Each text has a NUL after it, which its length does not count.
+// A NUL follows each text and is not counted in its length.
 //
 // usage: replay URL RECORDING; prints the elapsed seconds as JSON.
 

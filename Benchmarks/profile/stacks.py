@@ -26,8 +26,8 @@ class Names:
 
     def frame(self, symbol, image):
         name = self.readable.get(symbol, symbol)
-        # In $s6Engine6IngestV... the first identifier is the module. Specialized generic code of the standard
-        # library has symbols that do not begin with a module. These symbols get the module "swift".
+        # A Swift symbol usually begins with its module: $s6Engine6IngestV... belongs to Engine. The symbols of
+        # specialized generic code of the standard library do not begin with a module. They get the module "swift".
         module = re.match(r"_?\$s(\d+)(\D\w*)", symbol)
         if module:
             return (name, module[2][: int(module[1])])

@@ -1,6 +1,7 @@
 // Measures SQLite without the server: how many events one thread can store durably, with a given number of events per
-// transaction. An event is a row of `event_row` and its row of `event_key`, which Dwell writes later. `dwell migrate`
-// creates the database. This program contains neither HTTP nor the fold.
+// transaction. For each event, this program writes a row of `event_row` and a row of `event_key` in the same
+// transaction. (Dwell writes the row of `event_key` later, together with those of many events.) `dwell migrate` creates
+// the database. This program contains neither HTTP nor the fold.
 //
 //   sqlite_alone rate DATABASE BATCH SECONDS   prints rows per second and microseconds per transaction as JSON
 //   sqlite_alone fill DATABASE ROWS            quickly fills a database with that many events, for other measurements
@@ -85,8 +86,9 @@ static void write_dictionaries(int64_t now_ms) {
 
 static sqlite3_stmt *add_event, *add_key, *add_session;
 
-// The end of a driver's chain (SQLiteStore/Events/ChainEnd.swift): the last event and its climb, the highest level
-// first.
+// What the column `driver.chain` stores (SQLiteStore/Events/ChainEnd.swift): the time of the driver's last event, and
+// the ids of its climb. The climb is the last event, the nearest earlier event with a higher level, the nearest one
+// with a still higher level, and so on. The highest level comes first.
 typedef struct { int64_t ids[65], time_ms; int count; } chain_end;
 static chain_end chains[DRIVERS + 1];
 
@@ -137,8 +139,8 @@ static uint64_t next_random(void) {
     return random_state;
 }
 
-// Inserts the event with this number. The drivers take turns, as in the load. `time_ms` is the time at which the event
-// happened.
+// Inserts the event with the number `number`, counted from 0. Consecutive numbers belong to different drivers, as in
+// the load of `make bench`. `time_ms` is the time at which the event happened.
 static void insert(uint64_t number, int64_t time_ms) {
     int64_t driver = (int64_t)(number % DRIVERS) + 1;
     uint64_t mine = number / DRIVERS;
@@ -234,8 +236,8 @@ static void measure(int batch, double seconds) {
 static void fill(uint64_t rows) {
     run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -1000000; PRAGMA foreign_keys = OFF;"
         "PRAGMA locking_mode = EXCLUSIVE");
-    // Insert a whole number of journeys for every driver, so that all drivers are in the last state of a journey. The
-    // last event is a minute old.
+    // Insert a whole number of journeys for every driver, so that all drivers end in the last state of a journey. The
+    // times of the events are one minute and more in the past.
     uint64_t round = DRIVERS * JOURNEY;
     rows = (rows + round - 1) / round * round;
     int64_t end_ms = ((int64_t)time(NULL) - 60) * 1000;

@@ -1,6 +1,6 @@
 // Authorization of routes, decided in one place before any handler runs. If the content of a request arrives after its
-// head, the checks are made before the content is read. Without a valid credential, the content therefore uses no
-// memory, and a client that waits for 100 (Continue) gets the refusal instead.
+// head, the credential is checked before the content is read. A client without a valid credential can therefore not
+// make the server hold content in memory. If the client waits for 100 (Continue), it gets the refusal instead.
 
 import HTTP1
 import HTTPServer
@@ -11,8 +11,8 @@ import Secrets
 /// A handler that requires a token and receives the caller whom the token identifies.
 typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) async throws(ProblemResponse) -> Response
 
-/// A handler that Access calls without authorization. If the route requires a credential, the service behind the
-/// handler verifies the credential.
+/// A handler for a route whose credential Access does not check. If the route requires one, the service behind the
+/// handler verifies it.
 typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemResponse) -> Response
 
 /// A function that handles a request whose caller is known. It returns a response, or the work that makes the response.
@@ -42,8 +42,8 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the check that admits any signed-in driver. If the request is complete, the check starts a task only if
-    /// `respond` returns work or the token needs a look-up. Otherwise it responds at once.
+    /// Returns the check that admits any signed-in driver. For a complete request, the check usually makes the response
+    /// at once, without a task. It starts a task in two cases: `respond` returns work, or the token needs a look-up.
     ///
     /// - Parameters:
     ///   - admitsServices: whether tokens of the role `service` are admitted too. Otherwise they get 403.
@@ -90,8 +90,9 @@ struct Access: Sendable {
             })
     }
 
-    /// Returns a judge that checks the driver's credential before the content is read. The memory for accepted content
-    /// counts towards the driver's share of the BufferBudget, the limit on memory held for clients.
+    /// Returns a judge, which checks the driver's credential before the content is read. If the judge admits the
+    /// request, the memory for its content counts towards the driver's share of the BufferBudget (the limit on memory
+    /// held for clients).
     private func driverJudge(
         _ route: String, _ form: ProblemForm, _ admitsServices: Bool,
         _ contentRefusal: @escaping @Sendable (DriverID) -> ProblemResponse?
@@ -105,8 +106,9 @@ struct Access: Sendable {
                 if let problem = contentRefusal(caller.driver) { throw problem }
                 return .welcome(client: caller.driver.rawValue)
             } catch {
-                // An accepted token is normally counted by the responder. The responder is not called for this refusal,
-                // so the token is counted here.
+                // If `driver` is set, the token is valid, and the request is refused for another reason. Count the
+                // token here: valid tokens are otherwise counted by the responder, which is not called for this
+                // request.
                 if driver != nil { metrics.count(.accepted) }
                 var response = error.response(requestID: request.id, form)
                 response.principal = driver?.rawValue
@@ -161,8 +163,9 @@ struct Access: Sendable {
                 if hasOperatorToken(request) { return }
                 let caller = try await caller(of: request)
                 let isOperator = caller.role == TokenRole.ops.rawValue
-                // A request that the judge welcomes is checked again when it is complete, and its token is counted
-                // then.
+                // Each token is counted once. If the judge admits the request, the responder checks and counts the
+                // token again later, when the content has arrived. Therefore the judge counts only the tokens that it
+                // refuses here.
                 if !isJudge || !isOperator { metrics.count(.accepted) }
                 guard isOperator else {
                     throw ProblemResponse(.forbidden, "Operator access required.")
@@ -189,9 +192,10 @@ struct Access: Sendable {
     }
 
     /// Checks the request's token without waiting. An invalid token gets 401, after which shipped clients sign in again
-    /// (contract, section 3). The response does not say why the token was refused. This function counts refused tokens
-    /// only. A request whose content arrives after its head is checked twice but must count once, so the callers count
-    /// accepted tokens.
+    /// (contract, section 3). The response does not say why the token was refused.
+    ///
+    /// This function counts missing and refused tokens, but no accepted ones. If the content arrives after the head, an
+    /// accepted token is checked twice, but it must be counted once. Therefore the callers count accepted tokens.
     private func judge(_ request: Request) -> CallerVerdict {
         let now = request.receivedAtMilliseconds / 1000
         // The cache of verified tokens contains only valid tokens, and it compares all bytes of a token. The form of

@@ -20,7 +20,8 @@ extension MemberReader {
             .map { Secret($0) }
     }
 
-    /// Reads an optional string with any content. Unusable values are accepted here and ignored later.
+    /// Reads an optional string and accepts every string. The form of these strings is not checked here: an unusable
+    /// name is ignored later, and an unusable token is refused later with 401.
     fileprivate mutating func anyText(_ name: String) -> String? {
         text(name, "must be a string") { _ in true }
     }

@@ -135,7 +135,8 @@ struct AccountHandlers: Sendable {
 }
 
 extension Request {
-    /// The origin of the request. The audit, the limits and the list of sign-in sessions use it.
+    /// Where the request came from: client address, User-Agent, request id and time. The audit, the limits and the list
+    /// of sign-in sessions use it.
     var origin: RequestOrigin {
         RequestOrigin(
             address: remoteAddress, requestID: id, userAgent: fields.first("User-Agent"), at: receivedAt)

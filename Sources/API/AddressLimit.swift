@@ -1,7 +1,8 @@
-// The limit of sign-in requests per client address (contract, section 8: RATE_LIMIT_AUTH). Sign-in requests are counted
-// by the same rate limiter as events, so that several servers share one count. The limit is checked before the handler
-// runs. There is one exception: if a route requires an access token and the content arrives after the head, the token
-// is checked before this limit. The store enforces further limits: per phone number, per token and in total.
+// The limit of sign-in requests per client address (contract, section 8: RATE_LIMIT_AUTH). The rate limiter of events
+// counts these requests too. With Redis, several servers therefore share one count. The limit is checked before the
+// handler runs. Usually it is checked before the credential too. Only if a route requires an access token and the
+// content arrives after the head, the token is checked first. The store enforces further limits: per phone number, per
+// token and in total.
 
 import HTTP1
 import HTTPServer
@@ -11,7 +12,8 @@ import RateLimiting
 
 struct AddressLimit: Sendable {
     let admission: any Admission
-    /// Records the requests beyond the limit, without a driver: their credentials are not checked.
+    /// The list in which requests beyond the limit are recorded. They are recorded without a driver, because their
+    /// credentials have not been checked.
     let refused: RefusedRequests
 
     /// Returns a handler that checks the limit and then calls `handler`. All responses of the returned handler carry
@@ -36,8 +38,8 @@ struct AddressLimit: Sendable {
         }
     }
 
-    /// Returns `check` with the limit applied to its responder. The limit does not apply to the judge, which checks the
-    /// credential before the content is read.
+    /// Returns `check` with the limit applied to the responder, which handles the complete request. The judge stays as
+    /// it is: it may check the credential before the content is read, whether or not the address has reached the limit.
     func limited(_ form: ProblemForm, route: String, _ check: CredentialCheck) -> CredentialCheck {
         CredentialCheck(
             judge: check.judge, handler: limited(form, route: route) { await check.responder($0).response() })
@@ -45,8 +47,8 @@ struct AddressLimit: Sendable {
 }
 
 extension AdmissionClaim {
-    /// Returns the claim that counts one request of a client address. In the claim, the address takes the place of a
-    /// driver.
+    /// Returns the claim that counts one request of a client address. A claim names the driver whose requests are
+    /// counted. Here it names the address instead.
     static func ofOneRequest(_ limitClass: RateLimitClass, fromAddressOf request: Request) -> AdmissionClaim {
         .ofOneRequest(limitClass, by: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)))
     }

@@ -6,8 +6,9 @@ package import HTTPServer
 import JourneyModel
 
 package enum BodyDecoding {
-    /// Returns the JSON text of a request, decompressed if necessary. The server has already refused a body that was
-    /// longer than `Request.bodyBytesMax` before decompression. Throws 413 if the decompressed body is longer.
+    /// Returns the JSON text of a request, decompressed if necessary. As received, the body has at most
+    /// `Request.bodyBytesMax` bytes, because the server has already refused longer bodies. Throws 413 if it has more
+    /// bytes after decompression.
     package static func json(_ request: Request) throws(ProblemResponse) -> [UInt8] {
         guard isJSON(request.fields) else {
             throw ProblemResponse(.unsupportedMediaType, "The Content-Type must be application/json.")

@@ -1,5 +1,5 @@
-// GET /native/config: the eight settings and the flags, with a strong ETag. With one small request, a phone can check
-// whether its copy of the settings is current (RFC 9110 sections 8.8.3 and 13.1.2).
+// GET /native/config: the eight settings and the flags, with a strong ETag. A phone sends the ETag of its copy. If the
+// copy is current, the response is only 304 (RFC 9110 sections 8.8.3 and 13.1.2).
 
 import Engine
 import Foundation
@@ -71,15 +71,17 @@ struct ConfigHandler: Sendable {
         }
     }
 
-    /// Returns the responses according to the rules. They are not cached, because evaluating the rules takes only a few
-    /// microseconds, and a cache would grow with the number of drivers and chargers.
+    /// Returns the responses for this driver and charger, to whom the rules may give other settings. They are not
+    /// cached, because evaluating the rules takes only a few microseconds, and a cache would grow with the number of
+    /// drivers and chargers.
     private static func prepared(
         _ rules: SettingsRules, _ request: Request, _ driver: DriverID, charger: String?
     ) -> Prepared {
         let subject = SettingsSubject(
             driver: driver, appVersion: rules.dependsOnAppVersion ? request.appVersion : nil, at: request.receivedAt)
         let document = rules.document(for: subject, charger: charger)
-        // The copy is fresh until the next rule begins or ends, rounded up to a second.
+        // A phone may use its copy until the next rule begins or ends, rounded up to a second, but not longer than
+        // `freshSecondsMax`.
         let untilChange = document.nextChange.map { ($0.milliseconds(since: subject.at) + 999) / 1000 }
         return Prepared(
             version: document.tag, tag: document.tag, json: document.json,

@@ -107,8 +107,11 @@ package struct ControlRoutes: Sendable {
         }
     }
 
-    /// Repeats earlier deletions. Takes `{"database", "erasures", "dry_run"}`, where `erasures` are lines of the list
-    /// of deletions. Returns `{"drivers": [{"driver_id", "erasure"}], "without_driver", "is_in_wal"}`.
+    /// Deletes drivers again whom a restored backup brought back. Takes `{"database", "erasures", "dry_run"}`, where
+    /// `erasures` are lines of the list of deletions. Returns `{"drivers": [{"driver_id", "erasure"}],
+    /// "without_driver", "is_in_wal"}`. `drivers` are the drivers who were deleted again, or who would be if `dry_run`
+    /// is true. `without_driver` are lines about drivers without data in this database. `is_in_wal` says whether
+    /// SQLite's WAL still contains deleted bytes.
     @Sendable private func repeatErasures(_ request: Request) async throws(ProblemResponse) -> Response {
         let (erasures, isDryRun): ([RecordedErasure], Bool) = try decode(request) { members in
             members.require("erasures")
@@ -154,7 +157,8 @@ package struct ControlRoutes: Sendable {
     // MARK: Refolds
 
     /// Records a correction of settings. Takes `{"database", "since_ms", "until_ms", "settings", "instead_of",
-    /// "changed_by", "reason"}` and returns the correction.
+    /// "changed_by", "reason"}` and returns the correction. If `instead_of` is present, the correction applies only to
+    /// events that were stored with this settings version.
     @Sendable private func correct(_ request: Request) async throws(ProblemResponse) -> Response {
         let (order, note) = try decode(request) { members -> (CorrectionOrder, SettingsChangeNote)? in
             let since = members.moment("since_ms", isRequired: true)
@@ -203,8 +207,10 @@ package struct ControlRoutes: Sendable {
         return Self.json { _ in }
     }
 
-    /// Refolds for a short time. Takes `{"database", "after", "since_ms", "correction"}` and returns `{"next",
-    /// "failure"}` and the counts.
+    /// Refolds drivers for a short time, beginning after the row number `after`. Takes `{"database", "after",
+    /// "since_ms", "correction"}`. Returns `{"next", "failure"}` and the counts. The next request continues after the
+    /// row number `next`, which is null when all drivers are done. `failure` is the reason why a driver could not be
+    /// refolded.
     @Sendable private func refold(_ request: Request) async throws(ProblemResponse) -> Response {
         let refold = try decode(request) { members -> RefoldRequest? in
             let after = members.integer("after", isRequired: true)

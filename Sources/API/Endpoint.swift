@@ -59,7 +59,8 @@ enum ProblemForm: Sendable {
     /// The form with the member `success`, which shipped clients of /api/auth expect.
     case legacy
 
-    /// The form of a refusal that no handler makes, for example because the body is too long.
+    /// Chooses the form by the path. Used for refusals that are made before a handler is called, for example because
+    /// the body is too long.
     init(path: String) {
         let isLegacy = ["/api/auth/", "/api/drivers/", "/api/push/"].contains { path.hasPrefix($0) }
         self = isLegacy ? .legacy : .plain

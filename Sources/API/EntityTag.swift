@@ -15,8 +15,8 @@ package enum EntityTag {
         }
     }
 
-    /// Returns whether the list contains the entity tag. In each member of the list, everything after a space is
-    /// ignored.
+    /// Returns whether the list contains the entity tag. A member of the list ends at white space or a comma. Text
+    /// between the white space and the comma is ignored.
     private static func names(_ list: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>) -> Bool {
         var index = 0
         while index < list.count {

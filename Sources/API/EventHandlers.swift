@@ -65,9 +65,10 @@ final class EventHandlers: Sendable {
         ingest.dependsOnAppVersion ? request.appVersion : nil
     }
 
-    /// Adds the driver's quotas to the response. Every response to a known driver carries quotas (contract, section 4).
-    /// If no event of the request counted towards a limit, adds the quotas of both event limits. A response to a
-    /// service also carries the policy of the service's limit, which the route does not add.
+    /// Adds the quotas of the sender to the response, because every response to a known driver has quotas (contract,
+    /// section 4). If no event of the request counted towards a limit, adds the quotas of both event limits. A response
+    /// to a service has the quota of the service's limit instead. It also gets the policy of this limit, because the
+    /// route adds only the policies of drivers' limits.
     func withQuotas(_ response: consuming Response, of caller: Caller) -> Response {
         if caller.isService {
             let quota = ingest.quota(of: caller.driver, in: .serviceEvents)
@@ -81,12 +82,13 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the decoded body. The bytes beyond 10 KiB per event count towards the driver's limit of refusals
-    /// (RefusalLimit). When that limit is used up, further bodies are refused without being decoded.
+    /// Returns the decoded body. A body may have 10 KiB for each of its events. Each further KiB counts as one refusal
+    /// towards the driver's limit of refusals (RefusalLimit). While that limit is used up, bodies are refused without
+    /// being decoded.
     ///
-    /// If the body was compressed, its decompressed bytes count towards the driver's share of the BufferBudget (the
-    /// limit on memory held for clients) until the returned reservation is released. The caller must keep the
-    /// reservation until the events are stored.
+    /// If the body was compressed, memory for the decompressed bytes is reserved in the driver's share of the
+    /// BufferBudget (the limit on memory held for clients). The caller must keep the returned reservation until the
+    /// events are stored. For any other body the reservation is nil.
     func decode<Value>(
         _ request: Request, of caller: Caller, eventCount: (Value) -> Int,
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value
@@ -98,8 +100,8 @@ final class EventHandlers: Sendable {
             do throws(ProblemResponse) {
                 body = try BodyDecoding.json(request)
             } catch {
-                // The server decompressed the maximum number of bytes before it refused the body, so this number is
-                // charged.
+                // The decompressed body is longer than the limit. The server stopped at the limit, so the driver is
+                // charged for that number of bytes.
                 if error.problem.code == .contentTooLarge { bytes = request.bodyBytesMax }
                 throw error
             }
@@ -108,8 +110,8 @@ final class EventHandlers: Sendable {
             if bytes > request.body.count {
                 buffer = bufferBudget.reserve(bytes, for: caller.driver.rawValue)
                 guard buffer != nil else {
-                    // The cause is the number of concurrent requests, not the length of this body. Only the refusal is
-                    // charged, and no bytes.
+                    // The driver has too many requests at the same time. That is not due to the length of this body, so
+                    // charge one refusal, but none for the bytes.
                     bytes = 0
                     throw .tooManyRequestsUnderWay
                 }
@@ -146,7 +148,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the response for an event that the server made for the driver's request.
+    /// Returns the response to a request that is not an event, but for which the server stored one: the driver entered
+    /// a verification code.
     func confirmationResponse(
         _ outcome: EventOutcome, of driver: DriverID, _ request: Request
     ) throws(ProblemResponse) -> Response {

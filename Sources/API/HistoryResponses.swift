@@ -41,8 +41,8 @@ enum HistoryResponses {
 
 /// The histogram of durations of one time step.
 struct Durations {
-    /// The buckets, sorted by upper bound. The last bucket has no upper bound, so it gets the bound of the bucket
-    /// before it.
+    /// The buckets, sorted by upper bound. The last bucket counts all longer durations and has no upper bound. Its
+    /// `bound` is that of the bucket before it.
     private let buckets: [(bound: Int64, count: Int)]
 
     init(_ step: HistoryStep) {

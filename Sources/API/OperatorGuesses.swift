@@ -22,10 +22,11 @@ package struct OperatorGuesses: Sendable {
         self.record = record
     }
 
-    /// Calls `judge` and returns its result. If `judge` throws, the request counts as a wrong guess of the token called
-    /// `name`, and the error is rethrown. Each guess is counted before `judge` is called, so that concurrent requests
-    /// cannot make more guesses than the limit allows. A correct guess is subtracted again afterwards. For a request
-    /// without a bearer token, `judge` is called but nothing is counted.
+    /// Checks the request's token with `judge` and returns its result. The request counts as a guess of the token
+    /// called `name`. If the client's address has reached the limit of wrong guesses, throws without calling `judge`.
+    /// The guess is counted before `judge` is called, so that concurrent requests cannot make more guesses than the
+    /// limit allows. If `judge` returns, the guess was right and no longer counts. If it throws, the guess was wrong,
+    /// and the error is rethrown. For a request without a bearer token, `judge` is called but nothing is counted.
     nonisolated(nonsending) func judged<Outcome>(
         _ request: Request, token name: String,
         _ judge: nonisolated(nonsending) () async throws(ProblemResponse) -> Outcome

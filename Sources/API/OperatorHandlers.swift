@@ -199,8 +199,8 @@ private final class OpenStreams: Sendable {
         return isFree ? Place(streams: self) : nil
     }
 
-    /// One open stream. It is subtracted from the number of open streams exactly once, even if its response is never
-    /// streamed.
+    /// One open stream, counted in the number of open streams. `release` ends the count, at most once. A stream whose
+    /// response is never sent is released when this object is freed.
     final class Place: Sendable {
         private let streams: OpenStreams
         private let isTaken = Mutex(true)

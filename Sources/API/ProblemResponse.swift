@@ -40,7 +40,7 @@ package struct ProblemResponse: Error {
         return response
     }
 
-    /// Returns the problem for the response to the request with this id.
+    /// Returns the problem with the id of the refused request added.
     func problem(requestID: String) -> Problem {
         var problem = problem
         problem.requestID = requestID

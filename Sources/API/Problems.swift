@@ -160,7 +160,7 @@ extension ProblemResponse {
 }
 
 extension ProblemCode {
-    /// Returns the code of a problem that the HTTP status describes completely.
+    /// Returns the code of a problem for which the HTTP status already says everything, such as 405 or 413.
     init(status: Status) {
         switch status {
         case .notFound: self = .notFound

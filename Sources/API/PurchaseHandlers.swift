@@ -21,15 +21,15 @@ struct PurchaseHandlers: Sendable {
     let metrics: PurchaseMetrics
 
     /// POST /native/purchases counts as one request towards the limit `purchases`, plus one for each `factsPerPurchase`
-    /// stored facts (transactions and renewals) that it reads. Verifying Apple's signature takes as long as reading a
-    /// hundred stored facts.
+    /// stored facts (transactions and renewals) that it reads. Every request verifies a signature of Apple. Reading a
+    /// hundred stored facts takes as long, so each hundred facts count as one more request.
     private static let factsPerPurchase = 100
 
-    /// The seconds to wait when a signature is dated in the future, because Apple's clock or this server's clock is
-    /// wrong.
+    /// The seconds that the client should wait if the time of the signature is in the future. In this case Apple's
+    /// clock or this server's clock is wrong.
     private static let clockRetryAfterSeconds = 60
-    /// The seconds to wait when too many verifications are waiting. The server completes the waiting verifications in
-    /// less time.
+    /// The seconds that the client should wait if too many other verifications are waiting. The server completes them
+    /// in less time.
     private static let busyRetryAfterSeconds = 2
 
     var post: CallerHandler {
@@ -98,9 +98,9 @@ struct PurchaseHandlers: Sendable {
         }
     }
 
-    /// Returns the problem for a failure. A notification that Apple did not sign for this server always gets the same
-    /// 401. Only the access log contains the exact reason. A failure that may be temporary gets 503, so that Apple
-    /// sends the notification again.
+    /// Returns the problem for a failure. On Apple's route, everything that Apple did not sign for this server gets the
+    /// same 401. Only the access log contains the exact reason. A failure that may be temporary gets 503, after which
+    /// Apple sends the notification again.
     private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemResponse {
         switch failure {
         case .refused(.signedInFuture):
@@ -167,7 +167,8 @@ extension ProblemResponse {
 
 extension DriverLimit {
     /// A read of a driver's entitlements counts as one read, plus one read for each `factsPerRead` facts about the
-    /// driver's purchases. Reading a hundred facts takes as long as fourteen median reads.
+    /// driver's purchases. Many facts count more, because reading a hundred facts takes as long as fourteen median
+    /// reads.
     private static let factsPerRead = 25
 
     /// Charges one additional read for each `factsPerRead` facts. The request itself is already charged as one read.

@@ -35,7 +35,8 @@ struct PurchaseMetrics: Sendable {
             uniqueKeysWithValues: Purchase.allCases.map { outcome in
                 (outcome, factory.counter(.purchases, [("outcome", outcome.rawValue)]))
             })
-        // These series are created at the start, because computing a rate needs a sample from before the first refusal.
+        // Create these series at the start, with the value 0. If a series began with the first refusal, no earlier
+        // sample would exist, and Prometheus would compute a rate of 0 for this refusal.
         for outcome in ["refused", "failed"] { _ = notifications("unknown", outcome) }
     }
 

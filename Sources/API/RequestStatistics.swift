@@ -12,8 +12,8 @@ package final class RequestStatistics: RequestObserver {
     static let bucketCount = 30
 
     private struct Bucket: Sendable {
-        /// The number of the ten-second span that the bucket covers, counted since 1970. If this span is more than five
-        /// minutes ago, the bucket is outdated and counts as empty.
+        /// The ten-second span that the bucket covers, as the number of such spans from 1970 to its start. If this span
+        /// is more than five minutes ago, the bucket is outdated and counts as empty.
         var span: Int64 = -1
         /// The number of requests by status. The index is the status minus 100.
         var statuses = [UInt32](repeating: 0, count: 500)

@@ -84,7 +84,8 @@ package struct API: Sendable {
     package var surface: [Endpoint] {
         endpoints.map { endpoint in
             var endpoint = endpoint
-            // Responses to a wrong operator token must not reveal how many attempts are left.
+            // The operator's routes get no RateLimit-Policy, because somebody who guesses tokens must not learn how
+            // many attempts are possible.
             if endpoint.credential != .operatorToken,
                 let policy = RateLimitValues.policy(limits, for: endpoint.limits)
             {
@@ -143,7 +144,8 @@ package struct API: Sendable {
             signingIn("/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),
             storeNotification("/apple/store-notifications", purchases.takeNotification),
 
-            // The sign-in routes of shipped v1 clients. The access tokens of these clients are valid for longer.
+            // The sign-in routes of shipped v1 clients. They issue access tokens that are valid for longer than those
+            // of /auth.
             signingIn("/v1/auth/otp/start", wants: .none, signIn.codes.start),
             signingIn("/v1/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .v1)),
             signingIn("/v1/auth/refresh", wants: .refreshToken, signIn.sessions.refresh(for: .v1)),

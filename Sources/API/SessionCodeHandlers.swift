@@ -42,8 +42,8 @@ struct SessionCodeHandlers: Sendable {
             } catch { throw failures.problem(error, request) }
             switch verdict {
             case .right(let acceptedAt)?:
-                // If the process dies before this event is stored, the app repeats the request. The code is then still
-                // right. The repeated event has the same key and time, so it is stored only once.
+                // If the process dies before this event is stored, the app sends the code again, and the server accepts
+                // it again. The event of the second request has the same key and time, so it cannot be stored twice.
                 let outcome = await events.ingest.confirm(
                     .verification(ofSession: sessionID, at: acceptedAt), of: caller.driver,
                     receivedAt: request.receivedAt)

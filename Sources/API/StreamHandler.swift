@@ -1,8 +1,9 @@
 // GET /native/session/stream: the driver's state changes as server-sent events (WHATWG HTML, section 9.2), one message
-// per change. A client that reconnects sends the id of its last message as Last-Event-ID. With `?entitlements=true` the
-// stream also contains the driver's entitlements. They are sent at the start and after each change, as `entitlements`
-// events without an id. Messages are read from committed rows. Between two reads, a stream keeps only the values that
-// it sent last.
+// per change. A client that reconnects sends the id of its last message as Last-Event-ID. The messages are made from
+// committed rows. Between two reads, a stream keeps only the values that it sent last.
+//
+// With `?entitlements=true` the stream also contains the driver's entitlements, as `entitlements` events without an id.
+// They are sent at the start and after each change.
 
 import Engine
 import HTTP1
@@ -89,8 +90,8 @@ struct StreamHandler: Sendable {
                 }
             }
             defer { group.cancelAll() }
-            // A client that has ended its sending direction may also have closed its socket. Only a write shows whether
-            // the socket is closed.
+            // The client has ended its sending direction. Either it still receives, or it has closed its socket. Only a
+            // write shows which, so write a heartbeat at once.
             writer.whenClientEndsSending {
                 due.set()
                 stream.wake()
@@ -124,8 +125,8 @@ struct StreamHandler: Sendable {
             for change in changes { try await writer.write(message(change, isSnapshot: false)) }
             return changes.last.map { LastMessage(id: $0.id, journey: $0.journey) } ?? last
         case .newest(let change):
-            // After a refold, every read until the next change returns the newest state. This state is written only
-            // once.
+            // After a refold, `changes` returns the newest state at every wake until the driver's next change. Write
+            // this state only once.
             if change.id == last.id && change.journey == last.journey { return last }
             try await writer.write(message(change, isSnapshot: true))
             return LastMessage(id: change.id, journey: change.journey)
@@ -133,11 +134,12 @@ struct StreamHandler: Sendable {
     }
 
     /// Writes the entitlements if they differ from `last`, the JSON that was written before. A purchase in this process
-    /// wakes the stream at once. Other changes are noticed at the next heartbeat. Examples are the end of a
-    /// subscription period, and a notification that another process received.
+    /// wakes the stream at once. Changes of which this process does not learn are found at the next heartbeat: the end
+    /// of a subscription period, or a notification that another process received.
     ///
-    /// Every wake reads the entitlements again, so each read after the first is charged like GET /native/entitlements.
-    /// While the driver has used up the limit `reads`, the stream waits for a later wake or heartbeat.
+    /// The entitlements are read again each time the stream wakes. Each read after the first is charged like a GET
+    /// /native/entitlements. While the driver has used up the limit `reads`, this function reads nothing and returns
+    /// `last`.
     private func writeEntitlements(
         of driver: DriverID, after last: [UInt8]?, _ request: Request, to writer: any ResponseBodyWriter
     ) async throws -> [UInt8]? {
@@ -164,8 +166,8 @@ struct StreamHandler: Sendable {
     }
 }
 
-/// Whether a heartbeat is due. The value becomes true when the timer fires and when the client ends its sending
-/// direction. The stream resets the value to false.
+/// Whether the stream must write a heartbeat at its next wake. The timer sets this flag, and so does the end of the
+/// client's sending direction. `take` returns the flag and clears it.
 private final class HeartbeatDue: Sendable {
     private let isDue = Mutex(false)
 

@@ -5,14 +5,15 @@
 //
 // The unallocated space is between the cell pointers and the cells
 // (https://www.sqlite.org/fileformat2.html#b_tree_pages). Nothing reads this space, and pages of the database file have
-// no checksum. Frames of the WAL have a checksum, so they are not changed. A deletion truncates the WAL.
+// no checksum. In the WAL, pages are not changed, because frames have a checksum. A driver's text does not remain in
+// the WAL either, because the deletion of a driver truncates it.
 //
 // A page that is not a b-tree page must not be changed:
 //
 // - An overflow page and a trunk page of the freelist begin with the number of the next page, or 0. A b-tree page
-//   begins with its kind, so its first four bytes are a number of 2^25 or more. A page is changed only if this number
-//   is above the number of pages in the file. With pages of 4 KiB, every b-tree page of a file below 128 GiB is
-//   therefore changed.
+//   begins with its kind, so its first four bytes, read as a number, are 2^25 or more. If this number is above the
+//   number of pages in the file, it cannot be the number of a page, and only then the page is changed. With pages of 4
+//   KiB, this is true for every b-tree page of a file below 128 GiB.
 // - A pointer map page can look like a b-tree page. Only files with auto_vacuum have pointer map pages. In such a file,
 //   no page is changed.
 // - A leaf page of the freelist may be changed, because nothing reads it. The lock-byte page is never written.
@@ -41,7 +42,7 @@ static void begin(struct checkpoint *checkpoint, const sqlite3_io_methods *below
     checkpoint->clears_pages = 0;
     if (below->xFileSize(file, &checkpoint->file_bytes) != SQLITE_OK) return;
     int code = below->xRead(file, largest_root, sizeof largest_root, LARGEST_ROOT);
-    // At the first checkpoint of a new file, the file is empty.
+    // At the first checkpoint of a new file, the file is empty, so there is no header to read. This is not an error.
     if (code == SQLITE_IOERR_SHORT_READ && checkpoint->file_bytes == 0) code = SQLITE_OK;
     checkpoint->clears_pages = code == SQLITE_OK && number4(largest_root) == 0;
 }
@@ -49,8 +50,9 @@ static void begin(struct checkpoint *checkpoint, const sqlite3_io_methods *below
 int dwell_note_checkpoint(
     struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, int operation, void *argument
 ) {
-    // SQLite announces a checkpoint before the checkpoint's first write. If the file grows, SQLite then announces the
-    // file's new size (wal.c, walCheckpoint).
+    // `begin` runs before the checkpoint's first write, because SQLite sends CKPT_START before it. If the checkpoint
+    // makes the file larger, SQLite then sends the new size, which replaces the size that `begin` read (wal.c,
+    // walCheckpoint).
     if (operation == SQLITE_FCNTL_CKPT_START) begin(checkpoint, below, file);
     if (operation == SQLITE_FCNTL_CKPT_DONE) checkpoint->clears_pages = 0;
     if (operation == SQLITE_FCNTL_SIZE_HINT && *(sqlite3_int64 *)argument > checkpoint->file_bytes)
@@ -87,7 +89,8 @@ int dwell_write_cleared(
     unsigned char cleared[PAGE_MAX];
     size_t begin = 0, end = 0, size = (size_t)count;
     int is_page = count >= PAGE_MIN && count <= PAGE_MAX && (size & (size - 1)) == 0 && offset % count == 0;
-    // A checkpoint writes pages in the order of their numbers. If it writes page 1, it writes page 1 first.
+    // Page 1 contains the file header. If the new header says that the file has pointer map pages, change no page in
+    // this checkpoint. A checkpoint writes page 1 before all other pages, so this is known in time.
     if (is_page && offset == 0 && number4((const unsigned char *)bytes + LARGEST_ROOT) != 0)
         checkpoint->clears_pages = 0;
     if (!checkpoint->clears_pages || !is_page

@@ -45,8 +45,8 @@ static int stepped_write(sqlite3_file *file, const void *bytes, int count, sqlit
     return SQLITE_OK;
 }
 
-// Performs the sync that SQLite itself requests at the end of a checkpoint. The next write therefore begins the first
-// step of another checkpoint.
+// Performs the sync that SQLite itself requests at the end of a checkpoint. The next write belongs to another
+// checkpoint, so begin again with a first step.
 static int stepped_sync(sqlite3_file *file, int flags) {
     struct stepped *stepped = stepped_of(file);
     stepped->written = 0;

@@ -15,13 +15,14 @@
 // - A call that reads the file, its size or anything else about it first writes the held frames.
 //
 // If writing the held frames fails, they are dropped, because SQLite rolls the transaction back. The call that caused
-// the write returns the error, SQLITE_FULL or SQLITE_IOERR_WRITE. For a commit, that call is the sync. There are two
-// exceptions: a barrier cannot return the error, so all later calls on the WAL return it; a release of the write lock
-// ignores the error.
+// the write returns the error, SQLITE_FULL or SQLITE_IOERR_WRITE. For a commit, that call is the sync.
 //
-// If the file has grown since the last sync, the next sync takes twice as long. The file system must then also write
-// its own journal, including entries that have nothing to do with this file. To make such syncs rare, this layer
-// extends the file by many frames of zeros at a time. SQLite treats a frame of zeros as invalid
+// Two calls cannot return an error. If the write fails in a barrier, all later calls on the WAL return its error. If it
+// fails in a release of the write lock, the error is ignored, because the frames were not committed.
+//
+// A sync takes twice as long if the file has grown since the last sync. In this case the file system also writes its
+// own journal, including entries that have nothing to do with this file. To make such syncs rare, this layer extends
+// the file by many frames of zeros at a time. SQLite treats a frame of zeros as invalid
 // (https://www.sqlite.org/walformat.html), like the old frames in a WAL that was reset. Zeros are written only past the
 // end of the file, and only under the WAL's write lock.
 
@@ -35,8 +36,8 @@
 // Maximum number of held bytes. It is less than 128 KiB, because SQLite's own layer counts the bytes of one write
 // modulo 128 KiB (os_unix.c, seekAndWriteFd).
 enum { HELD_MAX = 120 * 1024 };
-// Number of bytes by which the file grows at a time. With a smaller number, more syncs would be slow. With a larger
-// number, each slow sync would take longer.
+// Number of bytes by which the file grows at a time. The sync after each growth is slow. With a smaller number, there
+// would be more of these syncs. With a larger number, each of them would take longer.
 enum { GROWTH = 512 * 1024 };
 // The WAL's write lock (https://www.sqlite.org/walformat.html, "WAL locks").
 enum { WRITE_LOCK = 0 };
@@ -49,8 +50,7 @@ struct write_ahead_log {
     const sqlite3_io_methods *below;
     sqlite3_file *file;
     struct database *database;
-    // The error of a write that failed in a call that cannot return an error. All later calls on the WAL return this
-    // error.
+    // The error of a write in a barrier, which cannot return an error. All later calls on the WAL return it instead.
     int failure;
     // The length of the file, as this connection last determined it. If extending the file failed, the value is larger
     // than the actual length.
@@ -80,7 +80,8 @@ static void grow(struct write_ahead_log *log, sqlite3_int64 written) {
     sqlite3_int64 offset = 0;
     if (log->below->xFileSize(log->file, &offset) != SQLITE_OK) return;
     log->end = offset;
-    // The file was already extended, by another connection or before the WAL was reset.
+    // The file already has space after the written bytes, because another connection extended it, or because the WAL
+    // was reset after it had been extended. Add nothing.
     if (offset > written) return;
     log->end = (written / GROWTH + 1) * GROWTH;
     while (offset < log->end) {

@@ -24,7 +24,7 @@ struct tls_session {
 static bool is_configured(
     SSL_CTX *context, const char *ca_file, const char *certificate_file, const char *key_file) {
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
-    // With a renegotiation (TLS 1.2), a read could have to wait until bytes are sent.
+    // Refuse renegotiation (TLS 1.2). With it, a read could have to wait until bytes are sent.
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
     if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1) return false;
     int trusted = ca_file == NULL ? SSL_CTX_set_default_verify_paths(context)

@@ -1,6 +1,7 @@
 // A cache that evicts unused values. It keeps two generations instead of a list of last uses. A value that is used
-// moves to the young generation. When the young generation is full or old enough, it becomes the old generation, and
-// the previous old generation is dropped. So the dropped values were not used since the previous rotation.
+// moves to the young generation. When the young generation is full or old enough, the generations are rotated: the
+// young generation becomes the old one, and the previous old generation is dropped. A rotation therefore drops the
+// values that were not used since the rotation before it.
 
 /// A dictionary that keeps the most recently used values. It keeps at least the last `generationCountMax` values and at
 /// most `2 * generationCountMax` values. Every call takes constant time on average.
@@ -79,9 +80,9 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         old = [:]
     }
 
-    /// Drops the values whose last use was at least `2 * ageMilliseconds` ago. Some values whose last use was at least
-    /// `ageMilliseconds` ago may be dropped too. Callers call this function with the current time before each use.
-    /// Values for which `isExempt` returns true are not dropped because of their age.
+    /// Drops every value that was not used for `2 * ageMilliseconds`. May also drop values that were not used for
+    /// `ageMilliseconds`. Keeps values for which `isExempt` returns true, however old they are. Callers call this
+    /// function with the current time before each use.
     @inlinable
     public mutating func expire(at now: Int64, isExempt: (Value) -> Bool = { _ in false }) {
         guard let since = youngSince else {
@@ -89,8 +90,9 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
             return
         }
         guard now - since >= ageMilliseconds else { return }
-        // Each use calls `expire(at:)` first, and such a call in the last `ageMilliseconds` would have rotated. So no
-        // value was used in this time, and the values of the young generation are too old as well.
+        // If the last rotation was `2 * ageMilliseconds` ago, the young generation is too old as well. None of its
+        // values was used in the last `ageMilliseconds`: before such a use, the caller would have called `expire(at:)`,
+        // and that call would have rotated.
         let exempt = old.filter { isExempt($0.value) }
         if now - since >= 2 * ageMilliseconds { young = young.filter { isExempt($0.value) } }
         rotate()
@@ -102,8 +104,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
     @inlinable
     public mutating func rotate() {
         old = young
-        // The new table gets space for as many values as the previous young generation had, because a growing table
-        // rehashes its content repeatedly.
+        // Give the new table space for as many values as the previous young generation has. Otherwise it would grow in
+        // steps and rehash its content at each step.
         young = Dictionary(minimumCapacity: min(old.count, generationCountMax))
         youngSince = nil
     }

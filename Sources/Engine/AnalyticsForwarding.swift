@@ -59,8 +59,8 @@ package struct AnalyticsForwarding: Sendable {
     /// The current batch size and the number of consecutive failures. These values are not stored, so a new process
     /// begins with the defaults.
     struct Pace: Hashable, Sendable {
-        /// The number of events in the next request. Halved each time the service refuses a request, until the invalid
-        /// event is sent alone. Doubled after each success.
+        /// The number of events in the next request. If the service refuses a request, the number is halved. After some
+        /// refusals the invalid event is sent alone and can be skipped. Each success doubles the number again.
         var batchSize = AnalyticsForwarding.batchMax
         /// Consecutive failures.
         var failureCount = 0
@@ -84,7 +84,8 @@ package struct AnalyticsForwarding: Sendable {
             let position = try await feed.position(of: Self.consumer)
             let events = try await feed.storedEvents(after: position.last, limit: pace.batchSize)
             guard let last = events.last else { return Self.idleMilliseconds }
-            // If row numbers are consecutive, a gap means that events were deleted before this task read them.
+            // Some stores number the rows of events without gaps. There, a missing number is an event that was deleted
+            // before this task read it. Such events count as lost.
             let deletedCount = feed.hasConsecutiveIDs ? last.id - position.last - Int64(events.count) : 0
             return try await forward(
                 events, to: last.id, deletedCount: deletedCount, waiting: position.waitingCount, &pace)

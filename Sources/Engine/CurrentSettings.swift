@@ -47,14 +47,14 @@ package final class CurrentSettings: Sendable {
         current.withLock { ($0.settings, $0.rules) }
     }
 
-    /// Returns the version and the eight settings as JSON, and the rules. If `rules` is nil, this JSON is the content
-    /// of `/native/config`. Otherwise the rules determine that content.
+    /// Returns the settings version, the eight settings as JSON, and the rules. If there are no rules (nil), this JSON
+    /// is the content of `/native/config` for every driver. With rules, the content may differ between drivers.
     package func readWireJSON() -> (version: String, wireJSON: [UInt8], rules: SettingsRules?) {
         current.withLock { ($0.settings.version, $0.wireJSON, $0.rules) }
     }
 
-    /// Returns the driver's settings for every possible charger. The store later chooses from them by the charger of
-    /// the event.
+    /// Returns the driver's settings for every possible charger, because the rules may depend on the charger. The store
+    /// chooses the settings for an event when it knows the event's charger.
     package func choice(for subject: SettingsSubject) -> SettingsChoice {
         let (settings, rules) = readWithRules()
         return rules?.choice(for: subject) ?? SettingsChoice(byCharger: [], otherwise: settings)

@@ -7,11 +7,12 @@ package import JourneyModel
 /// The port of the dashboard's data. The counts leave out the drivers of `dwell simulate` and their events.
 package protocol OperatorReader: Sendable {
     /// Returns the number of drivers in each state. A state without drivers has no entry. If a driver's deadline has
-    /// passed and the expiry is not stored yet, the driver counts in the stored state.
+    /// passed and the expiry is not stored yet, the driver still counts in the state before the expiry.
     func driverCounts() async throws(StoreFailure) -> [JourneyState: Int]
 
-    /// Counts the events that were stored after event `id`. If `id` is nil, counts the events that were received since
-    /// `start`. One call examines a limited number of rows; see `EventTallies.isWhole`.
+    /// Counts the events that were stored after event `id`. If `id` is nil, counts the events that the server received
+    /// since `start`. A call examines a limited number of rows. If that was not enough, `EventTallies.isWhole` is
+    /// false.
     func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies
 
     /// Returns the size of the database on disk, in bytes. On SQLite this includes the WAL; on PostgreSQL it does not.
@@ -124,8 +125,9 @@ package actor DashboardSnapshot {
             return cached
         }
         let first = Self.minute(now) - Self.minutes + 1
-        // The cached counts are more than an hour old. A query that continues after the last counted event would also
-        // count events older than an hour. Therefore counting starts over.
+        // The cached counts are so old that all of them have left the hour. Continuing after the last counted event
+        // would also count events that are more than an hour old. Therefore start again with the events of the last
+        // hour.
         if let cached, Self.minute(cached.asOf) < first { (last, counts, isWhole) = (nil, [:], true) }
         let before = last
         let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))

@@ -1,5 +1,6 @@
-// Counts the allocations of the C library. A program's own definition of malloc takes precedence over the library's
-// (ISO C does not define this; glibc's manual allows it, "Replacing malloc"). Without glibc nothing is counted.
+// Counts the allocations of this process. For this, the file defines malloc and its relatives itself, and passes each
+// call on to glibc. Such definitions replace those of the C library (glibc's manual, "Replacing malloc"; ISO C does not
+// allow this). With another C library nothing is counted.
 
 #include "Allocations.h"
 #include <errno.h>

@@ -21,8 +21,8 @@ struct Layer: Sendable {
         [parse, route, try await token(), decode, fold, encode, admission(), try append()]
     }
 
-    /// Parses the bytes of a request into head, body and end, and encodes the response. All requests are on one
-    /// connection.
+    /// Parses the bytes of a request into head, body and end, and encodes the response. All requests use the same
+    /// connection, as those of a phone do.
     static let parse = Layer(name: "parse", operations: 5000) { _, operations in
         let bytes = Sample.request
         let body = Sample.answer.encoded()

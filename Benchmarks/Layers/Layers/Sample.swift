@@ -49,7 +49,8 @@ enum Sample {
             idempotencyKey: "event-\(index)", origin: .client, gracePeriodSeconds: 900, hardTimeoutSeconds: 3600)
     }
 
-    /// Returns events of 200 drivers. The events of each driver are in order, also from one round to the next.
+    /// Returns events of 200 drivers, who take turns. The events of each driver are in order, and the events of a round
+    /// come after those of the round before.
     static func appends(round: Int, count: Int) throws -> [AppendRequest] {
         let settings = VersionedSettings(settings: Settings(), version: Settings().version)
         return try (0..<count).map { number in

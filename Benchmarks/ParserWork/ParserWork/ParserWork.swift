@@ -10,8 +10,9 @@ import Marks
 
 @main
 struct ParserWork {
-    /// The two lengths of an input. They are so long that the constant cost of a call does not matter. They are below
-    /// the smallest limit on an input, which is the limit of the request line.
+    /// The two lengths of an input. They are so long that the constant cost of a call does not matter. They are shorter
+    /// than every limit, so no parser refuses an input because of its length. (The smallest limit is that of the
+    /// request line.)
     static let shortBytes = 3_000
     static let longBytes = 6_000
 
@@ -19,8 +20,8 @@ struct ParserWork {
         for input in AdversarialInput.all {
             for count in [shortBytes, longBytes] {
                 let bytes = input.bytes(count)
-                // Parse once before counting, because values that are created only at the first call must not be
-                // counted.
+                // Parse once before counting. The first call also creates values that later calls reuse. This work must
+                // not be counted.
                 input.parse(bytes)
                 work_begins()
                 input.parse(bytes)

@@ -33,8 +33,9 @@ CREATE TABLE IF NOT EXISTS event (
 class Store:
     def __init__(self, path):
         self.database = sqlite3.connect(path, timeout=10, isolation_level=None)
-        # A lock on a file makes the two workers take turns. SQLite's own wait for another process is worse: SQLite
-        # sleeps, and it does not wait at all while a new file is switched to WAL mode.
+        # The two worker processes take turns by locking a file. SQLite's own wait for another process is slower,
+        # because SQLite sleeps between its attempts. And while a new file is switched to WAL mode, SQLite does not wait
+        # but fails.
         self.turn = open(f"{path}.turn", "w")
         fcntl.flock(self.turn, fcntl.LOCK_EX)
         self.database.executescript(SCHEMA)

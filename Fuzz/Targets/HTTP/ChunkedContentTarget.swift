@@ -32,8 +32,8 @@ func fuzzChunkedContent(_ input: [UInt8]) throws(Finding) {
     }
 }
 
-/// Checks that every returned trailer field occurs in the trailer section. There is no reference decoder for the
-/// trailer section.
+/// Checks only that every returned trailer field occurs in the trailer section, because there is no reference decoder
+/// for this section.
 private func checkTrailers(
     _ event: ServerConnection.Event, _ connection: borrowing ServerConnection, _ coded: [UInt8], _ start: Int,
     _ limits: Limits

@@ -59,8 +59,8 @@ struct ChunkedReference {
         case semicolon, name, inName, afterName, value, inValue, inQuotes, escaped, afterValue
     }
 
-    /// Returns whether the bytes are `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`. Reads one byte at
-    /// a time. Refuses whitespace at the end, which this grammar does not allow.
+    /// Returns whether the bytes are `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`. Whitespace after
+    /// the last extension does not match this grammar, so it is refused. Reads one byte at a time.
     private static func areExtensions(_ bytes: ArraySlice<UInt8>) -> Bool {
         var state = Expected.semicolon
         for byte in bytes {

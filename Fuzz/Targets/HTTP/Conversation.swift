@@ -18,7 +18,7 @@ struct Conversation: ~Copyable {
     private(set) var output: [UInt8] = []
     /// The responses that `output` must contain, in order.
     private(set) var answers: [ExpectedResponse] = []
-    /// The offset in the input at which the first request ended, and the number of elements of `said` at that time. Nil
+    /// The end of the first request: its offset in the input, and the number of elements that `said` had then. Nil
     /// until the first request has ended.
     private(set) var firstEnd: (offset: Int, saidCount: Int)?
 
@@ -40,8 +40,8 @@ struct Conversation: ~Copyable {
         self.checksHeads = checksHeads
         eventsLeft = 16
         for piece in pieces {
-            // Each byte may cause at most three events: it may end a head, be content, and end the content. If there
-            // are more events, there is an endless loop.
+            // A connection that reports events without end is found by counting them. Each byte may cause at most three
+            // events: it may end a head, be content, and end the content.
             eventsLeft += 3 * piece.count + 3
             deliveredBytes += piece.count
             piece.withUnsafeBytes { connection.receive($0) }
@@ -158,8 +158,9 @@ struct Conversation: ~Copyable {
         }
         mustClose = connection.mustClose
         self.head = nil
-        // On a connection that stays open, a second response would answer the next request. Therefore check only a
-        // connection that must close.
+        // Check that a second response to the same request is not encoded. This is possible only on a connection that
+        // must close. On a connection that stays open, the second response would count as the response to the next
+        // request.
         guard mustClose else { return }
         let length = output.count
         let isRepeated = connection.encode(status: .ok, dateText: "", into: &output)

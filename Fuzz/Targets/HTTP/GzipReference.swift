@@ -146,7 +146,8 @@ struct GzipReference {
         /// The symbol for each code. A dictionary key is the length of the code shifted left by 16, plus the bits of
         /// the code, the first bit highest.
         var symbols: [Int: Int] = [:]
-        /// The number of unused codes of the longest length. Negative if the lengths need more codes than exist.
+        /// The number of codes of the longest length to which no symbol belongs. Negative if the lengths of the symbols
+        /// require more codes than there are.
         var left = 0
         var lengthMax = 0
 

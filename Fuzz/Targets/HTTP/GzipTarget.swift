@@ -1,6 +1,7 @@
 // Decompresses arbitrary bytes as a gzip body. zlib, used as in the server, and GzipReference must have the same
-// result. Then the same bytes are used as content: zlib compresses this content into a member. The server's decoder
-// gets this member once, twice, truncated, with one more byte after it, and with a limit that is too small.
+// result. Then zlib compresses the same bytes into a gzip member. The server's decoder must return the bytes from one
+// such member, and the bytes twice from two members. It must refuse a member that is truncated, one that is followed by
+// one more byte, and one whose content is longer than the limit.
 //
 // Input: two bytes for the limit and the level of compression, then the body.
 

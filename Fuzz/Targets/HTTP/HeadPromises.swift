@@ -1,6 +1,6 @@
-// Checks the promises of RequestHead without looking at the request's bytes. Derives the framing a second time, from
-// the field values, and compares the two results. Request smuggling exploits a difference between two readings of the
-// framing (RFC 9112 section 11.2).
+// Checks the promises of RequestHead without looking at the request's bytes. The framing, which says where the content
+// ends, is derived a second time from the field values. The two results must be equal, because request smuggling
+// exploits a difference between two readings of the framing (RFC 9112 section 11.2).
 
 import HTTP1
 
@@ -87,7 +87,8 @@ struct HeadPromises {
         }
         try require(isHost, "A byte in the authority that has no place there.")
         let options = values("connection").flatMap { $0.split(separator: ",") }.map {
-            // Words within an option stay separate, so that "c lose" is not read as "close".
+            // Replace white space within an option by one space, instead of removing it. Otherwise "c lose" would
+            // become "close".
             $0.lowercased().split { $0 == " " || $0 == "\t" }.joined(separator: " ")
         }
         let keepsAlive = !options.contains("close") && (head.minorVersion == 1 || options.contains("keep-alive"))

@@ -37,7 +37,8 @@ private func requestHead(of target: [UInt8], _ method: String) -> RequestHead? {
     return head
 }
 
-/// Returns the path percent-encoded: every byte that could have another meaning becomes a triplet.
+/// Returns the path percent-encoded. Every byte other than ASCII letters, digits and `-`, `.`, `_`, `~` and `/` becomes
+/// a triplet. The path `*` is returned unchanged.
 func percentEncoded(_ path: String) -> String {
     if path == "*" { return path }
     let plain = Array("-._~/".utf8)

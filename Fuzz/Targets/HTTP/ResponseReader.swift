@@ -1,5 +1,6 @@
 // The client's side of a Conversation: the responses of the handlers, and a strict reader of the resulting bytes (RFC
-// 9112 sections 4 to 7). Whatever a request or a handler contains, the reader must never find an additional response.
+// 9112 sections 4 to 7). Whatever a request or a handler contains, the reader must find exactly the responses that were
+// made, and no further one.
 
 import HTTP1
 

@@ -1,8 +1,9 @@
-// Checks a promise of ServerConnection: the events do not depend on how the bytes were split. A stream in one piece and
-// the same stream in small pieces must lead to the same events and the same response bytes. A completed request must
-// leave no state. Therefore the bytes after the first request must have the same result on a new connection.
+// Checks two promises of ServerConnection. The events do not depend on how the bytes were split: a stream in one piece
+// and the same stream in small pieces must lead to the same events and the same response bytes. And a completed request
+// leaves no state: the bytes after the first request must lead to the same events if they are sent on a new connection.
 //
-// Input: one byte for the Plan, four bytes with lengths of pieces, which are used in turn, then the client's bytes.
+// Input: one byte for the Plan, then four bytes, each with the length of a piece, then the client's bytes. The bytes
+// are cut into pieces of these four lengths in turn.
 
 import HTTP1
 

@@ -1,6 +1,6 @@
-// Reads arbitrary bytes as a list of trusted proxies, a peer, and lines of Forwarded and X-Forwarded-For. The check
-// runs twice, with each of the two fields as the trusted field. The server and a second implementation must find the
-// same client address. The server scans bytes, while the second implementation splits texts.
+// Reads arbitrary bytes as a list of trusted proxies, a peer, and lines of Forwarded and X-Forwarded-For. A server
+// trusts one of these two fields. The check runs once for each of them. The server and a second implementation must
+// find the same client address. The server scans bytes, while the second implementation splits texts.
 //
 // Input: lines. The first line is the list of proxies, the second the peer's address. Each further line is a field: `F`
 // for Forwarded or `X` for X-Forwarded-For, followed by the value.
@@ -19,7 +19,8 @@ func fuzzTrustedProxies(_ input: [UInt8]) throws(Finding) {
     guard let proxies, let reference else { return }
     try require(TrustedProxies(proxies.items) == proxies, "The list that it prints means another one.")
 
-    // The server gets a peer's address from accept(2), so it is an IP address, or "" for a Unix socket.
+    // A server gets a peer's address from accept(2), so it is an IP address, or "" for a Unix socket. Any other text in
+    // the input counts as "".
     let peer = referenceNumber(lines[1]) == nil ? "" : lines[1]
     var fields = Fields()
     for line in lines.dropFirst(2) {

@@ -32,9 +32,9 @@ extension EventSubmission {
         try require(value.compact.utf8.elementsEqual(metadata.utf8), "Metadata that is not compact.")
     }
 
-    /// Checks that the canonical form is ASCII and JSON, and that it contains the values that tell two events of one
-    /// driver apart, because two different events must never have the same canonical form. Of `metadata`, only the
-    /// presence is checked.
+    /// Checks that the canonical form is ASCII and JSON. Checks that it contains every value in which two events of a
+    /// driver may differ, because different events must have different canonical forms. For `metadata`, only checks
+    /// whether the form says that there is some.
     private func checkCanonicalForm() throws(Finding) {
         try require(canonicalForm.allSatisfy { $0 < 0x80 }, "A canonical form beyond ASCII.")
         guard let form = try? JSONValue.parse(canonicalForm) else { throw Finding("It is no JSON.") }

@@ -1,6 +1,6 @@
-// Parses arbitrary bytes as a JSON text. JSONGrammar must accept and reject the same texts, apart from the reasons for
-// which JSONValue.parse rejects JSON. An accepted text must not change when it is written and parsed again. Foundation
-// must accept such a text too, and find the same values.
+// Parses arbitrary bytes as a JSON text. JSONGrammar and JSONValue.parse must accept the same texts, with one
+// exception: JSONValue.parse also rejects some JSON, for example JSON that is nested too deep. An accepted text must
+// not change when it is written and parsed again. Foundation must accept such a text too, and find the same values.
 //
 // Input: the text.
 
@@ -27,7 +27,8 @@ func fuzzJSONText(_ input: [UInt8]) throws(Finding) {
 
     guard !hasNumberBeyondDouble(value) else { return }
     guard let other = foundationValue(input) else { throw Finding("Foundation refuses what is accepted.") }
-    // Foundation drops U+FEFF from the beginning of a string, as if it were the byte order mark of a file.
+    // Foundation drops U+FEFF from the beginning of a string, as if it were the byte order mark of a file. Do not
+    // compare values that contain it.
     if !compact.unicodeScalars.contains("\u{FEFF}") { try compare(value, other) }
 }
 
@@ -36,7 +37,8 @@ func fuzzJSONText(_ input: [UInt8]) throws(Finding) {
 private func check(_ error: JSONError, _ grammar: JSONGrammar) throws(Finding) {
     switch error.reason {
     case .duplicateName, .loneSurrogate, .invalidUTF8, .numberTooLong:
-        // JSONValue.parse does not check the grammar inside arrays and objects that are nested more than 64 deep.
+        // JSONValue.parse does not check the grammar inside arrays and objects that are nested more than 64 deep. Text
+        // with such nesting may therefore have one of these errors although it is not JSON.
         try require(grammar.isJSON || grammar.depth > 64, "\(error.reason) in what is no JSON.")
     case .tooDeep:
         try require(grammar.depth > 64, "Not more than 64 deep.")
@@ -86,8 +88,8 @@ private func compare(_ value: JSONValue, _ other: Any) throws(Finding) {
     case .object(let members):
         guard let others = other as? [String: Any] else { throw Finding("An object, read otherwise.") }
         for member in members {
-            // Two names may have equal characters but different bytes. A dictionary with String keys keeps only one of
-            // them.
+            // Two names with different bytes may be equal as Strings. Foundation's dictionary then has fewer members
+            // than `members`, and it is unknown whose value it kept. Do not compare values in this case.
             guard let other = others[member.name] else { throw Finding("A member that Foundation does not have.") }
             if others.count == members.count { try compare(member.value, other) }
         }

@@ -31,8 +31,8 @@ extension EventSubmission {
         other.append(JSONMember("schema_version", .string(schemaVersion)))
         other.append(JSONMember("x_unknown", .array([.null])))
         if let metadata, let value = try? JSONValue.parse(Array(metadata.utf8)) {
-            // Rewritten numbers are longer. Rewrite them only in short metadata, so that its length stays within the
-            // limit.
+            // Rewriting makes numbers longer. Rewrite the numbers only in short metadata, because long metadata could
+            // then exceed its limit.
             other.append(JSONMember("metadata", inOtherWords(value, numbersToo: metadata.utf8.count < 2048)))
         }
         return other

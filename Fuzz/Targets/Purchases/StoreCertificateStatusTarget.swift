@@ -9,7 +9,8 @@ import X509
 
 func fuzzStoreCertificateStatus(_ input: [UInt8]) async throws(Finding) {
     guard let chain = await VerifiedChain.shared.chain() else { throw Finding("The genuine chain is rejected.") }
-    // The policy is configured as in the server: it fails only if the leaf is revoked.
+    // The policy is configured as in the server. It rejects the chain only if a valid response says that the leaf is
+    // revoked.
     var policy = OCSPVerifierPolicy(failureMode: .soft, requester: FixedResponse(bytes: input))
     guard case .meetsPolicy = await policy.chainMeetsPolicyRequirements(chain: chain) else {
         throw Finding("A response that nobody signed revokes the certificate.")
@@ -22,7 +23,7 @@ private struct FixedResponse: OCSPRequester {
     func query(request: [UInt8], uri: String) async -> OCSPRequesterQueryResult { .response(bytes) }
 }
 
-/// The genuine chain in the type that policies take. Only a verifier can make a value of that type.
+/// The genuine chain as the type that policies take as input. Only a verifier can create a value of this type.
 private final class VerifiedChain: Sendable {
     static let shared = VerifiedChain()
     private let known = Mutex<UnverifiedCertificateChain?>(nil)

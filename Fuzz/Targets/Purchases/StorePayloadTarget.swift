@@ -64,8 +64,9 @@ private func signedPayload(_ claims: [UInt8]) -> SignedPayload? {
 
 /// Throws unless Foundation finds the same transaction, product, signing date and revocation in the JSON.
 private func compare(_ fact: TransactionFact, _ json: ArraySlice<UInt8>) throws(Finding) {
-    // Foundation refuses numbers outside the range of Double; JourneyModel accepts them and keeps them as text. The
-    // target JSONText compares which texts are accepted as JSON.
+    // If Foundation refuses the JSON, there is nothing to compare. Foundation refuses numbers outside the range of
+    // Double, which JourneyModel accepts and keeps as text. (The target JSONText checks which texts are accepted as
+    // JSON.)
     guard let object = try? JSONSerialization.jsonObject(with: Data(json)) else { return }
     guard let members = object as? [String: Any] else { throw Finding("Not an object.") }
     try require(members["transactionId"] as? String == fact.transactionID, "Another transaction.")

@@ -48,9 +48,8 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // The partial configuration is enough, because only the database and, with PostgreSQL, the signing key are
-        // needed. The command must also work when the environment file is invalid, because the history is most useful
-        // then.
+        // Use the partial configuration, which also exists when the environment file is invalid. The history is most
+        // useful then. It needs only the database and, with PostgreSQL, the signing key.
         let configuration = Configuration.report(from: input).partial
         let (changes, reloads, corrections) = try await history(configuration)
         print(

@@ -111,8 +111,9 @@ struct ServerChanges: DriverChanges {
 
     func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures {
         var missing = MissingErasures()
-        // A list that was joined from several files may contain a driver twice. The server handles each part of the
-        // list separately and cannot detect this. Therefore only the latest deletion of each driver is sent.
+        // A list that was joined from several files may contain two deletions of one driver. The command sends the list
+        // in several requests, and the server does not compare them with each other. Therefore only the latest deletion
+        // of each driver is sent.
         let latest = Dictionary(erasures.map { ($0.digest, $0) }) { $0.at >= $1.at ? $0 : $1 }
         try await inParts(Array(latest.values), isDryRun: true) { reply in
             for driver in reply.drivers {

@@ -15,8 +15,9 @@ enum DriverLookup {
         }
     }
 
-    /// Returns when the driver was deleted. Returns nil if there is no signing key, or if no deletion is recorded under
-    /// it.
+    /// Returns when the driver was deleted. Returns nil if no deletion of the driver is recorded. A deletion is
+    /// recorded under a hash of the driver's id, which is made with the signing key. Without the key the deletion
+    /// cannot be found, so the result is nil too.
     static func erasedAt(_ driver: DriverID, _ configuration: Configuration) async throws -> Moment? {
         switch configuration.database {
         case .sqlite(let path):

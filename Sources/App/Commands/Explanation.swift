@@ -1,5 +1,5 @@
-// Values that are derived from a recorded event. Both output formats, text and JSON, show them. The verdict is the
-// stored verdict; it is not computed again.
+// Values that `dwell explain` derives from a recorded event, for its two output formats (text and JSON). The verdict is
+// the stored verdict. It is not computed again.
 
 import Engine
 import JourneyModel
@@ -40,8 +40,8 @@ extension RecordedEvent {
         ].compactMap(\.self)
     }
 
-    /// The reason why the event left the state unchanged. Nil if the event changed the state, or if this kind of event
-    /// never changes the state.
+    /// The reason why the event left the state unchanged. Nil if the event changed the state. Also nil for kinds of
+    /// events that never change the state, because they need no reason.
     var why: String? {
         if isBelowFloor, verdict.reason == nil {
             return "earlier events were deleted (EVENT_RETENTION_DAYS), and the fold starts after it"
@@ -68,7 +68,8 @@ extension RecordedEvent {
         guard !verdict.implied.isEmpty else { return nil }
         let steps = verdict.implied.names.joined(separator: ", ")
         let evidence = previousState.flatMap { $0 == before.state ? nil : $0 }
-        // A verified visit also proves all steps from the state that the phone reported to AT_MERCHANT.
+        // A verified visit proves that the driver was at the merchant. It therefore also proves the steps between the
+        // phone's state and AT_MERCHANT.
         let isAtMerchant = (previousState ?? before.state) == .atMerchant
         let reasons = [
             evidence.map { "the phone was in \($0.rawValue)" },
@@ -77,8 +78,8 @@ extension RecordedEvent {
         return "\(steps): " + (reasons.isEmpty ? "the event proves it" : reasons.joined(separator: ", and "))
     }
 
-    /// The session that was in progress, and that ended because this event began another journey. Nil if there was
-    /// none.
+    /// The session that this event ended by beginning another journey. Nil if no session was in progress, or if the
+    /// event did not end it.
     var closedSession: (id: String, ending: Journey.Ending)? {
         guard let id = before.sessionID, let ending = before.closing(by: after) else { return nil }
         return (id, ending)

@@ -105,8 +105,8 @@ struct LinkJudge: Sendable {
         mediaType.isEmpty ? "missing" : escaped(mediaType)
     }
 
-    /// Returns the findings for a document whose variable is not set. If the host has this document nevertheless,
-    /// another server added it, for example Firebase Hosting.
+    /// Returns the findings for a document that Dwell does not serve, because its variable is not set. If the host has
+    /// this document nevertheless, it comes from another server, for example Firebase Hosting.
     private func unset(_ path: String, _ fetched: Fetched, _ variable: String) -> [LinkFinding] {
         switch fetched {
         case .response(status: 200, _, _):
@@ -140,7 +140,8 @@ struct LinkJudge: Sendable {
         var applinks: Links
     }
 
-    /// A value of a component. `other` is any value that Dwell does not write.
+    /// A value in Apple's document, in one of its `components`. `other` is any value that is neither a text nor a
+    /// Boolean. Dwell never writes such a value.
     private enum Value: Decodable, Hashable {
         case text(String)
         case flag(Bool)

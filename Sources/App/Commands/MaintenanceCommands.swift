@@ -180,8 +180,8 @@ struct CheckCommand: AsyncParsableCommand {
     }
 }
 
-/// Runs `body` and shows its progress on standard error. If `body` refuses, prints the reason on standard error and
-/// fails the command.
+/// Runs `body` and shows its progress on standard error. If `body` throws a refusal, prints the reason on standard
+/// error and fails the command.
 private func runMaintenance<Outcome>(
     _ unit: String, _ body: ((MaintenanceProgress) -> Void) throws(MaintenanceRefusal) -> Outcome
 ) throws -> Outcome {
@@ -192,7 +192,7 @@ private func runMaintenance<Outcome>(
     }
 }
 
-/// Runs `body`. If `body` refuses, prints the reason on standard error and fails the command.
+/// Runs `body`. If `body` throws a refusal, prints the reason on standard error and fails the command.
 private func refusing<Outcome>(_ body: () throws(MaintenanceRefusal) -> Outcome) throws -> Outcome {
     do throws(MaintenanceRefusal) {
         return try body()

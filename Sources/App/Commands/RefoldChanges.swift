@@ -18,7 +18,8 @@ struct BegunCorrection: Sendable {
 }
 
 protocol RefoldChanges: Sendable {
-    /// Records a correction. Throws an error for the operator if the settings are unknown.
+    /// Records a correction. If the database does not know the settings version, throws an error whose text is for the
+    /// operator.
     func begin(_ order: CorrectionOrder, note: SettingsChangeNote) async throws -> BegunCorrection
     /// Refolds the next drivers, those after the row number `driver`.
     func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart
@@ -82,7 +83,8 @@ extension ServerChanges: RefoldChanges {
     }
 }
 
-/// Refolds in the database. Other processes may write to it between two parts.
+/// Refolds in the database, one part of the drivers per call. Other processes may write to the database between two
+/// calls.
 struct DatabaseRefolds: RefoldChanges {
     struct UnknownSettings: Error, CustomStringConvertible {
         var version: String

@@ -126,9 +126,9 @@ struct RefoldCommand: AsyncParsableCommand {
         }
     }
 
-    /// Refolds through the running server. If no server runs, refolds in the file. The server may fail, for example
-    /// because it has another version. Without `--settings`, the command then refolds in the file too. With
-    /// `--settings`, the command fails.
+    /// Refolds through the running server. If no server runs, the command refolds in the file itself. If a server runs
+    /// but the call fails, for example because the server has another version, it depends on `--settings`. Without
+    /// `--settings`, the command refolds in the file too. With `--settings`, the command fails.
     private func refold(_ path: String) async throws -> (RefoldCounts, failures: [StoreFailure]) {
         do {
             if let server = try await ServerChanges(database: path) { return try await refold(server) }

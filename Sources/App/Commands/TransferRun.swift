@@ -14,7 +14,7 @@ struct TransferRun {
     let path: String
     let target: PostgresConfiguration
 
-    /// Returns when the transfer is complete. Prints errors to standard error and fails the command.
+    /// Runs the transfer until it is complete. Prints errors to standard error and fails the command.
     func run() async throws {
         let output = ProgressOutput(unit: "drivers")
         let loops = try EventLoopGroup(count: 1)

@@ -16,8 +16,8 @@ struct ConfigurationInput: Sendable {
     var environment: [String: String] = ProcessInfo.processInfo.environment
 }
 
-/// The result of reading the settings. It contains the configuration only if there are no problems. It always contains
-/// the details.
+/// The result of reading the settings. It always contains every variable with its value and source, and all problems.
+/// It contains a usable configuration only if there are no problems.
 struct ConfigurationReport: Sendable {
     /// The configuration; nil when there are problems.
     var configuration: Configuration?
@@ -28,9 +28,9 @@ struct ConfigurationReport: Sendable {
     var warnings: [String] { unknown.map { "\($0)" } }
     /// Whether an environment file was read.
     var hasFile: Bool
-    /// The configuration as far as it could be read, with defaults in place of invalid values. The log format is taken
-    /// from this configuration, so that problems can be logged too. Some commands use this configuration, for example
-    /// to call a running server whose environment file has become invalid.
+    /// The configuration with defaults in place of invalid values. The log format is taken from it, so that problems
+    /// can be logged too. Some commands use this configuration, for example to call a running server whose environment
+    /// file has become invalid.
     var partial: Configuration
     var log: Configuration.Log { partial.log }
 }
@@ -230,7 +230,8 @@ extension TokenConfiguration {
             if environment == .production, !isReported {
                 reading.note(secretName, " is not set; with APP_ENV=production it must be, or \(fileName)")
             } else if case .postgres = database, !isReported {
-                // A generated key is in a file on one machine, but all servers on the database need the same key.
+                // With PostgreSQL, the server must not generate its signing key. The key would be in a file on one
+                // machine, but all servers on the database need the same key.
                 let url = Variables.databaseURL.name
                 reading.note(secretName, " is not set; with \(url) it must be, or \(fileName), equal on all servers")
             }

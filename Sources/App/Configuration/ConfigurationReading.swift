@@ -1,6 +1,6 @@
 // Reads every declared variable once. The sources in order of precedence are the command line, the environment, the
-// environment file, and the default. swift-configuration's ConfigReader looks values up in this order. This file adds
-// ranges, NAME_FILE, the source of each value, and the error texts.
+// environment file, and the default. ConfigReader of swift-configuration finds the value in these sources. This file
+// checks its range, reads secrets from NAME_FILE, and notes the source of each value and the problems.
 
 import Configuration
 import Foundation
@@ -167,8 +167,9 @@ struct ConfigurationReading {
     private static let secretBytesMax = 65_536
 }
 
-/// Records which provider had the value. ConfigReader queries the providers in order, and stops at the first provider
-/// that has the value. Before the lookup returns, ConfigReader reports the providers that it queried.
+/// Records which provider had the value of the last lookup. ConfigReader queries its providers in order, and stops at
+/// the first one that has the value. Then it reports all queried providers. The last of them is therefore the provider
+/// with the value.
 private final class LastAnswer: AccessReporter {
     private let index = Mutex(0)
 

@@ -130,7 +130,8 @@ struct TokenConfiguration: Sendable {
     /// The value of `DATA_KEY`, 32 bytes.
     var dataKey: Secret<[UInt8]>?
 
-    /// Returns the signing key. Returns nil when the server creates its own key but has not created it yet.
+    /// Returns the signing key. If no key is configured, the server creates one at its first start. Returns nil until
+    /// then.
     func existingKey() throws(SigningKeyError) -> SigningKey? {
         switch key {
         case .configured(let key): key
@@ -150,7 +151,8 @@ struct TokenConfiguration: Sendable {
 
 /// The settings of Sign in with Apple. They say which identity tokens are accepted, and how Apple's servers are called.
 struct AppleConfiguration: Sendable {
-    /// The values of the three variables that must be set together. The last of the three names the file with the key.
+    /// The team id, the key id and the key. Three variables set them, the last of which names the file with the key.
+    /// All three must be set, or none.
     struct CodeExchange: Sendable {
         var teamID: String
         var keyID: String
@@ -163,8 +165,8 @@ struct AppleConfiguration: Sendable {
     var keySetURL: OutgoingURL
     var tokenURL: OutgoingURL
     var revokeURL: OutgoingURL
-    /// The settings for exchanging authorization codes. If nil, the server never gets Apple's tokens for a driver, and
-    /// revokes none.
+    /// The settings for exchanging Apple's authorization codes for Apple's tokens. If nil, the server has no such
+    /// tokens of its drivers, and therefore revokes none.
     var codeExchange: CodeExchange?
 }
 

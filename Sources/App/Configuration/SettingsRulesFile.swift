@@ -14,7 +14,8 @@ extension Variables {
 }
 
 extension ConfigurationReading {
-    /// Returns the rules over the base settings; nil if there is no file. Records every problem in the file.
+    /// Returns the rules, which replace some of the base settings for some drivers. Returns nil if SETTINGS_RULES_FILE
+    /// is not set. If the file is invalid, records every problem in it and returns nil.
     ///
     /// - Parameter base: nil if the base settings are invalid. The rules are then not read, because they can only be
     ///   judged together with the base settings.

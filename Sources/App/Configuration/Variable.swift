@@ -72,8 +72,8 @@ struct Variable<Value: Sendable>: Declaration {
     /// The conversion of a value to the form that may be shown to the operator. For a secret, the result contains only
     /// the part that may be shown.
     let show: @Sendable (Value) -> String
-    /// The description of what is wrong with an invalid text; nil if it would not be more precise than `allowed`. The
-    /// description contains no part of a secret.
+    /// The description of what is wrong with an invalid text. Nil if `allowed` already says everything. The description
+    /// contains no part of a secret.
     var flaw: @Sendable (String) -> String? = { _ in nil }
 
     func accepts(_ text: String) -> Bool {

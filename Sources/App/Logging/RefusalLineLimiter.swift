@@ -24,8 +24,8 @@ struct RefusalLineLimiter: Sendable {
     /// The lines that were omitted in one second.
     struct Omitted: Hashable, Sendable {
         var count: Int
-        /// The client with the most omitted lines. Only clients with at least one written line are compared. Nil when
-        /// none of them has omitted lines.
+        /// The client with the most omitted lines, among the clients with at least one written line. Nil if these
+        /// clients have no omitted lines.
         var busiestClient: String?
         var busiestCount: Int
     }
@@ -77,8 +77,8 @@ struct RefusalLineLimiter: Sendable {
         windows[index].lines < limits.total ? Client() : nil
     }
 
-    /// Ends the second that is being counted, if `second` is later. Returns the lines omitted in the ended second; nil
-    /// when there were none.
+    /// Ends the second that is being counted, unless it is `second` itself or a later one. Returns the lines omitted in
+    /// the ended second. Returns nil if none were omitted, or if no second was ended.
     mutating func end(before second: Int64) -> Omitted? {
         guard second > self.second else { return nil }
         let busiest = windows.flatMap(\.clients).max { ($0.value.omitted, $1.key) < ($1.value.omitted, $0.key) }

@@ -15,8 +15,8 @@ final class RequestLog: RequestObserver {
     static let message = "request"
 
     private let logger: Logger
-    /// The logger's level. The level is read only once, because reading it for every request would take longer than the
-    /// rest of this class's work for a request.
+    /// The logger's level, read only once. Reading it for every request would take longer than everything else that
+    /// this class does for a request.
     private let leastLevel: Logger.Level
     private let limiter: Mutex<RefusalLineLimiter>
     private let driverName: @Sendable (String) -> String
@@ -49,14 +49,15 @@ final class RequestLog: RequestObserver {
         while (try? await Task.sleep(for: .seconds(1))) != nil { reportOmitted() }
     }
 
-    /// Logs one line with the number of lines that were omitted in the latest counted second. Does nothing until that
-    /// second has ended.
+    /// Logs how many lines were omitted in the second that was counted last. Does nothing while that second is still
+    /// running.
     func reportOmitted() {
         let second = clock() / 1000
         report(limiter.withLock { $0.end(before: second) })
     }
 
-    /// Logs one line with the number of lines omitted in the last second. Must be called after the last response.
+    /// Logs how many lines were omitted in the second that was counted last, even if it is still running. Called at the
+    /// end, after the last response, because no later call would log this number.
     func reportLastOmitted() {
         report(limiter.withLock { $0.end(before: .max) })
     }
@@ -82,9 +83,10 @@ final class RequestLog: RequestObserver {
         logger.warning("rejected requests omitted from the log", metadata: metadata)
     }
 
-    /// Returns the key by which lines are limited, and the kind of rejection. For a 4xx of a signed-in driver, the key
-    /// is the name of the driver in the log. A flood from the same address therefore does not displace the driver's
-    /// lines. For all other requests, the key is the client's address, or the /64 network of an IPv6 address.
+    /// Returns the client for which the line counts, and the kind of rejection. The number of lines per client is
+    /// limited (RefusalLineLimiter). For a 4xx of a signed-in driver, the client is the driver, so that a flood of
+    /// requests from the same address does not displace the driver's lines. For all other requests, it is the client's
+    /// address, or the /64 network of an IPv6 address.
     private func client(of request: CompletedRequest) -> (String, RefusalLineLimiter.Kind) {
         if request.status.code >= 500 { return (AddressGroup.name(of: request.remoteAddress), .failure) }
         if let principal = request.principal { return (driverName(principal), .signedIn) }

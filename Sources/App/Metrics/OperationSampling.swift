@@ -1,6 +1,7 @@
-// Metrics whose values are read only when a client reads /metrics. This file defines the metrics of waiting codes, open
-// streams, the settings, and the servers on the database. Other files add samplers to `sampling`: those of connections
-// and buffers, the loops, the writer's queue, Redis, and the files of the database.
+// Metrics whose values are read only when a client reads /metrics. `sampling` has one sampler, a function that sets the
+// values, for each group of such metrics. This file adds those of waiting codes, open streams, the settings, and the
+// servers on the database. Other files add those of connections and buffers, the loops, the writer's queue, Redis, and
+// the files of the database.
 
 import API
 import CoreMetrics
@@ -33,8 +34,8 @@ struct OperationSampling: Sendable {
         }
     }
 
-    /// Adds the number of rules in force, and the settings version in force. The version is the label of a single
-    /// series. After a reload, a new series replaces the old series.
+    /// Adds the number of rules in force, and the settings version in force. The version is a label, not a value: there
+    /// is one series, and after a reload a series with the new version takes its place.
     func add(_ settings: CurrentSettings, clock: @escaping @Sendable () -> Moment) {
         let info = SettingsInfoGauge(factory: factory)
         let rules = factory.gauge(.settingsRulesInForce)

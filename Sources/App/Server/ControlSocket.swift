@@ -30,8 +30,8 @@ enum ControlSocket {
 /// Serves the control socket for as long as the service group runs. A server can also run without a control socket.
 /// Commands then change the database file themselves.
 struct ControlService: Service {
-    /// The pause after a failed attempt to listen. For example, an attempt fails during a deploy while the old server
-    /// on the same database file still uses the socket.
+    /// The pause after a failed attempt to listen. During a deploy, for example, the old server on the same database
+    /// file still uses the socket for a while.
     static let retryPause = Duration.seconds(5)
 
     let makeServer: @Sendable () -> Server

@@ -20,8 +20,8 @@ extension MetricFamily {
 }
 
 struct InstanceService: Sendable {
-    /// The pause between two heartbeats. With SQLite, a large WAL is truncated only after 10 s without a write. The
-    /// pause is longer than 10 s, so that the WAL can be truncated between two heartbeats.
+    /// The pause between two heartbeats. Each heartbeat is a write. With SQLite, a large WAL is truncated only after
+    /// ten seconds without a write, so the pause must be longer.
     static let pause = Duration.seconds(30)
 
     let store: any InstanceStore
@@ -114,8 +114,8 @@ struct InstanceService: Sendable {
         var different: [String: [String]] = [:]
         for (instance, names) in differences(instances) { different[instance.name] = names }
         return instances.map { instance in
-            // The stored row of this server may be older than the server's last reload. Therefore the current state is
-            // used instead of the row.
+            // For this server, use the current state instead of the stored row. The row may be older than the server's
+            // last reload.
             let instance = instance.name == name ? own : instance
             return InstanceState(
                 instance: instance, isAlive: instance.isAlive(at: now), isThisOne: instance.name == name,

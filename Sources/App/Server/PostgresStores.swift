@@ -75,7 +75,7 @@ extension Stores {
 /// The schema of a PostgreSQL database.
 enum PostgresSchema {
     /// The time limit in seconds for connecting and migrating, including the wait for another process that migrates.
-    /// Reading the migrations afterwards has the same limit again.
+    /// Reading the list of migrations afterwards has its own limit of the same length.
     static let seconds = 120
 
     /// Returns the migrations of this binary. If `migrates` is true, applies the missing ones first.

@@ -19,7 +19,8 @@ extension PushConfiguration {
     }
 
     private func services(of apple: Apple, _ clock: @escaping @Sendable () -> Moment) -> PushServices.Apple? {
-        // The configuration accepts P-256 keys only, so there is a token for every accepted key.
+        // The initializer returns nil only if the key is not a P-256 key. The configuration accepts no other keys, so
+        // this does not happen.
         guard let token = APNsProviderToken(teamID: apple.teamID, keyID: apple.keyID, key: apple.key) else {
             return nil
         }

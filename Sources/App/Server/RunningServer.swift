@@ -20,9 +20,9 @@ struct RunningServer: Sendable {
     let address: SocketAddress
     private let token: Secret<String>
 
-    /// Prepares calls to the server that was started with the same settings. Never creates a signing key. Throws if a
-    /// key is needed and none exists. In that case no server has ever started with these settings, so there is no
-    /// server to call.
+    /// Prepares calls to the server that was started with the same settings. Without OPS_TOKEN, a token must be signed
+    /// with the server's key. Throws if there is no key. In that case there is no server to call either, because a
+    /// server without a configured key creates one at its start. This initializer never creates the key.
     init(_ configuration: Configuration) async throws {
         address = HealthRequest(http: configuration.http).address
         if let token = configuration.operatorToken {

@@ -67,8 +67,8 @@ enum SQLiteFile {
             throw UnusableDatabase(.sqlite(path: path), reason: "file not found")
         }
         do {
-            // This check fails for an empty file, which has no schema. Only a server and `dwell migrate` create a
-            // schema.
+            // Reading the status fails for an empty file, because it has no schema. Such a file must not be migrated
+            // here: only a server and `dwell migrate` create a schema.
             _ = try DatabaseOpening.status(path: path)
         } catch {
             throw UnusableDatabase(.sqlite(path: path), error)

@@ -23,7 +23,8 @@ final class SettingsStatus: Sendable {
     private struct State: Sendable {
         /// The settings of the running server, in the order in which the configuration reads them.
         var inForce: [ReadVariable]
-        /// The names of the settings whose value at the last successful reload differed from the value in force.
+        /// The names of the settings that were changed in the file before the last successful reload, and that a reload
+        /// does not apply. They need a restart.
         var needsRestart: [String] = []
         var unknown: [UnknownVariable]
         var reload: ServerSettings.Reload?

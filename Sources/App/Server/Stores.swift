@@ -31,20 +31,22 @@ struct Stores: Sendable {
     let purchases: StoredPurchases
     let pushes: any PushStore & PushQueueStatistics
     let simulatedDrivers: any SimulatedDriverRemoval
-    /// The events as stored, for `dwell explain`. Nil for SQLite, whose file the command reads itself.
+    /// The events as stored, for `dwell explain`. Nil with SQLite: the command then reads the file itself.
     let recordedEvents: (any RecordedEventReader)?
-    /// The search of `dwell verify-erased`. Nil for SQLite, whose file the command reads itself.
+    /// The search of `dwell verify-erased`. Nil with SQLite: the command then reads the file itself.
     let erasureSearch: (any ErasureSearch)?
-    /// The search of `dwell driver find`. Nil for SQLite, whose file the command reads itself.
+    /// The search of `dwell driver find`. Nil with SQLite: the command then reads the file itself.
     let driverSearch: (any DriverSearch)?
-    /// The check of `dwell check`. Nil for SQLite, whose file the command reads itself.
+    /// The check of `dwell check`. Nil with SQLite: the command then reads the file itself.
     let journeyCheck: (any JourneyCheck)?
-    /// The trial of `dwell config try` and of `dwell refold --dry-run`. Nil for SQLite, whose file the commands read.
+    /// The trial of `dwell config try` and of `dwell refold --dry-run`. Nil with SQLite: the commands then read the
+    /// file.
     let refoldTrial: (any RefoldTrying)?
     let status: any DatabaseStatus
     /// Nil if Dwell does not make the backups of the database.
     let backups: (any BackupHistory)?
-    /// The function that creates a sampler. The sampler writes the sizes of queues and files to metrics of the factory.
+    /// Creates a sampler for metrics of the factory. A sampler is a function that sets the current sizes of the
+    /// database's queues and files.
     let sampler: @Sendable (any MetricsFactory) -> (@Sendable () -> Void)
     /// The background loops of the database itself. They run for as long as the server runs.
     let loops: [any Service]
@@ -61,7 +63,8 @@ extension Stores {
         var digests: KeyedHashes
         /// The time recorded with the migrations that run.
         var milliseconds: Int64
-        /// The port that charges the rate limiter for the refolds that late events cause.
+        /// The port to the rate limiter. A late event causes a refold, and the store charges the driver for it through
+        /// this port.
         var charging: any RefoldCharging
         var metrics: any MetricsFactory
         /// The event loops for the connections to the database.

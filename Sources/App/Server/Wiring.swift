@@ -25,8 +25,8 @@ struct Wiring {
     private let loops: EventLoopGroup
     private let stores: Stores
     private let admission: any Admission
-    /// The rate limiter in `admission`, if this limiter uses Redis; otherwise nil. A service maintains the limiter's
-    /// connections to Redis.
+    /// The rate limiter that uses Redis, which is also in `admission`. Nil without Redis. It is kept here for the
+    /// service that maintains its connections.
     private let shared: RedisRateLimiter?
     private let settings: CurrentSettings
     private let settingsStatus: SettingsStatus
@@ -45,7 +45,8 @@ struct Wiring {
     private let analyticsFailure = DeliveryFailure()
     /// The server that listens on METRICS_PORT; nil when METRICS_PORT is not set.
     private let operatorServer: Server?
-    /// Nil with PostgreSQL, because commands then change the database themselves and all servers see the changes.
+    /// The service of the control socket. Nil with PostgreSQL, because commands then change the database themselves,
+    /// and all servers see the changes.
     private let control: ControlService?
 
     /// Opens the database and creates all parts of the server. The server does not listen yet.
@@ -197,8 +198,8 @@ struct Wiring {
             services.append(ServerService(server: operatorServer, drainSeconds: Configuration.operatorDrainSeconds))
         }
         services.append(ServerService(server: server, drainSeconds: configuration.serverDrainSeconds, outcome: outcome))
-        // The streams start last and therefore end first. They must end first, because a draining server waits for its
-        // streams.
+        // The streams start last and therefore end first. This is necessary, because a draining server waits until all
+        // its responses have ended, including streams.
         services.append(LoopService(loop: streams.run, end: streams.close))
         var group = ServiceGroupConfiguration(services: services.map { .init(service: $0) }, logger: logger)
         group.maximumGracefulShutdownDuration = configuration.servicesEndDuration
@@ -244,8 +245,8 @@ struct Wiring {
 
     private static func guesses(_ admission: any Admission, _ accounts: any SignInStore) -> OperatorGuesses {
         OperatorGuesses(admission: admission) { token, origin in
-            // A failed write is ignored, because the next request that needs the database reports the failure. The
-            // request with the wrong token is rejected in either case.
+            // If the audit entry cannot be written, this is not reported here. The wrong token is refused in any case,
+            // and the next request that needs the database reports the failure.
             try? await accounts.recordRefusal(.operatorRefused, reason: token, from: origin)
         }
     }

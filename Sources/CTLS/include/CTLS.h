@@ -20,7 +20,7 @@ tls_context *_Nullable tls_context_create(
 void tls_context_free(tls_context *_Nonnull context);
 
 /// Returns null if memory is exhausted, or if `host` is invalid. `host` is a name or, if `is_address`, the text of an
-/// IP address. It must be in the server's certificate.
+/// IP address. The handshake fails unless the server's certificate contains `host`.
 tls_session *_Nullable tls_session_create(tls_context *_Nonnull context, const char *_Nonnull host, bool is_address);
 void tls_session_free(tls_session *_Nonnull session);
 
