@@ -226,9 +226,9 @@ static void prepare(struct share *share, struct connection *connection) {
     } else if (kind == EVENT) {
         length = write_event(body, driver, number, 0, connection->id);
     } else {
-        // The batch is the queue of a phone that was offline. Its events happened in the last second, one every 10 ms.
-        // They are so close together because phones send their queues in order: each event must be newer than the
-        // driver's previous batch, which was sent only shortly before.
+        // A batch stands for the queue of a phone, which phones send in order: no event of a batch may be older than
+        // the driver's previous batch. Under load, the previous batch was sent about a second ago. The events of a
+        // batch are therefore 10 ms apart.
         path = "POST /native/events/batch";
         length = sprintf(body, "{\"events\":[");
         for (int place = 0; place < BATCH; place++) {
