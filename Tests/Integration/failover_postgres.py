@@ -73,7 +73,8 @@ class Poster(threading.Thread):
             if status not in (200, 500, 503) or status == 503 and not body.get("retry_after"):
                 self.wrong.append(f"{status} {body}")
         except (OSError, ValueError) as error:
-            # No server is stopped, so this error is a failure of the server.
+            # The test stops no server, so a broken connection or a response that cannot be parsed is the server's
+            # fault.
             self.wrong.append(repr(error))
             client = None
         self.attempts.append(Attempt(server, begin, time.monotonic(), status))

@@ -20,7 +20,8 @@ from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk, p
 from report import Report
 
 SERVERS = 4
-# The grace period is long, because an expiry would be an event that no client has sent.
+# The test expects exactly the events that its clients sent. With a short grace period, the server would also store
+# expiries.
 SETTINGS = {**UNLIMITED, "NATIVE_GRACE_PERIOD_SECONDS": "3600"}
 
 

@@ -18,8 +18,8 @@ TRANSITIONS = {
 }
 NAMES = sorted({name for _, name in TRANSITIONS})
 
-# One attempt to post an event, or one read. `event` is an index in the driver's list of events, None for a read.
-# `end` is infinite, and `state` and `transition` are None, if there was no answer.
+# An attempt to post an event, or to read the state. `event` is the index of the event in the driver's list, or None for
+# a read. If there was no answer, `end` is infinite, and `state` and `transition` are None.
 Attempt = collections.namedtuple("Attempt", "begin end event state transition is_repeat", defaults=(False,))
 
 

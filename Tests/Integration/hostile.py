@@ -162,8 +162,8 @@ def idle_and_slow(options, report):
         for connection in slow:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         clients = SlowClients(slow)
-        # The header timeout of a slow connection begins with its first byte. The healthy client is measured until two
-        # seconds after this timeout.
+        # A slow connection's header timeout runs from its first byte, so all of them time out at about the same time.
+        # The healthy client is measured until two seconds after that.
         grown = []
 
         def meanwhile(until):
@@ -188,9 +188,9 @@ def idle_and_slow(options, report):
         quiet_p99, storm_p99 = percentile(quiet, 0.99) * 1000, percentile(storm, 0.99) * 1000
         report.note(f"a healthy client's latency, p50/p99: quiet {percentile(quiet, 0.5) * 1000:.2f}/{quiet_p99:.2f} ms, "
                     f"storm {percentile(storm, 0.5) * 1000:.2f}/{storm_p99:.2f} ms ({storm_p99 / quiet_p99:.1f} times)")
-        # The p99 in the note is meaningful only on a quiet machine. The median is meaningful on a busy machine too,
-        # because pauses of the machine delay fewer than half of the requests. If the server served the slow clients
-        # first, it would delay every request.
+        # The healthy client's median latency is the main check. Pauses of a busy machine delay fewer than half of the
+        # requests, so they do not change the median. A server that served the slow clients first would delay every
+        # request, and thus also the median. The p99 in the note means little on a busy machine.
         quiet_p50, storm_p50 = percentile(quiet, 0.5) * 1000, percentile(storm, 0.5) * 1000
         report.check(storm_p50 < 2 * quiet_p50 + 5, "a healthy client does not notice", f"{storm_p50:.2f} ms")
         report.check(storm_p99 < 4 * quiet_p99 + 200, "nor does its one request in a hundred", f"{storm_p99:.2f} ms")

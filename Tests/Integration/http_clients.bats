@@ -178,7 +178,8 @@ expect_client() {
 @test "what a trusted proxy says about the client is believed, what the client says is not" {
     get /healthz -H 'X-Request-Id: proxied-1' -H 'X-Forwarded-For: 6.6.6.6, 192.0.2.1'
     expect_client proxied-1 192.0.2.1
-    # The field that the proxy does not write is ignored, whatever the client sends in it.
+    # By default, the trusted proxy's field is X-Forwarded-For. `Forwarded` is therefore ignored, whatever the client
+    # sends in it.
     get /healthz -H 'X-Request-Id: proxied-2' -H 'Forwarded: for=6.6.6.6' -H 'X-Forwarded-For: 192.0.2.1'
     expect_client proxied-2 192.0.2.1
     get /healthz -H 'X-Request-Id: proxied-3' -H 'Forwarded: garbage' -H 'X-Forwarded-For: 192.0.2.1'
@@ -267,7 +268,7 @@ through_nginx() {
     expect_problem 413 content_too_large
     post /native/events "$(event chargerTargeted n4)"
     expect_json '.status == "ok"'
-    # The client's address, like a phone's, is not the address of a trusted proxy.
+    # The request comes from 127.0.0.2, which is not the address of a trusted proxy. The log must show it as the client.
     get /healthz -H 'X-Request-Id: through-nginx' -H 'X-Forwarded-For: 6.6.6.6' --interface 127.0.0.2
     expect_status 200
     local bad

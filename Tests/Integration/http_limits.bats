@@ -72,7 +72,8 @@ while time.monotonic() < begun + 20:
         if connection.recv(1, socket.MSG_PEEK): break
     except TimeoutError:
         continue
-# If the timeout were measured from the last byte, it would never pass.
+# The client sends one byte after the other. If the timeout started anew with each byte, it would never end the
+# connection.
 assert 0.9 < time.monotonic() - begun < 15, time.monotonic() - begun
 connection.settimeout(5)
 status, head, body = answer(connection)
@@ -84,7 +85,8 @@ assert ends(connection) < 10'
 
 # Shipped phones drop an event after a 408: docs/decisions/late-requests.md.
 @test "an event that stalls, in its header or its body, is 503; one that is slow but fast enough is stored" {
-    # The timeouts are three seconds. If the machine pauses for two seconds, the slow client still does not exceed them.
+    # The timeouts are long enough for a busy machine: the slow client meets them even if the machine pauses for two
+    # seconds.
     start_server HTTP_HEADER_TIMEOUT_SECONDS=3 HTTP_BODY_TIMEOUT_SECONDS=3 HTTP_BODY_BYTES_PER_SECOND_MIN=20
     sign_in a
     python '
@@ -193,7 +195,8 @@ def stream():
 
 begun = time.monotonic()
 for how in ("reset", "close") * 8:
-    # A driver may have four streams. Each of the other twelve takes the place of a stream whose client went away.
+    # The loop opens 16 streams, and a driver may have four at a time. From the fifth on, each stream needs the place of
+    # an earlier one, whose client has gone away.
     deadline = time.monotonic() + 10
     while True:
         connection, status = stream()
@@ -204,8 +207,8 @@ for how in ("reset", "close") * 8:
     if how == "reset":
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
-# A heartbeat would detect the closed connection only after 15 seconds, and a new stream may displace an old one only
-# after 60 seconds.
+# The server must notice the end of each connection at once. Otherwise it would notice it only by a heartbeat, after 15
+# seconds, or let a new stream displace an old one, after 60 seconds.
 assert time.monotonic() - begun < 14, time.monotonic() - begun'
     stop_server
 }
@@ -215,7 +218,8 @@ assert time.monotonic() - begun < 14, time.monotonic() - begun'
 @test "over MAX_CONNECTIONS a client is told 503 with Retry-After, and let in when there is room" {
     start_server MAX_CONNECTIONS=8
     sign_in a
-    # The connections of wait_until_ready may still be counted, so this is tried several times.
+    # The server may still count the connections of wait_until_ready against the limit. The test therefore tries several
+    # times to open eight connections.
     python '
 held = []
 for attempt in range(50):

@@ -70,7 +70,7 @@ teardown() {
 }
 
 # A shipped iOS app posted the event in the background and was killed before the response. At the next launch it builds
-# the body again, in the foreground.
+# the body again, now with the app state "foreground". The new body must count as the same event.
 @test "an event that the app builds again in another app state is a repeat" {
     local first rebuilt
     first='{"schema_version":"1.0","event_id":"5F0F7A2E-6C1B-4C53-9D2A-0B8E3C7D1A40",'

@@ -14,8 +14,8 @@ from report import Report
 
 BATCH = 500
 LATE = 4
-# The maximum number of comparisons. One comparison with similar waits is enough, because other work on the machine can
-# only increase the difference.
+# How often the test compares the waiting times of other drivers with and without late events. It stops at the first
+# comparison with similar times. That one is enough, because other work on the machine can only make them differ more.
 ATTEMPTS = 3
 
 
@@ -90,15 +90,16 @@ def main():
                     f"{LATE} late events before {rows} took {took:.1f} s; the others' median wait was "
                     f"{without * 1000:.2f} ms, and {beside * 1000:.2f} ms beside them: {ratios[-1]:.2f} times")
             report.check(all(result["status_code"] == 200 for result in results), "each is stored", *results)
-            # Without a bound on the work of a refold, the ratio would be in the hundreds.
+            # The ratio compares the waiting times of other drivers with late events and without. Without a bound on the
+            # work of a refold, it would be in the hundreds.
             report.check(min(ratios) < 3, "others wait about as long as without", *ratios)
 
     # With PostgreSQL, a late event that would refold more than 50,000 others is refused while there is a limit.
     rows = min(rows, 40_000)
     with Folder() as folder, Server(options, folder, {"RATE_LIMIT_PRESESSION_EVENTS": str(rows)}) as server:
         with Client(server.port, token("charged"), timeout=120) as client:
-            # The events of the journey and the late events together use up the rate limit. The rows that the first late
-            # event refolds exceed the limit.
+            # The journey and the late events together have as many events as the rate limit allows. Refolded rows are
+            # charged too, so the first late event exceeds the limit, and the later ones get 429.
             journey(client, rows - LATE)
             results = post(client, [late(number) for number in range(LATE)])
             statuses = [result["status_code"] for result in results]

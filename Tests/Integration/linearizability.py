@@ -35,8 +35,8 @@ class Driver:
         self.names = [chance.choice(histories.NAMES) for _ in range(EVENTS)]
         begin = int(time.time() * 1000) - 600_000
         self.times = [begin + 1000 * index + 1 + chance.randrange(998) for index in range(EVENTS)]
-        # The list has each event once, and three of them twice, so that two clients may post the same event. None is a
-        # read.
+        # The work of all clients: each event once, three of the events a second time, and six reads (the value `None`).
+        # Because of the repetitions, two clients may post the same event.
         self.work = list(range(EVENTS)) + chance.sample(range(EVENTS), 3) + [None] * 6
         chance.shuffle(self.work)
         self.attempts = []

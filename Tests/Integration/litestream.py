@@ -95,8 +95,8 @@ class Driver(threading.Thread):
 
     def post(self, client):
         key = f"{self.driver}-{len(self.acknowledged)}"
-        # Every attempt has the same time. If an event was stored but its response was lost, the next attempt is
-        # therefore a repeat.
+        # Every attempt to post the event contains the same `occurred_at`. If an earlier attempt was stored but its
+        # response was lost, the next attempt is therefore a repeat.
         status, answer = client.post("/native/events", {**event(key), "occurred_at": "2026-01-01T00:00:00Z"})
         if status == 200:
             self.acknowledged.add((self.driver, key))
@@ -188,7 +188,8 @@ def replicate(lab, report):
         report.check(not steady.refused and len(steady.acknowledged) > 20,
                      f"{len(steady.acknowledged)} events stored beside that, none refused", *steady.refused[:3])
         restored = lab.folder / "restored"
-        # Litestream copies acknowledged events within about a second, and nothing else is written to the database.
+        # Litestream copies each acknowledged event within about a second. Nothing else is written meanwhile, so the
+        # copy soon has all events.
         wait_until(lambda: litestream.restore(restored) and acknowledged <= stored_in(restored), PATIENCE_SECONDS, "the copy of all")
         report.check(True, f"each of {len(acknowledged)} acknowledged events is restored")
         run = lab.dwell("check", "--database", str(restored))
@@ -203,8 +204,8 @@ def replicate(lab, report):
         report.check(litestream.stop() == 0, "Litestream ends well", litestream.log()[-1500:])
         put_back(lab, report, litestream, restored)
         litestream.stop()
-    # The killed server has forgotten that the WAL must still be truncated. The next deletion truncates the WAL for both
-    # deletions.
+    # While Litestream ran, its reads prevented the truncation of the WAL, so texts of the deleted driver may still be
+    # in it. The deletion of another driver makes the server truncate the WAL, which removes the texts of both.
     pair = lab.phone_driver()
     lab.call("DELETE", "/auth/me", {"confirm": True}, pair["access_token"]).expect(200)
     wait_until(lambda: lab.dwell("verify-erased", "--driver", deleted).returncode == 0, PATIENCE_SECONDS, "the end of every byte")

@@ -169,8 +169,9 @@ def main():
         with LoggedServer(options, folder, environment) as server:
             report.run("one client", lambda: one_client(report, server))
             report.run("many clients", lambda: many_clients(report, server))
-            # Wait for the next second, because the lines of this second are used up. The server counts a client's
-            # omitted lines only if it has written a line about this client in the same second.
+            # The checks above have used up the number of log lines that the server may write in this second, so wait
+            # for the next one. The server counts a client's omitted lines only in a second in which it also wrote a
+            # line about this client.
             time.sleep(1.1)
             flood(server.port, "127.0.0.8", 1000)
             position = len(lines_of(server))

@@ -145,7 +145,8 @@ PYTHON
     stop_server
     dwell backup "$BATS_TEST_TMPDIR/two.sqlite3"
     (($(sql "SELECT completed_at_ms FROM last_backup") > first))
-    # A database of an older version, without migration 7 and the later ones, is backed up without being recorded.
+    # A database without migration 7 has no table last_backup. The backup of such a database succeeds, but is not
+    # recorded.
     changed "DROP TABLE last_backup"
     changed "DELETE FROM schema_migration WHERE number >= (SELECT number FROM schema_migration WHERE name = 'last_backup')"
     [[ $(sql "SELECT max(number), count(*) FROM schema_migration") == "6|6" ]]
@@ -273,7 +274,8 @@ journey() {
     # The oldest remaining event is two days old.
     [[ $(sed -n 's/^dwell_oldest_event_age_seconds \([0-9]*\).*/\1/p' "$BATS_TEST_TMPDIR/figures") -ge 172800 ]]
 
-    # The keys of remaining events are still known. A deleted event that is sent again is stored, but changes no state.
+    # An event that was not deleted still has its key, so its key with another body gets 422. A deleted event counts as
+    # new when it is sent again: it is stored, but changes no state.
     post /native/events "$(event enteredChargerIntentZone 2-1)"
     [[ $status == 422 ]]
     post /native/events "$(event enteredChargerIntentZone 1-1 ".occurred_at = \"$(seconds_ago $((8 * 86400 + 3600)))\"")"

@@ -79,7 +79,7 @@ wait_for_readiness() {
     done
     [[ $status == 503 ]]
     jq -e '.retryable and .retry_after > 0' "$BATS_TEST_TMPDIR/answer"
-    # The remaining space may suffice for the readiness check's write, so fill it.
+    # The disk may still have room for the small write by which the server checks readiness. Use up this room.
     cat /dev/zero >"$disk/filler" 2>/dev/null || true
     wait_for_readiness 503
     [[ $(jq -r .checks.database "$BATS_TEST_TMPDIR/ready") == refuses_writes ]]
@@ -195,7 +195,8 @@ PYTHON
 @test "METRICS_PORT has the timeouts of the public port" {
     own=$(free_port)
     start_server METRICS_PORT="$own" HTTP_HEADER_TIMEOUT_SECONDS=1 HTTP_IDLE_TIMEOUT_SECONDS=1
-    # With the default timeouts of 10 and 75 s, the test would receive nothing within its 5 s.
+    # `raw` waits at most 5 s for the server to close the connection. The default timeouts of 10 and 75 s are longer, so
+    # the server was started with timeouts of one second.
     for port in "$server_port" "$own"; do
         answer=$(server_port=$port raw 'GET /metrics HT' 5)
         [[ $answer == *"HTTP/1.1 408"*"[closed by the server]"* ]] || fail "an unfinished head on $port: $answer"

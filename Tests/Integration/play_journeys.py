@@ -35,8 +35,9 @@ CANONICAL_NAMES = {v1: canonical for canonical, v1 in V1_NAMES.items()}
 # The only canonical name with two meanings. The session_id distinguishes them.
 DEPARTED, ANCHOR_LOST, EXITED_ANCHOR = "departed_charger", "anchor_lost", "exitedChargerAnchorZone"
 
-# Five events have 120 orders. Some scripted journeys reproduce failures in the field (40, 42, 45 to 50). They have at
-# most five events.
+# Journeys of at most this many events are played in every order. Five events have 120 orders. The scripted journeys
+# that reproduce failures in the field (40, 42, 45 to 50) have at most five events, so each of them is played in every
+# order.
 EVERY_ORDER_EVENTS_MAX = 5
 
 VARIABLES = {
@@ -207,8 +208,8 @@ def orders(journey, chance, random_count, every):
     yield "in order", indexes
     for delivery in journey.get("deliveries", []):
         order = delivery["order"]
-        # A delivery may leave events out. They are appended at the end, because the verdicts of all events are
-        # compared.
+        # A delivery in the file may leave events out. The test sends these events at the end, because it compares the
+        # verdicts of all events.
         yield delivery["note"], order + [index for index in indexes if index not in order]
     if journey.get("permutable", True):
         if every and len(indexes) <= EVERY_ORDER_EVENTS_MAX:

@@ -62,7 +62,8 @@ class Postgres:
             raise AssertionError(f"{program} ended with {result.returncode}: {text}")
 
     def start(self):
-        # The folder of the socket is not in the configuration file, because a copy of the data has the same file.
+        # The folder of the socket is an argument and not in the configuration file. A standby starts with a copy of
+        # this file, but needs a folder of its own.
         self.run(
             "pg_ctl", "start", "-w", "-D", self.data, "-l", self.folder / "log",
             "-o", f"-c unix_socket_directories={self.folder}")
@@ -89,7 +90,7 @@ class Postgres:
     def kill_all(self):
         """Kills all processes with SIGKILL, as the loss of the machine does."""
         postmaster, children = self.processes()
-        # The postmaster comes first: it would begin a recovery after the loss of a child.
+        # The postmaster is killed first. If a child died before it, the postmaster would begin a recovery.
         for number in [postmaster, *children]:
             try:
                 os.kill(number, signal.SIGKILL)
@@ -108,7 +109,8 @@ class Pair:
     standby accepts writes without a standby of its own until `copy` or `rewind`. A context manager."""
 
     def __init__(self, settings=()):
-        # pg_rewind needs wal_log_hints, and the WAL since the last checkpoint that both servers have.
+        # pg_rewind needs wal_log_hints. It also needs the WAL since the last checkpoint before the two servers
+        # diverged, so much WAL is kept.
         settings = ["wal_log_hints = on", "wal_keep_size = 512MB", "wal_retrieve_retry_interval = 200ms", *settings]
         self.primary, self.standby = (Postgres(settings, is_durable=True) for _ in range(2))
 
@@ -145,7 +147,8 @@ class Pair:
     def rewind(self):
         """Makes the standby, which was the primary until it was killed, follow the new primary. Only what differs is
         copied."""
-        # pg_rewind reads the timeline from the control file, which the next checkpoint updates.
+        # pg_rewind reads the new primary's timeline from its control file. The control file has the new timeline only
+        # after a checkpoint.
         psql(f"{self.primary.url}/postgres", "CHECKPOINT")
         self.standby.run(
             "pg_rewind", "-D", self.standby.data, f"--source-server={self.source()} dbname=postgres",

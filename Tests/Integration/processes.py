@@ -53,7 +53,8 @@ def psql(url, sql):
         stdout=subprocess.PIPE).stdout
     if not is_query:
         return []
-    # Several columns may have the same name, so the members of an object are read as pairs.
+    # A query may return several columns with the same name. A dict would keep only one of them, so each row is read as
+    # a list of pairs.
     return [tuple(value for _, value in row) for row in json.loads(output, object_pairs_hook=list)]
 
 

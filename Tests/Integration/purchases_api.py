@@ -157,7 +157,8 @@ def _(lab):
         return lab.store.notification("ONE_TIME_CHARGE", transaction=lab.store.product(
             COINS, "Consumable", appAccountToken=mine))
     server.stop()
-    # The server was away for 40 days. Apple's sandbox keeps notifications for 30 days.
+    # Set the database back as if the server had been away for 40 days. Apple's sandbox keeps notifications only for 30
+    # days, so the server cannot read all of this time from the sandbox.
     server.rows("UPDATE notification_history SET read_to_ms = read_to_ms - ?", 40 * DAY)
     before = read_to(server)
     api.history["production"] = [(now_ms() - 35 * DAY, bought(), True) for _ in range(45)]
@@ -169,7 +170,8 @@ def _(lab):
     server.start()
     wait_until(lambda: coins(lab, server, ann) == 40, 20, "the first two pages")
     lab.call("POST", "/apple/store-notifications", {"signedPayload": bought()}, server=server).expect(200)
-    # The failing history of production does not stop that of the sandbox.
+    # Reading the notifications of Apple's production environment fails. The server must still read those of the sandbox
+    # to the end.
     wait_until(lambda: read_to(server)["Sandbox"] > before["Sandbox"] + 39 * DAY, 20, "the sandbox")
     assert read_to(server)["Production"] == before["Production"]
     server.kill()
@@ -219,8 +221,8 @@ def _(lab):
     def unanswered():
         return server.log_path.read_text().count("certificate status is unavailable")
 
-    # The server checks the certificate in the background. Each step therefore waits for the result of the check, before
-    # the next step changes the responder.
+    # The server asks Apple's OCSP responder about the certificate in the background. Each step below therefore waits
+    # for the result, before the next step changes how the responder answers.
     responder.stop()
     show().expect(200)
     sql("UPDATE purchase_signer SET checked_at_ms = NULL")

@@ -145,7 +145,7 @@ def _(lab):
     assert account_token(lab, ann) == mine != account_token(lab, eve)
     signed = lab.store.transaction(appAccountToken=mine.upper())
     post(lab, eve, signed).expect_problem(409, "purchase_owned_by_another")
-    # The server rejected the request, but stored the signed purchase for its owner.
+    # The server rejected eve's request, but stored the purchase for ann, whose account token it names.
     assert statuses(lab, ann) == {MONTHLY: "active"}
     post(lab, ann, signed).expect(200)
 
@@ -222,7 +222,8 @@ def documented_types():
 @suite.check("each documented type is taken, and one that nobody knows is kept")
 def _(lab):
     app = {"appAppleId": APPLE_ID, "bundleId": BUNDLE_ID, "environment": "Production"}
-    # The types whose details are not in `data`, by type and subtype.
+    # The notification types whose details are in another member than `data`. By type and subtype: the member's name and
+    # its value.
     objects = {
         "RENEWAL_EXTENSION SUMMARY": ("summary", {**app, "productId": MONTHLY, "succeededCount": 5, "failedCount": 0}),
         "RESCIND_CONSENT": ("appData", {**app, "signedAppTransactionInfo": "x.y.z"}),
@@ -245,7 +246,8 @@ def _(lab):
             payload = lab.store.notification(kind, subtype, transaction, notificationUUID=id)
         notify(lab, payload).expect(200).expect_no_store()
         rows = lab.sql("SELECT type, subtype, payload IS NOT NULL AS is_kept FROM store_notification WHERE uuid = ?", id)
-        # The payload is kept if its details are not in a transaction, which has a row of its own.
+        # The payload is kept only if its details are in one of these other members. Details in a transaction need no
+        # payload, because the transaction has a row of its own.
         assert rows == [(kind, subtype, what in objects)], (what, rows)
     notify(lab, lab.store.notification("FROM_THE_FUTURE", "X")).expect(200).expect_no_store()
     kept = lab.sql("SELECT payload FROM store_notification WHERE type = 'FROM_THE_FUTURE'")

@@ -104,7 +104,8 @@ def _(lab):
            "no remaining data")
     (kept,) = lab.sql("SELECT payload, signature FROM purchase_transaction WHERE transaction_id = ?", id)
     assert json.loads(as_bytes(kept[0]))["productId"] == MONTHLY and kept[1] is None, kept
-    # The subscription continues. Later data that Apple signs is also stored without a link to the person.
+    # The subscription of the deleted driver continues. The server also stores what Apple signs about it from now on,
+    # without anything that leads to the person.
     name = {"appAccountToken": token, "appTransactionId": account}
     renewed = lab.store.transaction(transactionId=number(), originalTransactionId=id, **name)
     refunded = lab.store.transaction(transactionId=id, revocationDate=now_ms(), **name)
@@ -116,8 +117,8 @@ def _(lab):
            "no remaining data")
     assert lab.sql("""SELECT count(*) FROM purchase_transaction JOIN purchase ON purchase.id = purchase
                       WHERE original_transaction_id = ? AND signature IS NULL""", id) == [(2,)]
-    # The same person has a new account. The server knows of the refund and the renewal, and stores
-    # them completely once the app sends them.
+    # The same person signs in again and gets a new account. The renewal and the refund are stored, but without the
+    # members that lead to a person. When the app sends them for the new account, the server stores them whole.
     again = lab.apple_driver()
     buy(lab, again, refunded)
     assert statuses(lab, again) == {MONTHLY: "active"}

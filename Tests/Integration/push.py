@@ -15,7 +15,8 @@ from processes import UNLIMITED, Folder, Server, arguments, wait_until
 from push_services import FCM, APNs, error
 from report import Report
 
-# The warning is due three minutes before the deadline, two seconds after a departure.
+# The server warns three minutes before the grace period ends. With this grace period, that is two seconds after the
+# departure.
 GRACE_SECONDS = 182
 METRICS = "a-token-for-the-figures"
 

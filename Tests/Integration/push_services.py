@@ -198,7 +198,8 @@ class Connection:
         if action in ("reset", "refuse"):
             self.h2.reset_stream(stream, codes.INTERNAL_ERROR if action == "reset" else codes.REFUSED_STREAM)
         elif action in ("goaway", "goaway before"):
-            # Written directly, because h2 regards a connection as closed as soon as it sent GOAWAY.
+            # The GOAWAY frame is written by hand. After a GOAWAY of its own, the h2 library would refuse to send the
+            # response that follows here.
             self.last_stream = stream if action == "goaway" else stream - 2
             frame = GoAwayFrame(0, last_stream_id=max(0, self.last_stream), error_code=codes.NO_ERROR)
             self.socket.sendall(self.h2.data_to_send() + frame.serialize())

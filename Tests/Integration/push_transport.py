@@ -154,7 +154,8 @@ def one_connection(report, options, folder):
         report.check(len(apns.tokens) == 1, "and one provider token", len(apns.tokens))
         report.note(f"2000 at once: {ended[1].splitlines()[-1]}")
     with APNs(folder / "held") as apns:
-        # The first notification is sent alone, because APNs then verifies the provider token.
+        # Dwell sends a single notification until APNs has answered one. The first is therefore answered at once, and
+        # all others are held.
         apns.script.append((200, {}, b""))
         apns.always, apns.hold = "hold", 500
         ended = push(options, apns, "--token", TOKEN, "--count", "2001")
@@ -200,8 +201,9 @@ def disturbances(report, options, folder):
     report.check(found.get("delivered") == 1000, "a stream that GOAWAY excludes is sent again", found)
     found, _, _ = disturbed(report, options, folder, "refused streams", ["refuse"] * 10, 1000, {"unreachable"}, 12)
     report.check(found.get("delivered") == 1000, "a refused stream is sent again", found)
-    # Requests that are sent one after the other use one handle of libcurl. All requests of a handle together are
-    # sent again at most eight times.
+    # Requests that are sent one after the other use the same handle of libcurl. libcurl 7.88 counts the repetitions of
+    # a handle over all of its requests and fails at the sixth. Dwell resets the handle for each request, so all eight
+    # refused requests are sent again.
     found, _, _ = disturbed(report, options, folder, "refused one by one", ["refuse"] * 8, 200, {"unreachable"}, 12,
                             in_flight=1)
     report.check(found.get("delivered") == 200, "a handle's requests are sent again however often others were", found)

@@ -201,8 +201,9 @@ expect_remaining() {
     stop_server
 }
 
-# In each pair, the first event is charged and then refunded, because it is rejected. The second event has the same key.
-# It was admitted only because its key was already charged, so it must now be charged itself.
+# The batch consists of pairs of events with the same key. The first event of a pair is charged. The second one passes
+# without a charge of its own, because its key is already charged. The store then rejects the first event, and its
+# charge is refunded. From now on, the second event must be charged itself.
 @test "an event beside a refused one with its key is charged" {
     limited_server
     sign_in b
@@ -242,8 +243,8 @@ expect_remaining() {
     stop_server
 }
 
-# Without a bound, the server would decide about all refused events again each time the charge of an event is refunded:
-# about 125,000 decisions.
+# All events of the batch are rejected, so each one's charge is refunded and makes room for one more event. If the
+# server then decided again about all events that were refused so far, it would make about 125,000 decisions.
 @test "a batch whose events pass one place on is decided about in linear time" {
     limited_server METRICS_PORT="$(free_port)"
     sign_in b

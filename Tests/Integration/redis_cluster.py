@@ -118,7 +118,7 @@ class Servers:
             return (self.connected(server) == (nodes, 0)
                     and self.figure(server, "dwell_redis_breaker_state", '{state="closed"}') == 1)
         except ConnectionRefusedError:
-            # A server that was just started answers requests before it listens on its port for metrics.
+            # The port for metrics is not open yet. A server opens it shortly after the port for requests.
             return False
 
 
@@ -151,7 +151,8 @@ def check_refusals(report, servers, driver, what):
     statuses = [post(one), post(two)]
     report.check(
         statuses == [429, 400], f"{what}: after 600 refused events, the other server reads only the first body", statuses)
-    # The reply of Redis arrives about when the response does, on a busy machine a few responses later.
+    # The other server learns of the full window from Redis's reply to its own charge. This reply arrives about when the
+    # response does. On a busy machine it arrives a few responses later, so the test posts until it gets 429.
     read = 1
     while read < 50 and post(two) != 429:
         read += 1
@@ -216,7 +217,7 @@ def move_slot(report, servers, cluster, drivers):
     old_driver = drivers.third(0)
     moving = slot(old_driver)
     same_slot = lambda number: number == moving
-    # Another driver in the same slot has no key in Redis before the move.
+    # These three drivers are in the slot that moves. None of them has a key in Redis before the move.
     new_driver, last_driver, after = (drivers.one(same_slot) for _ in range(3))
     source, target = cluster.nodes[0], cluster.nodes[1]
     source_id, target_id = source.ask("CLUSTER", "MYID"), target.ask("CLUSTER", "MYID")
@@ -226,8 +227,8 @@ def move_slot(report, servers, cluster, drivers):
         statuses = servers.alternate(old_driver, 2, "before-")
         target.ask("CLUSTER", "SETSLOT", str(moving), "IMPORTING", source_id)
         source.ask("CLUSTER", "SETSLOT", str(moving), "MIGRATING", target_id)
-        # The window of the old driver is still at the source (TRYAGAIN); the window of a new one begins at the target
-        # (ASK).
+        # The old driver's window is still on the source node, which answers TRYAGAIN for it. The source answers ASK for
+        # the new driver, so this driver's window is created on the target node.
         statuses += servers.alternate(old_driver, 2, "migrating-")
         new_statuses = servers.alternate(new_driver, 3, "migrating-")
         report.check(
@@ -261,7 +262,8 @@ def kill_primary(report, servers, cluster, drivers):
     victim = cluster.primary(slot(full))
     with under_load(report, servers, "a primary is killed"):
         victim.kill()
-        # The promotion of the replica comes later, because Redis waits for NODE_TIMEOUT_MILLISECONDS first.
+        # readyz reports the loss before a replica replaces the dead primary, because Redis first waits for
+        # NODE_TIMEOUT_MILLISECONDS.
         report.run("a primary is killed: readyz says that a part of Redis is lost", lambda: wait_until(
             lambda: all(servers.ready(server) == (200, "partly_lost") for server in servers.all), 10,
             "readyz with partly_lost"))

@@ -19,13 +19,13 @@ from ports import free_port
 from processes import Folder, Redis, Server, arguments, compare_with_disk
 from report import Report
 
-# The number of events of each class that a driver may post during the whole run. A phone of the load test posts fewer
-# events. One batch can use up the limit.
+# The number of events of each class that a driver may post during the whole run. A phone of the load test stays below
+# this limit. A batch of this many events uses it up at once.
 LIMIT = 500
 PER_SECOND = 10
 REDIS_TIMEOUT_SECONDS = 0.05
-# The time within which the server must adapt to an outage or a return of Redis. The median waiting time is that of
-# later requests.
+# The time within which the server must adapt when Redis goes away or comes back. The test checks the median waiting
+# time only of requests after this time.
 SETTLED_SECONDS = 1
 ATTEMPTS = 3
 MEMORY = pathlib.Path("/dev/shm")

@@ -102,8 +102,8 @@ last_id() {
     forget_server
     start_server NATIVE_GRACE_PERIOD_SECONDS=1
     local driver delay soonest=1000000
-    # One late expiry may be due to a short pause of the machine. If the server checks too rarely, all three expiries
-    # are late.
+    # The test checks the earliest of three expiries. One of them may be late because the machine paused. If the server
+    # checks deadlines too rarely, all three are late.
     for driver in a b c; do
         depart "$driver"
         wait_for_expiry "$driver"

@@ -70,8 +70,8 @@ def second_signal(report, server):
     busy = socket.create_connection(("127.0.0.1", server.port))
     busy.sendall(b"POST /auth/otp/start HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
     time.sleep(0.2)
-    # The test sends the second SIGTERM only when the drain has begun, because the kernel merges two pending signals of
-    # the same number. The log before `earlier` is about earlier starts.
+    # The kernel would merge two pending SIGTERM into one. The test therefore sends the second SIGTERM only when the log
+    # says that the drain has begun. `earlier` skips the part of the log that belongs to earlier starts.
     earlier = server.log_path.stat().st_size
     server.process.send_signal(signal.SIGTERM)
     wait_until(lambda: b"draining" in server.log_path.read_bytes()[earlier:], 20, "the drain")

@@ -128,7 +128,8 @@ def _(lab):
             assert statuses == [401] * LIMIT + [429] * 2, ("each process decides by itself", statuses)
         redis.start()
         wait_until(lambda: all(uses_redis(lab, asked) for asked in servers), 30, "the connections to Redis")
-        # Redis has lost its windows, but the process that counted the requests still has its own.
+        # Redis was restarted and has lost the counts of requests. The server that counted the requests still has its
+        # own count.
         assert lab.refresh("unknown", server=server).status == 429
         statuses = statuses_from("192.0.2.2", LIMIT + 4, servers)
         assert statuses == [401] * LIMIT + [429] * 4, ("both agree", statuses)

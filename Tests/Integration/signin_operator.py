@@ -33,8 +33,9 @@ def post_event(lab, token, key):
     return lab.call("POST", "/native/events", body, token)
 
 
-# With this environment, a command has no signing key. If it changed the database file itself, it would fail with status
-# 78. With PostgreSQL, every command changes the database itself.
+# This environment makes sure that commands on SQLite ask the running server to make the change. A command that changes
+# the file itself needs the signing key. It would not find a key here, and fail with status 78. On PostgreSQL, commands
+# always change the database themselves, so they keep the key.
 KEYLESS = {} if POSTGRES else {"JWT_SECRET": ""}
 
 
@@ -120,7 +121,8 @@ def _(lab):
     driver = pair["user"]["id"]
     expect(lab.dwell("driver", "erase", "--id", driver), 1, "confirm with --yes", phone)
     lab.expect_alive(pair["access_token"])
-    # The rate limiter stores the event's charge, in memory and in Redis if there is one.
+    # With this event, the rate limiter also has data about the driver: a charge in memory, and in Redis if there is
+    # one.
     post_event(lab, pair["access_token"], f"k-{driver}").expect(200)
     run = expect(lab.dwell("driver", "erase", "--id", driver, "--yes", **KEYLESS), 0, "receipt rcp_")
     receipt = run.stdout.split("receipt ")[1].strip()
@@ -183,8 +185,8 @@ def _(lab):
     lab.expect_alive(second["access_token"])
     expect(lab.dwell("driver", "sign-out", "--id", second["user"]["id"], **KEYLESS), 0, "1 sign-in session ended")
     lab.expect_refused(second["access_token"])
-    # A different file has the socket's path. The server does not change this file, and logs that there is no control
-    # socket.
+    # An ordinary file is at the path of the control socket. The server leaves the file as it is, and logs that it has
+    # no control socket.
     lab.server.stop()
     control_socket(lab.server).write_text("mine")
     lab.server.start()
@@ -308,8 +310,8 @@ def _(lab):
     old = run.stdout.split("the previous database is now ")[1].splitlines()[0]
     assert f"dwell driver repeat-erasures --from {old}" in run.stdout, run.stdout
     expect(lab.dwell("driver", "find", "--phone", phones[1]), 0)
-    # The server is stopped. One deletion is repeated from the list. All others are then repeated from the database that
-    # was set aside.
+    # The server is stopped, so the command works on the file itself. It repeats one deletion from a list in a file. It
+    # then repeats the others from the old database, which the restore has kept.
     erasures.write_text(lines[0] + "\n")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures)), 1, "confirm with --yes")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 0, "1 driver deleted again")

@@ -40,7 +40,7 @@ class Case:
     # The status for a request that names another driver's data. None: the request cannot name such data.
     others: typing.Optional[int] = None
     streams: bool = False
-    # The status with a good token, if the request is then refused for another reason.
+    # If set, the server refuses the request for another reason even with a good token, with this status.
     refused: typing.Optional[int] = None
 
 
@@ -52,7 +52,8 @@ CASES = {
     "GET /native/sessions": Case(),
     "GET /native/sessions/{session_id}": Case(others=404),
     "POST /native/sessions/{session_id}/verify": Case(lambda driver: {"code": "123456"}, others=404, refused=409),
-    # For services. A driver's token gets 403; services.bats and verification_codes.bats test services.
+    # Only services may use this route. A driver's token gets 403. services.bats and verification_codes.bats test it
+    # with a service's token.
     "POST /native/sessions/{session_id}/verification-code": Case(others=403, refused=403),
     "GET /native/session": Case(),
     "GET /native/session/stream": Case(streams=True),
@@ -95,7 +96,8 @@ CASES = {
     "POST /v1/auth/refresh": Case(lambda driver: {"refresh_token": "x"}, driver=False),
 
     "POST /api/auth/apple": Case(lambda driver: {"identity_token": "x", "nonce": "n"}, driver=False),
-    # This route accepts only the single token of its own clients, not the access token of a pair.
+    # Clients of /api/auth sign in with a single token. Other clients have a pair: an access token and a refresh token.
+    # This route accepts only the single token.
     "POST /api/auth/refresh": Case(),
     "POST /api/auth/validate": Case(),
     "GET /api/auth/me": Case(),
@@ -268,7 +270,8 @@ def _(lab):
         expected = ask(lab, route, case, nobody, None).status
         for what, token in tokens:
             status = ask(lab, route, case, nobody, token).status
-            # Guesses and codes for one number reach their limits during this loop.
+            # The loop sends many guesses and code requests for one phone number, so some of them get 429 instead of the
+            # expected status.
             if status != expected and 429 not in (status, expected):
                 wrong.append(f"{route} with {what}: {status} instead of {expected}")
     assert not wrong, "\n".join(wrong)

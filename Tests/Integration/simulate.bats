@@ -70,7 +70,7 @@ start_liar() {
     [[ $(sql "SELECT (SELECT count(*) FROM driver), (SELECT count(*) FROM event)") == "1|1" ]]
     simulate --clean
     [[ $ended == 0 && $out == "simulated data removed: 0 drivers, "* ]]
-    # The server works as before, also for drivers with the same ids.
+    # After the removal the server works as before, also when drivers with the same ids appear again.
     simulate --drivers 2 --rate 1000 --seed 42
     [[ $ended == 0 ]]
     post /native/events "$(event chargerTargeted k2)"

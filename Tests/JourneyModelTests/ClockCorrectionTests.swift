@@ -14,8 +14,8 @@ struct ClockCorrectionTests {
     private struct Driver {
         var memory = ClockMemory()
 
-        /// Returns the correction of an event that arrives `at` milliseconds after the beginning. The other parameters
-        /// are the event's times by the phone's clock, in milliseconds before the arrival.
+        /// Returns the correction of an event that arrives `at` milliseconds after the beginning. Each other parameter
+        /// says how many milliseconds before the arrival one of the event's times is, by the phone's clock.
         mutating func event(
             at: Int64 = 0, occurredAgo: Int64, sentAgo: Int64? = nil, timestampAgo: Int64? = nil
         ) -> ClockCorrection {
@@ -29,7 +29,8 @@ struct ClockCorrectionTests {
             return result
         }
 
-        /// Returns the correction of an event whose `timestamp` is the time at which it occurred.
+        /// Returns the correction of an event that is sent when it occurs: its `timestamp` is the time at which it
+        /// occurred.
         mutating func live(at: Int64 = 0, ago: Int64) -> ClockCorrection {
             event(at: at, occurredAgo: ago, timestampAgo: ago)
         }
@@ -118,7 +119,8 @@ struct ClockCorrectionTests {
         #expect(stale.correctionMilliseconds == 0)
         #expect(stale.skewMilliseconds == 320_000)
         #expect(driver.live(at: 900_000, ago: 400).rule == .rightClock)
-        // An event whose timestamp is later than its occurrence is not corrected either.
+        // The `timestamp` of this event is later than its `occurred_at`, so it was sent late. The phone's clock is
+        // known to be right, so the event is not corrected.
         #expect(driver.event(at: 950_000, occurredAgo: hour, timestampAgo: 500_000).correctionMilliseconds == 0)
     }
 

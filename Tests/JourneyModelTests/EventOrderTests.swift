@@ -6,8 +6,8 @@ import TestSupport
 import Testing
 
 struct EventOrderTests {
-    /// Events in ascending order. For each event and the next one, a single criterion decides. The later criteria tie,
-    /// or would put these two events in the opposite order.
+    /// Events in ascending order. Each event comes before the next one by exactly one criterion of the order. By the
+    /// criteria that are applied after this one, the two events would be equal or in the opposite order.
     static let ascending: [OrderedEvent] = [
         .client(.diagnostic("z"), at: .at(0.999), sequence: 9, id: "z"),
         .client(.diagnostic("z"), at: .at(1), id: "z"),

@@ -36,7 +36,8 @@ struct TransitionTests {
         return name.map { ($0, Array(cells.dropFirst())) }
     }
 
-    /// The events that never change the state. For these events, the id of another session makes no difference.
+    /// The events that never change the state. Their verdict is the same whether they name the session in progress or
+    /// another one.
     static let neverMoving: Set<EventName> = [
         .chargerTargeted, .activationRejected, .sessionRestored, .diagnostic("teleport_detected"),
     ]
@@ -45,7 +46,7 @@ struct TransitionTests {
         .idle, .nearCharger, .anchored, .sessionActive, .inTransit, .atMerchant, .sessionEnded,
     ]
 
-    /// Returns a journey that can be in that state. Its deadlines are still far in the future.
+    /// Returns a journey in `state`. Its deadlines are still far in the future.
     static func journey(in state: JourneyState) -> Journey {
         var journey = Journey(state: state)
         let hasBegun = [.sessionActive, .inTransit, .atMerchant, .sessionEnded].contains(state)

@@ -41,8 +41,8 @@ struct VisitTests {
             var log = JourneyLog()
             for event in (left + repeats).shuffled(using: &random) {
                 log.append(event)
-                // By the server's clock, the visits ended long ago. The server therefore stores every expiry that
-                // follows from the events it has.
+                // The server's clock is set to long after the visits, so every deadline has passed. The server
+                // therefore stores each expiry that follows from the events it has so far.
                 if random.chance(1, in: 2) { log.expire(before: .at(1_000_000)) }
             }
             let client = log.points.filter { $0.event.origin == .client }

@@ -94,7 +94,8 @@ import Testing
             let last = server.requests.suffix(2).map(\.text)
             #expect(last.contains { $0.contains("111111") })
             let firstOfNew = try #require(server.requests.firstIndex { $0.text.contains("543210") })
-            // At most one call with the older code may already have been in progress.
+            // The newer code for this number replaces the older one. Only a call that was already in progress may still
+            // deliver the older code, and there is at most one.
             #expect(server.requests[firstOfNew...].filter { $0.text.contains("012345") }.count <= 1)
         }
     }

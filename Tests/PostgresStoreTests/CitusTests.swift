@@ -32,11 +32,11 @@ struct CitusTests {
     // MARK: One task
 
     private static let drivers = (0..<40).map { DriverID("one-task-\($0)") }
-    /// The end of a URL. With it, Citus rejects a statement over several shards.
+    /// This text is appended to a database's URL. With it, Citus rejects a statement that goes to several shards.
     static let noFanOut = "%20-ccitus.multi_task_query_log_level%3Derror"
 
-    /// Citus plans each statement when it is sent. With this setting, Citus rejects a statement that has tasks for more
-    /// than one shard. The test therefore covers all statements as the store sends them.
+    /// With this setting, Citus rejects each statement that goes to more than one shard. Citus plans a statement when
+    /// it arrives, so the test covers every statement in the form in which the store sends it.
     @Test func `no statement of a driver's requests goes to more than one shard`() async throws {
         let database = try await StoreFixture.database()
         let user = try PostgresConfiguration(url: database.url + Self.noFanOut)
@@ -105,9 +105,10 @@ struct CitusTests {
 
     // MARK: The feed
 
-    /// A transaction is prepared on a server other than the coordinator, as after a crash of the coordinator, or
-    /// between the coordinator's commit and that of the other server. The group in the transaction's name is not the
-    /// coordinator's, so Citus does not end the transaction.
+    /// The test prepares a transaction on a worker, one of the servers other than the coordinator, and leaves it
+    /// prepared. The same happens if the coordinator crashes, or between its own commit and the worker's. The
+    /// transaction's name has the group of another server than the coordinator, so that Citus does not end the
+    /// transaction itself.
     @Test func `readers of the feed wait for transactions that are prepared on another server`() async throws {
         let database = try await StoreFixture.database()
         let other = try await database.rows(

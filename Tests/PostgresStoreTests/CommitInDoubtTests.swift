@@ -1,6 +1,6 @@
-// Tests of connections that are lost during COMMIT, at exactly known moments: after the event was stored, so that only
-// the answer is lost, or before. A COMMIT that waits for a standby that does not exist has already committed on the
-// primary. A deferred trigger runs before anything is committed.
+// Tests of connections that are lost during COMMIT, at one of two exactly known moments. At the first, the transaction
+// is not committed yet: a deferred trigger, which runs before the commit, sleeps. At the second, it is committed on the
+// primary and only the answer is missing: the COMMIT waits for a standby that does not exist.
 
 import Engine
 import JourneyModel
@@ -27,7 +27,8 @@ struct CommitInDoubtTests {
             async let outcome = stores[0].append(request)
             let pid = try await database.backend(waitingFor: "SyncRep")
             try await database.rows("SELECT pg_terminate_backend(\(pid))")
-            // The store has found the event, and waits because the standby does not have it yet.
+            // After the lost connection, the store has looked for the event and found it. It now waits until the
+            // standby has it too.
             _ = try await database.backend(waitingFor: "SyncRep")
             try await database.setStandby("")
             guard case .stored(let event) = await outcome else {
@@ -43,8 +44,9 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event WHERE idempotency_key = 'k'") == ["1"])
     }
 
-    /// Both servers find the event, with the same receive time, but only one of them has stored it. The driver is new,
-    /// because only the insert of a new driver waits for the insert by the other server.
+    /// Two servers store the same event, received at the same time, and both lose their connections. Afterwards both
+    /// find the event. Only one of them has stored it, and the other must answer that it is a repeat. The driver is
+    /// new, because the insert of a new driver's row makes the second server wait for the first one.
     @Test func `of two servers in doubt about one event, one has stored it`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
@@ -52,7 +54,8 @@ struct CommitInDoubtTests {
             try await database.setStandby("nobody")
             async let first = stores[0].append(request)
             let committed = try await database.backend(waitingFor: "SyncRep")
-            // The other server's batch waits for the first batch to end before it adds the driver.
+            // The second server's batch adds the same driver, so it waits until the transaction of the first server's
+            // batch ends.
             async let second = stores[1].append(request)
             let waiting = try await database.backend(waitingFor: "transactionid")
             try await database.rows("SELECT pg_terminate_backend(\(waiting))")

@@ -23,8 +23,8 @@ extension StoreFixture.Database {
         }
     }
 
-    /// Makes each transaction that inserts into `table` sleep for a minute in its COMMIT, before anything is committed,
-    /// as long as the table `slow` has a row.
+    /// Makes each transaction that inserts into `table` sleep for a minute in its COMMIT, before anything is committed.
+    /// If a test deletes the row of the table `slow`, later transactions do not sleep.
     func slowCommits(of table: String) async throws {
         _ = try await rows(
             """

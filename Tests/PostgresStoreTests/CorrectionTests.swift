@@ -95,7 +95,8 @@ struct CorrectionTests {
 
             let order = CorrectionOrder(since: Self.received, settings: .current)
             let tried = try await store.tryRefold(.correction(order), now: Self.end) { _, _ in }
-            // The time span of the trial ends at its `now`, before the events were received.
+            // A trial covers the events received until its `now`. This `now` is before the events were received, so the
+            // trial finds none.
             #expect(tried.counts.events == 0)
             let trial = try await store.tryRefold(.correction(order), now: Self.now) { _, _ in }
             let versions = try await database.rows("SELECT id, version FROM driver ORDER BY id")
@@ -131,7 +132,7 @@ struct CorrectionTests {
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             let store = stores[0]
             let stored = try await Self.store(3, in: store)
-            // Only the last event was received within the time span of the correction.
+            // Move the receipt of all events but the last to before the time span of the correction.
             _ = try await database.rows(
                 """
                 UPDATE event SET received_at_ms = received_at_ms - 500000000

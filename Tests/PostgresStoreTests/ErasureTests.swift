@@ -20,7 +20,8 @@ struct ErasureTests {
             arguments: [digests.driver(driver), now.millisecondsSinceEpoch])
     }
 
-    /// Begins a deletion as `Erasing` does, but only the part that concerns events.
+    /// Begins the deletion of a driver's events. `Erasing`, which the server uses, also deletes the account. Returns
+    /// the id of the driver's row; nil if the driver has no row.
     static func begin(
         _ driver: DriverID, pseudonym: String, at now: Moment, in store: PostgresEventStore
     ) async throws -> Int64? {
@@ -41,7 +42,8 @@ struct ErasureTests {
         }
     }
 
-    /// Returns requests of a driver. Every text that a client may choose contains the word.
+    /// Returns `count` requests of a driver. Every text that a client may choose contains `word`, so that a search for
+    /// it finds whatever the deletion left.
     static func requests(_ count: Int, of driver: DriverID, word: String) -> [AppendRequest] {
         (0..<count).map { index in
             let names: [EventName] = [
@@ -106,7 +108,8 @@ struct ErasureTests {
         }
     }
 
-    /// The table has no statistics yet, so PostgreSQL's planner does not know that the driver has many events.
+    /// The table is new and has no statistics, so PostgreSQL's planner does not know that the driver has many events.
+    /// Its plan must not read all of them for each piece.
     @Test func `a piece reads few rows beside those that it rewrites`() async throws {
         let database = try await StoreFixture.database()
         let driver = DriverID("drv_marta")
@@ -196,8 +199,9 @@ struct ErasureTests {
         }
     }
 
-    /// The batch has read that there is no tombstone, and then waits for a deletion that adds and removes the same
-    /// driver.
+    /// A tombstone is the row that says that a driver was deleted. The event's batch looks for the driver's tombstone
+    /// and finds none. It then adds the driver, and waits for the deletion, which adds the same driver and removes it
+    /// again.
     @Test func `an event that waits for a deletion of its unknown driver finds the tombstone`() async throws {
         let database = try await StoreFixture.database()
         let driver = DriverID("drv_marta")
@@ -260,7 +264,8 @@ struct ErasureTests {
         }
     }
 
-    /// A large installation has tables that cannot be read in the time of a request.
+    /// In a large installation, reading a whole table takes longer than a request may take. The time limit of a request
+    /// must therefore not apply to the search.
     @Test func `the search reads tables for longer than a request may take`() async throws {
         let database = try await StoreFixture.database()
         _ = try await database.rows(

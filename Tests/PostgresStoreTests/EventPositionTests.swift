@@ -1,5 +1,5 @@
-// Tests that a driver's events have positions that ascend with their numbers, also if a batch waits for the locked row
-// of the driver while other transactions move the driver.
+// Tests that an event with a higher number among its driver's events also has a higher position, that is, a later place
+// in the feed. This must hold although a batch may wait for the driver's row while other transactions change the row.
 
 import Engine
 import Foundation
@@ -16,15 +16,16 @@ struct EventPositionTests {
 
     private func request(_ key: String) -> AppendRequest { .sample(.sample(.diagnostic("d"), key: key), of: driver) }
 
-    /// A transaction that waits for a row lock gets its number after the wait for the row's first update. If the row
-    /// was updated again meanwhile, the transaction already has its number while it waits for the second update. The
-    /// two updates in this test make a batch that locks the driver's row wait at exactly this place.
+    /// The transaction number of a batch decides the positions of its events. A batch that waits for the lock of the
+    /// driver's row gets this number after it has waited for the first update of the row. If the row was updated again
+    /// meanwhile, the batch then waits a second time, and has its number already. This test makes a batch wait there
+    /// while a faster batch gets a later number.
     @Test(.enabled(if: CitusCluster.named == nil, "the backends of a cluster may run on another machine"))
     func `a batch that got its number before a faster batch is run again with another one`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
-        // A backend that looks for a deadlock holds locks that all others need. The test must not stop a backend at
-        // that moment.
+        // The test stops a backend with a signal. A backend that looks for a deadlock holds locks that all others need,
+        // so it must not be stopped then. With this timeout no backend looks for one.
         try await database.rows("ALTER DATABASE \(database.name) SET deadlock_timeout = '1h'")
         try await StoreFixture.withStores(2, on: database) { (stores) async throws in
             _ = try await stores[0].appended(request("first"))
@@ -34,7 +35,8 @@ struct EventPositionTests {
                 next.close()
             }
             _ = try await update.run([.init(.begin), .init(Self.touch)])
-            // The row is locked, so the batch is run again. The fourth run locks the driver's row, and waits for it.
+            // The row is locked, so the store repeats the batch. The fourth attempt locks the driver's row, and waits
+            // for it.
             async let slow = stores[0].append(request("slow"))
             let batch = try await database.backend(waitingFor: "transactionid")
             try await Self.whileStopped(batch) {
@@ -58,8 +60,9 @@ struct EventPositionTests {
         #expect(events == ["first|1", "fast|2", "slow|3"])
     }
 
-    /// On Citus, the coordinator gives the transaction its number, and the rows are locked on another server. The
-    /// transaction that the batch waits for gets its number only at its end here, as a batch of another instance may.
+    /// On Citus, the coordinator gives a transaction its number, and a worker holds the locks on rows. The batch in
+    /// this test waits for the transaction `update`, which gets its number only just before its COMMIT, as a batch of
+    /// another instance may. The waiting batch must get a higher number.
     @Test(.enabled(if: CitusCluster.named != nil, "DWELL_TEST_CITUS_URL names no Citus cluster"))
     func `a batch on Citus gets its number when it has the driver's row`() async throws {
         let database = try await StoreFixture.database()

@@ -23,7 +23,8 @@ struct FeedOrderTests {
             let connection = try await PostgresConnection.open(
                 try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
             defer { connection.close() }
-            // This transaction is like another instance's batch that has its number and is not committed yet.
+            // This transaction has a transaction number and is not committed yet, like a batch of another instance. The
+            // feed must stop before it.
             let open = PostgresStatement("open_number", "SELECT pg_current_xact_id()::text")
             _ = try await connection.run([.init(.begin), .init(open)], until: .inSeconds(10))
             try await Self.append("second", of: "b", to: store)

@@ -80,7 +80,7 @@ struct JourneyReadingTests {
             for submission in events {
                 _ = await store.append(.sample(submission, of: driver, receivedAt: start.advanced(bySeconds: 5000)))
             }
-            // The second journey is in its session when the third one begins, below.
+            // The second journey stops at SESSION_ACTIVE. The test posts the third one below.
             let second = SampleJourney.whole(prefix: "f", session: "second", from: later)
             for submission in second.prefix(4) {
                 _ = await store.append(.sample(submission, of: driver, receivedAt: later.advanced(bySeconds: 500)))

@@ -46,7 +46,8 @@ struct LateEventTests {
             }
             #expect(late.verdict == .applied && late.chargesRefold && late.journey.state == .nearCharger)
             #expect(charging.charged.withLock { $0 } == [120])
-            // After this event, the journey equals the stored one again, so only the next event is folded again.
+            // This diagnostic event changes no state. The refold therefore stops at the next event, after which the
+            // journey equals the stored one.
             guard case .stored(let quiet) = await stores[0].append(request(.diagnostic("pong"), "quiet", at: 60)) else {
                 Issue.record("the quiet event")
                 return
@@ -96,7 +97,8 @@ struct LateEventTests {
                 == ["\(count + 3)|\(count + 3)|\(count + 3)"])
     }
 
-    /// The late events need different stored events. The store rejects them all, so it writes nothing.
+    /// The three late events have different positions, so the store reads different parts of the driver's events for
+    /// them. The rate limit refuses all three, so the store writes nothing.
     @Test(.timeLimit(.minutes(2)))
     func `three late events far from each other that are refused are all answered`() async throws {
         let database = try await StoreFixture.database()
@@ -112,8 +114,8 @@ struct LateEventTests {
         }
     }
 
-    /// Returns the number of rows of `event` that the indexes have found. The statistics of a connection are complete
-    /// when it has ended.
+    /// Returns how many rows of `event` PostgreSQL has fetched through indexes. PostgreSQL adds the last counts of a
+    /// connection when the connection ends, so this function first waits until all connections have ended.
     private func fetched(in database: StoreFixture.Database) async throws -> Int {
         let connections =
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"

@@ -27,7 +27,8 @@ struct OperatorReadingTests {
         try await StoreFixture.withStores(on: database) { (stores) async throws in try await body(stores[0]) }
     }
 
-    /// With very many drivers, counting them takes longer than a statement of a request may take.
+    /// In a large installation, counting the drivers takes longer than the time limit for a statement of a request. The
+    /// limit must therefore not apply to the count.
     @Test(.enabled(if: CitusCluster.named == nil, "a view takes the place of the table"))
     func `the drivers are counted for longer than a request may take`() async throws {
         let database = try await StoreFixture.database()

@@ -22,8 +22,9 @@ struct RandomJourneyTests {
         var expected: [ExpectedEvent] = []
     }
 
-    /// `tailBegin` is the number of events that are read first to fold a late event. A journey has at most 30 events of
-    /// clients, so 64 events are nearly always enough. One event is not enough for many late events.
+    /// To fold a late event, the store first reads this many of the driver's events, and more if the fold needs more. A
+    /// journey has at most 30 events of clients, so 64 are nearly always enough. With 1, the store must often read
+    /// more.
     @Test(arguments: [64, 1])
     func `outcomes are those of the store in memory, and the table is the fold in order`(tailBegin: Int64) async throws
     {

@@ -15,8 +15,8 @@ struct RetentionConvergenceTests {
 
     private static func receivedAt(turn: Int) -> Moment { .sample.advanced(bySeconds: 1_000_000 + 1000 * turn) }
 
-    /// A driver with the events that arrive in each turn. `counting` has the events that arrived at or above the floor,
-    /// in the order of arrival.
+    /// A driver, and the events that arrive in each turn. `counting` has the events that were not below the driver's
+    /// floor when they arrived, in the order of arrival. The expected rows are the fold of these events.
     private struct Driver {
         let id: DriverID
         var turns: [[OrderedEvent]]

@@ -66,8 +66,8 @@ struct SessionClaimTests {
         }
     }
 
-    /// The batch has read that there is no such driver, or has not read it yet, when the driver and the claim are
-    /// committed.
+    /// While the batch reads, another instance commits the new driver and the claim. At this moment, the batch either
+    /// has read that the driver does not exist, or has not read the driver yet.
     @Test(arguments: Request.allCases)
     func `a session that is claimed between two reads of a batch is its driver's own`(_ request: Request) async throws {
         let database = try await StoreFixture.database()
@@ -75,8 +75,8 @@ struct SessionClaimTests {
             try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
         defer { other.close() }
         try await StoreFixture.withStores(on: database) { (stores) async throws in
-            // This request prepares the statements on the connection. The next batch on it therefore waits in the
-            // middle of its reads.
+            // This request prepares the statements on the connection. The next batch then need not prepare them, and
+            // waits for the locked table only in the middle of its reads.
             let warm = EventSubmission.sample(.sessionRestored, key: "k", session: "other")
             _ = try await stores[0].appended(.sample(warm, of: DriverID("other")))
             let lock = PostgresStatement("lock", "LOCK TABLE session_owner IN ACCESS EXCLUSIVE MODE")
@@ -97,7 +97,8 @@ struct SessionClaimTests {
         }
     }
 
-    /// On Citus, the row of the driver lies on another server, and becomes visible later.
+    /// On Citus, a batch may see the claim of a session before it sees the row of the driver who claimed it, because
+    /// the row is on another server.
     @Test(arguments: Request.allCases)
     func `a batch waits for the row of a driver of whom it sees only the claim`(_ request: Request) async throws {
         let database = try await StoreFixture.database()

@@ -144,8 +144,8 @@ struct ExpectedEvent: Hashable, Sendable {
         return expected
     }
 
-    /// Reads all drivers' events in the stored order, with one statement. Leaves out expiries without effect: those of
-    /// deadlines that a late event has moved.
+    /// Reads all drivers' events in the stored order, with one statement. Leaves out expiries without effect: if a late
+    /// event moved a deadline, the expiry of the old deadline has no effect.
     static func stored(in database: StoreFixture.Database) async throws -> [DriverID: [ExpectedEvent]] {
         let rows = try await database.rows(
             """

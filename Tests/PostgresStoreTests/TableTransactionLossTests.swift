@@ -78,7 +78,8 @@ struct TableTransactionLossTests {
             }
             let pid = try await database.backend(waitingFor: "SyncRep")
             try await database.rows("SELECT pg_terminate_backend(\(pid))")
-            // The transaction is committed, but the standby does not have it yet.
+            // The store has found that its transaction is committed. It now waits until the standby has the transaction
+            // too.
             _ = try await database.backend(waitingFor: "SyncRep")
             try await database.setStandby("")
             try await change
@@ -87,7 +88,8 @@ struct TableTransactionLossTests {
         #expect(try await database.rows("SELECT count(*) FROM sample") == ["1"])
     }
 
-    /// The transaction is committed, but after the crash another transaction could have its number.
+    /// The transaction is committed, but the store cannot be sure of that: after a crash, PostgreSQL may have given the
+    /// same transaction number to another transaction. The outcome is therefore unknown.
     @Test func `after a crash of the server a lost COMMIT is unknown, and a transaction before COMMIT is run again`()
         async throws
     {

@@ -58,7 +58,8 @@ struct TableTransactionTests {
         }
     }
 
-    /// The contract refuses control characters, so no client's text has one. GRDB would cut the text at U+0000.
+    /// The server's API rejects control characters, so no text of a client contains U+0000. If one did, this database
+    /// refuses it, because PostgreSQL cannot store it. GRDB on SQLite would cut the text there.
     @Test func `a text with U+0000 is refused, and the connection remains usable`() async throws {
         try await StoreFixture.withStores(on: try await database()) { (stores) async throws in
             let runs = Mutex(0)
@@ -139,8 +140,8 @@ struct TableTransactionTests {
             let count: @Sendable (any SQLTransaction) throws -> Int = { db in
                 try Int.fetchOne(db, sql: "SELECT count(*) FROM sample") ?? -1
             }
-            // The inserted rows do not conflict with each other, but each changes the count that the other transaction
-            // has read.
+            // The two transactions insert different rows, so neither waits for the other. But each inserts a row that
+            // the other one has not counted. They cannot both be committed as if one had run after the other.
             async let first = stores[0].change { db in
                 let found = try count(db)
                 if runs.withLock({ runs in

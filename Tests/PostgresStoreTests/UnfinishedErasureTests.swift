@@ -1,5 +1,6 @@
-// Tests of other work on a driver between two pieces of the driver's deletion, when about half of the events have new
-// ids. Nothing may copy an old id to a row that the deletion has rewritten already.
+// A deletion of a driver rewrites the driver's events in pieces, and gives each rewritten event a new id. These tests
+// do other work on the driver between two pieces, when about half of the events are rewritten. This work must not write
+// an old id into a rewritten row.
 
 import Engine
 import JourneyModel

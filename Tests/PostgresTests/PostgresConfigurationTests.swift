@@ -37,7 +37,8 @@ import Testing
     @Test(arguments: [
         ("mysql://u:sesame@h/d", PostgresConfigurationError.scheme),
         ("host=h password=sesame", .scheme),
-        // Without the check, libpq takes a part of these passwords for the host, the port or the database.
+        // These passwords contain characters that must be percent-encoded in a URL. Without Dwell's own check, libpq
+        // would take a part of the password for the host, the port or the database.
         ("postgres://u:ses@ame@h/d", .credentials),
         ("postgres://u:12/sesame@h/d", .credentials),
         ("postgres://u:ses?ame@h/d", .credentials),

@@ -26,8 +26,8 @@ import Testing
 
     // MARK: - Cut by the network
 
-    /// Cuts the connection at every fifth byte of the request. The last five bytes are the Sync message. If only these
-    /// bytes are missing, the server commits.
+    /// Cuts the connection at every fifth byte of the request. The request ends with the Sync message, which has five
+    /// bytes. If only this message is missing, the server has the whole transaction and commits it.
     @Test func `a transaction whose request is cut is in doubt, and never reported as done`() async throws {
         let server = try await PostgresServer.shared()
         let database = try await databaseWithTable(server)

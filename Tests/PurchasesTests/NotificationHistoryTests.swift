@@ -153,8 +153,9 @@ import Testing
         let first = state.first()
         #expect(first.map(\.onlyFailures) == [false, true, true, true])
         #expect(first.map(\.to) == [0, 0, -1, -2].map { Self.ago($0) })
-        // Apple attempts a delivery for 157 hours. The span that begins seven days before the last pass therefore
-        // contains every notification that Apple may have attempted again since the last pass.
+        // Apple tries to deliver a notification for 157 hours, which is less than seven days. Each pass reads from
+        // seven days before the previous pass on, so it finds every notification that Apple may have tried to deliver
+        // since then.
         #expect(first.map(\.from) == [Self.ago(2, 3600), Self.ago(9), Self.ago(7), Self.ago(6)])
         #expect(state.requests.count == 2 * first.count)
         #expect(state.readTo == [Self.production: Self.ago(-2)])
@@ -214,7 +215,8 @@ import Testing
             state.readTo[Self.production] = Self.ago(20)
             state.brokenSecondPages = [.production]
         }
-        // In both attempts, only the notification of the first page was stored.
+        // The run makes two attempts. The second page fails in both, so only the notification of the first page was
+        // stored, once in each attempt.
         let state = await run(apple)
         #expect(state.taken == ["one", "one"] && state.results().count == 2)
         #expect(state.readTo == [Self.production: Self.ago(20)])

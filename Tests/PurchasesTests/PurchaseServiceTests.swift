@@ -8,8 +8,8 @@ import Testing
 @testable import Purchases
 
 @Suite struct PurchaseServiceTests {
-    /// A store in memory for one driver, who owns every purchase. To the driver `other`, each purchase is owned by
-    /// another driver.
+    /// A store in memory for one driver, who owns every purchase. If the driver `other` shows a purchase, the store
+    /// answers that another driver owns it.
     private final class MemoryStore: PurchaseStore {
         private struct Contents {
             var facts = PurchaseFacts()

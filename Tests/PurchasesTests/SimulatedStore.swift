@@ -56,7 +56,8 @@ struct SimulatedStore {
 
     private(set) var facts: [SignedFact] = []
     private(set) var steps: [Step] = []
-    /// The number of refunds after which a replaced transaction, which Apple did not sign again, has time left.
+    /// The number of refunds of an upgrade at which the replaced period still had time left, although Apple had not
+    /// marked its transaction as upgraded.
     private(set) var refundedUpgradeCount = 0
 
     private var random: SeededRandom
@@ -115,8 +116,9 @@ struct SimulatedStore {
 
     private mutating func subscribe() {
         let product = [Self.monthly, Self.yearly, Self.weekly].randomPick(&random)
-        // The renewal information of the new purchase replaces the old renewal information, which contained the end of
-        // the grace period. The facts then contain only the end of the paid period.
+        // The last subscription has expired, possibly after a grace period. The new purchase comes with new renewal
+        // information, without the end of that grace period. From then on, the facts say only when the paid period of
+        // the last subscription ended.
         if let last = subscription, truth[last.productID]?.status == .expired {
             truth[last.productID]?.accessEnds = last.expiresDate
         }
@@ -149,8 +151,9 @@ struct SimulatedStore {
         }
     }
 
-    /// Renews the subscription 1 to 12 hours before the period ends. The renewal only extends access, unless it changes
-    /// the product.
+    /// Renews the subscription 1 to 12 hours before the period ends, or at its end if the period is nearly over. If the
+    /// product stays the same, an early renewal moves the end of access at once. If the product changes, the new
+    /// product begins when the old period ends.
     private mutating func renewEarly(_ current: TransactionFact, end: Int) {
         guard end - now > 14 else {
             now = max(now + 1, end)
@@ -217,8 +220,8 @@ struct SimulatedStore {
         waitWithinPeriod()
         buy(Self.yearly, original: old.originalTransactionID)
         close(old, .expired, at: hour(now))
-        // Apple does not always sign the old transaction again. The entitlements must be correct with the new
-        // transaction alone.
+        // Apple does not always send the replaced transaction again, marked as upgraded. The entitlements must be
+        // correct even if only the new transaction is known.
         if random.chance(1, in: 2) {
             old.isUpgraded = true
             emit(&old)
@@ -242,7 +245,8 @@ struct SimulatedStore {
         step()
     }
 
-    /// Refunds the current period. With `isSoon`, the period that it replaced has time left.
+    /// Refunds the current period. If `isSoon` is true, the refund comes an hour after an upgrade, when the period
+    /// before the upgrade would still have time left.
     private mutating func refundAndMaybeReverse(isSoon: Bool = false) {
         guard var current = subscription else { return }
         if isSoon { wait(1) } else { waitWithinPeriod() }
@@ -264,8 +268,8 @@ struct SimulatedStore {
         }
     }
 
-    /// Returns whether there is a subscription to another product than that of `current` which has not expired and is
-    /// neither revoked nor marked as upgraded. Without later facts, it would give access.
+    /// Returns whether the facts contain a subscription to another product than that of `current` that seems to be
+    /// valid: it has not expired, is not revoked, and is not marked as upgraded.
     private func hasReplacedUnexpired(_ current: TransactionFact) -> Bool {
         PurchaseFacts(facts).transactions.values.contains {
             $0.kind == .autoRenewable && $0.productID != current.productID && $0.revocation == nil && !$0.isUpgraded

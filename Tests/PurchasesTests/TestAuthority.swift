@@ -28,7 +28,7 @@ struct TestAuthority: Sendable {
         var intermediateDays = -1000...1000
         var leafDays = -100...100
         var intermediateIsAuthority = true
-        /// Whether the leaf, or the intermediate, is signed by another key than that of its issuer.
+        /// Whether a wrong key signs the certificate: another key than that of the certificate's issuer.
         var forgesLeaf = false
         var forgesIntermediate = false
         var hasP384Leaf = false

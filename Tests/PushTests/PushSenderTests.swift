@@ -40,8 +40,9 @@ import Testing
     }
 
     /// Runs rounds until every outcome is written and nothing more is due now. After each round, the clock advances by
-    /// the time after which the sender writes outcomes. It does not advance while a notification is under way: if the
-    /// machine is busy, its lease would end first, and the notification would be sent again.
+    /// the time after which the sender writes outcomes. Before that, the function waits until no notification is being
+    /// sent. Otherwise, on a busy machine, the clock could pass the end of an entry's lease, and the entry would be
+    /// sent a second time.
     private func settle() async throws {
         for _ in 0..<2000 {
             await sender.round()

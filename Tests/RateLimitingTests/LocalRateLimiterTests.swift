@@ -62,8 +62,8 @@ struct LocalRateLimiterTests {
         let driver = DriverID("ann")
         #expect(admission.quota(of: driver, in: .sessionEvents).remaining == 0)
         #expect(admission.quota(of: driver, in: .sessionEvents).resetMilliseconds == 60_000 + 1_000)
-        // Advancing the clock expires the first sixty charges. The other sixty still use the whole quota, and then
-        // expire one per second.
+        // The event was charged 120 times, with a limit of 60. Advancing the clock by the window expires the first
+        // sixty charges. The other sixty still fill the window, and then expire one per second.
         clock.advance(byMilliseconds: 60_000)
         #expect(admission.quota(of: driver, in: .sessionEvents).remaining == 0)
         clock.advance(byMilliseconds: 1_000)
@@ -144,7 +144,8 @@ struct LocalRateLimiterTests {
         #expect(quota().isExhausted)
         clock.now = 5000
         #expect(quota().remaining == 599)
-        // A window that is full in this process may stay full for longer than the other limiter reported.
+        // The other limiter reported that the window is full until 6000. In this process the window is full for longer,
+        // so the later time counts.
         admission.charge(claim("b", .refusals), times: 600)
         admission.recordFull(driver, in: .refusals, until: 6000)
         #expect(quota().resetMilliseconds > 50_000)
@@ -360,8 +361,8 @@ struct CountingAlongTests {
         #expect(admission.decide(claim("a")).verdict == .refused, "never more keys than the limit")
     }
 
-    /// An event was charged in this process while Redis was unavailable. Its repeat is then charged in Redis. The
-    /// repeat's verdict is `known`, and the charge in Redis is kept.
+    /// An event was charged in this process while Redis was unavailable. When the event is sent again, Redis charges it
+    /// as new. This process still knows its key, so the verdict becomes `known`. The charge in Redis is kept.
     @Test func keyChargedHereBeforeIsKnown() {
         let admission = admission(RateLimits(sessionEvents: 2))
         _ = admission.decide(claim("a"))
@@ -413,7 +414,8 @@ private struct Reference {
 
     mutating func recordStored(_ claim: AdmissionClaim) { stored.insert("\(claim.driver) \(claim.idempotencyKey)") }
 
-    /// Removes the latest charge of the claim. Only this charge can still be inside the window.
+    /// Removes the latest charge of the claim. Earlier charges of the same claim have left the window: otherwise the
+    /// claim would not have been charged again.
     mutating func refund(_ claim: AdmissionClaim) {
         if let place = charges.lastIndex(where: { $0.claim == claim }) { charges.remove(at: place) }
     }

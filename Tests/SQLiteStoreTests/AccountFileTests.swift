@@ -1,5 +1,5 @@
-// Tests of accounts that look into SQLite's file, or that use what only this store has. The others run over both stores
-// (Tests/SharedTablesTests).
+// Tests of accounts that read SQLite's file directly, or that test what only the SQLite store does. Tests of accounts
+// that run on both databases are in Tests/SharedTablesTests.
 
 import Engine
 import GRDB
@@ -19,8 +19,9 @@ struct AccountFileTests {
     @Test func `lines about nobody have a bound beside their age`() async throws {
         let fixture = try await AccountFixture()
         try await fixture.accounts.recordRefusal(.signInApple, reason: "first", from: .at(start))
-        // Advances the row number of the audit without writing rows, as if at least `passingMax` entries followed the
-        // first entry. The number of the next entry is a multiple of `forgettingInterval`, so old entries are deleted.
+        // Old entries of the audit are deleted when a new entry's number is a multiple of `forgettingInterval`. The
+        // test raises the counter of row numbers, so that the next number is such a multiple. The first entry is then
+        // deleted, because its number is at least `passingMax` below that.
         let interval = AuditRows.forgettingInterval
         let next = (AuditRows.passingMax / interval + 1) * interval
         try await fixture.store.change { db in

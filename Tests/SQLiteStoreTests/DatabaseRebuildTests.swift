@@ -49,7 +49,8 @@ struct DatabaseRebuildTests {
         #expect(try check.run { _ in }.problems == [])
     }
 
-    /// Checks the chain and the keys by other means than the rebuild does.
+    /// Checks the links between a driver's events, and the stored idempotency keys. It uses other code than the
+    /// rebuild.
     private func expectLinks() throws {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
@@ -268,7 +269,8 @@ struct DatabaseRebuildTests {
         #expect(error?.description.contains("event 4: is stored as rejected") == true, "\(error?.description ?? "")")
         #expect(!exists(kept))
         #expect(try DatabaseOpening.status(path: path)[25].appliedAtMilliseconds == nil)
-        // The next start does not continue with the refused file, but begins a new one.
+        // The rebuild has refused to put its new file in the database's place. The next start does not continue with
+        // that file, but begins a new one.
         var reports: [RebuildReport] = []
         #expect(throws: MaintenanceRefusal.self) { try open { reports.append($0) } }
         #expect(reports.first == .begins(rowCount: 134, copiedCount: 0))

@@ -37,7 +37,8 @@ struct DriverRowWritingTests {
         await store.close()
     }
 
-    /// Between two appends of the same driver, the queue contains an account change and an expiry.
+    /// The queue of the writer contains events of one driver, then an account change and an expiry, then another event
+    /// of the driver.
     @Test func `others in the same transaction see the row as it stands`() async throws {
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
         _ = await store.append(requests(0..<1))
@@ -65,7 +66,8 @@ struct DriverRowWritingTests {
         #expect(await first.count == 4)
         #expect(try await seen == JourneyState.inTransit.code)
         #expect(try await expired.drivers == [driver])
-        // The driver entered the merchant's zone before the deadline, so the late event reopens the session.
+        // The expiry has ended the session. The late event says that the driver entered the merchant's zone before the
+        // deadline, so the session continues.
         guard case .stored(let stored) = await last.first else {
             Issue.record("not stored")
             return

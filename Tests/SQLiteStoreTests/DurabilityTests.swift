@@ -124,7 +124,8 @@ struct DurabilityTests {
         async let outcomes = store.append(requests)
         while store.writesWaiting < 200 { await Task.yield() }
         async let isClosed: Void = store.close()
-        // The queue is full, so a request is refused at once, with another reason as soon as the store is being closed.
+        // The queue is full, so each request is refused at once. The reason of the refusal shows when the store has
+        // begun to close.
         let end = ContinuousClock.now + .seconds(10)
         while await refusal(store) != .unavailable("the store is closed"), .now < end { await Task.yield() }
         #expect(await refusal(store) == .unavailable("the store is closed"))

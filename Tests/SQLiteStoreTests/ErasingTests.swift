@@ -186,7 +186,8 @@ struct ErasingTests {
         await fixture.close()
     }
 
-    /// The first code and the wrong guess are recorded while the number has no account.
+    /// The test sends a code and makes a wrong guess while the phone number has no account yet. The deletion of the
+    /// later account must remove the address from these entries too.
     @Test func `the lines of the audit about a number lose their address with the account`() async throws {
         let fixture = try await AccountFixture()
         let phone = "+4915155555555"

@@ -57,7 +57,8 @@ struct ErasureProgressTests {
         var (number, otherCount) = (0, 0)
         while true {
             let (rows, isUnderWay) = try await reached(fixture)
-            // The first piece contains only nine events, because it also contains the audit entry about the deletion.
+            // A piece has ten rows, and `rows` counts the rewritten events. The first piece contains the audit entry
+            // about the deletion and nine events, so `rows` is one less than a multiple of ten.
             if isUnderWay { #expect((rows + 1) % Self.rowsPerPiece == 0 || rows == 400) }
             seen.insert(rows)
             if rows > 0, !isUnderWay { break }
@@ -128,13 +129,14 @@ struct ErasureProgressTests {
             }
             guard let piece else { break }
             pieces.append(piece.rowCount)
-            // One row of the piece causes two changes: a text that the driver used is overwritten, and then the
-            // driver's use of it is deleted. An event causes three: its old key is removed, the row is rewritten, and
-            // the new key is added. One more change updates the row of the deletion's progress.
+            // A row of the piece causes at most three changes. An event causes three: its old key is removed, the row
+            // is rewritten, and the new key is added. A text that only this driver used causes two: the text is
+            // overwritten, and the driver's use of it is deleted. One more change updates the row of the deletion's
+            // progress.
             #expect(piece.rowCount <= Self.rowsPerPiece && rows <= 3 * Self.rowsPerPiece + 1)
         }
-        // The driver has 35 rows of each of five kinds, and one more entry in the audit. The first transaction handled
-        // ten of these rows.
+        // The driver has 35 rows of each of five kinds. The deletion itself adds one entry to the audit, which is
+        // rewritten too. The first transaction has already handled ten of these 176 rows.
         #expect(pieces.reduce(0, +) == 5 * 35 + 1 - Self.rowsPerPiece)
         #expect(pieces.last == 0, "the last transaction only ends the deletion and truncates the WAL")
         #expect(try ErasureScan(path: fixture.folder.file("db")).leftovers(ofReceipt: "rcp_1") == [])
@@ -160,10 +162,9 @@ struct ErasureProgressTests {
         return transactions
     }
 
-    /// The number of pages of one transaction does not depend on the number of the driver's events. A hundred events
-    /// are on few pages of the table, and their entries are on few pages of each index. When SQLite balances these
-    /// indexes, it leaves copies of entries in the unallocated space of pages (`free_space.c`). These copies must be
-    /// removed too.
+    /// A transaction rewrites a hundred events. However many events the driver has, these hundred are on few pages of
+    /// the table and of each index. When SQLite balances an index, it leaves copies of entries in the unallocated space
+    /// of pages. The deletion must also remove these copies (`free_space.c`).
     @Test func `each transaction of the deletion of 3,000 events writes few pages, and the WAL is empty at the end`()
         async throws
     {
@@ -185,7 +186,7 @@ struct ErasureProgressTests {
             #expect(piece.step == .events && piece.rowCount == rowsMax)
             pages.append(try #require(try pagesOfTransactions(inWAL: wal).last))
         }
-        // A deletion in one transaction writes every page of the driver's events.
+        // If the deletion were a single transaction, that transaction would write every page with events of the driver.
         #expect(pages.max() ?? .max <= 40, "\(pages), and the largest of the events' transactions: \(largest)")
         let scan = ErasureScan(path: fixture.folder.file("db"))
         let traces = ["key-of-external-driver", "PLATE"]
@@ -197,7 +198,8 @@ struct ErasureProgressTests {
         let left = try scan.find(traces)
         #expect(left == [], "in the tables, file and WAL: \(left)")
         #expect(try await fixture.store.eventCount() == 3000)
-        // Pages that the writer kept in memory do not bring anything back.
+        // The writer still has pages in memory. When it writes them for other drivers' events, no deleted text may come
+        // back to the file.
         try await post(300, by: DriverID("other"), in: fixture)
         #expect(try #require(fixture.store.logBytes()) > 0)
         #expect(try scan.find(traces.prefix(1).map { $0 + "-" }) == [], "after others' events")

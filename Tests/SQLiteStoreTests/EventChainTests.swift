@@ -173,7 +173,8 @@ private final class ChainTable {
         places.removeAll { gone.contains($0) }
     }
 
-    /// Compares every link with its definition. After a deletion, a jump may also lead to a row that does not exist.
+    /// Compares the links of every event (`previous` and `jump`) with those that the sorted array gives. After a
+    /// deletion, a jump may instead lead to a row that no longer exists.
     func compare() throws {
         var climb: [Int64] = []
         for (index, place) in places.enumerated() {

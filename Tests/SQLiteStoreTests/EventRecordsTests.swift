@@ -34,7 +34,8 @@ import Testing
         let records = try EventRecords(path: folder.file("a"))
         defer { records.close() }
         let events = try #require(try records.events(ofSession: "s2")).events
-        // a7 comes after the end of the first journey, so it belongs to the second. All events are in the fold's order.
+        // a7 comes after the event that ended the first journey, so it belongs to the second one. All events are in the
+        // fold's order.
         #expect(events.map(\.eventID) == ["a7", "b0", "b1", "b2", "b3", "stray", "b4", "b5", "b6", "b7"])
         #expect(events.map(\.before) == [events[0].before] + events.dropLast().map(\.after))
         #expect(events[0].before.state == .sessionEnded)

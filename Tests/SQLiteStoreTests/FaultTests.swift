@@ -27,9 +27,9 @@ struct FaultTests {
             answers.formUnion(round.answers)
             if !hasFailed {
                 #expect(operationsBefore > 3, "hardly anything was made to fail")
-                // A recovery may find the frames of a commit whose sync failed. The next successful commit overwrites
-                // these frames, and then it is certain that they are gone. If every sync fails, the outcome stays
-                // unknown.
+                // If the sync of a commit fails, its frames may still be in the WAL, and a recovery could find them.
+                // The next successful commit overwrites them. After that, it is certain that the events are not stored.
+                // If every sync fails, no commit succeeds, so the outcome stays unknown.
                 let isInDoubt = fault == .syncError && failureCount > 1
                 #expect(answers == ["acknowledged", isInDoubt ? "unknown" : "unavailable"])
                 return
@@ -103,7 +103,8 @@ private final class Round {
         folder = try ScratchFolder()
         try FaultyFileSystem.watch(folder.path, script)
         let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
-        // With an empty WAL, the first commit extends the file, so that these writes fail too.
+        // Empty the WAL, so that the first commit must make the file longer. Faults are then also tried on these
+        // writes.
         try pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") }
         store = try SQLiteEventStore(
             pool: pool, checkpoints: Checkpointer.Pace(pagesMin: 12, step: 3, pause: 0),

@@ -79,17 +79,17 @@ enum FaultyFileSystem {
         return sqlite3_vfs_register(copy, 1) == SQLITE_OK
     }()
 
-    /// Addresses are stored as numbers, because pointers are not Sendable. Everything that these addresses point to,
-    /// except files, lives as long as the process. A file's address may be reused, but SQLite first calls `openFile`
-    /// for the new file.
+    /// Addresses are stored as numbers, because pointers are not Sendable. Most of them stay valid as long as the
+    /// process lives. Only the address of a file may be used again for another file. SQLite then calls `openFile`
+    /// first, which replaces what is stored about the address.
     fileprivate struct State: Sendable {
         var original: UInt = 0
         var scripts: [String: FaultScript] = [:]
         var files: [UInt: FaultScript] = [:]
         /// The addresses of the faulty methods, by the address of the original methods.
         var faultyMethods: [UInt: UInt] = [:]
-        /// The addresses of the original methods, by the address of the file. A layer above this one may replace a
-        /// file's methods, so their address cannot serve as the key.
+        /// The addresses of the original methods, by the address of the file. They cannot be found by the file's
+        /// present methods, because another layer of SQLite's VFS may have replaced these.
         var originalMethods: [UInt: UInt] = [:]
     }
 
@@ -132,7 +132,7 @@ private func faulty(_ methods: Methods) -> Methods? {
     return Methods(bitPattern: address)
 }
 
-/// Returns the fault that is due, and the methods to use when no fault is due.
+/// Returns the fault that this operation must have, nil if it is to succeed, and SQLite's own methods for the file.
 private func next(_ file: File, isSync: Bool) -> (fault: FaultScript.Fault?, methods: Methods?) {
     let address = UInt(bitPattern: file)
     let (script, original) = FaultyFileSystem.state.withLock { ($0.files[address], $0.originalMethods[address]) }

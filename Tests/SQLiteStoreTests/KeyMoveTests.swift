@@ -49,8 +49,8 @@ struct KeyMoveTests {
         try await keys.append(1...140, to: first)
         #expect(try keys.listed().rows.count == 64 && keys.listed().through == 0)
         if !isKilled { await first.close() }
-        // A row is moved to another place. If the restart wrote this row's key again, it would not find the row, and
-        // would add a second one.
+        // Change the place of one row of `event_key`, so that the store no longer finds this row for its event. If the
+        // restarted store wrote the event's key again, it would add a second row, and the count below would be 65.
         try keys.doctor("UPDATE event_key SET place = place / 2 WHERE place = (SELECT min(place) FROM event_key)")
         let again = try open()
         try await keys.append(141...149, to: again)
@@ -76,7 +76,8 @@ struct KeyMoveTests {
         #expect(try keys.problems() == [])
     }
 
-    /// The rows of the deleted events are gone. Only the numbers of these events remain, in `event_key_early`.
+    /// The events and their rows are deleted. `event_key_early` still has the numbers of these events, and must not
+    /// grow with each deletion.
     @Test(arguments: [1, 40])
     func `the numbers of deleted events are forgotten, too`(eventsPerLife: Int) async throws {
         for first in stride(from: 1, to: 170, by: eventsPerLife) {
@@ -90,7 +91,7 @@ struct KeyMoveTests {
         #expect(try keys.problems() == [])
     }
 
-    /// The file comes from a store that keeps the keys of more events in memory.
+    /// The file comes from a store that may keep 10,000 keys in memory. The store that opens it now may keep far fewer.
     @Test func `more events than memory should have are moved, too`() async throws {
         let large = try keys.open(countMax: 10_000)
         try await keys.append(1...700, to: large)
@@ -105,8 +106,8 @@ struct KeyMoveTests {
 
     // MARK: Everything together
 
-    /// Two processes share a file. The database refuses some events, both are restarted and killed, and drivers are
-    /// deleted.
+    /// Two processes share a file. At random, the database refuses an event, a process is restarted or killed, or a
+    /// driver is deleted.
     @Test(arguments: 1...6 as ClosedRange<UInt64>)
     func `whatever fails or ends, an event is stored once`(seed: UInt64) async throws {
         var random = SeededRandom(seed: seed)

@@ -90,7 +90,8 @@ struct LateRefoldTests {
         #expect(await answer.value == .failed(.unknown("the store is closed")))
     }
 
-    /// Completes interrupted refolds, as the server does after its start. Returns the number of parts before the last.
+    /// Completes interrupted refolds, as the server does after its start. Returns the number of calls of `refold`
+    /// before the last one.
     private func completeRefolds(_ store: SQLiteEventStore) async throws -> Int {
         var request = RefoldRequest(resumesOnly: true)
         var parts = 0
@@ -119,13 +120,13 @@ struct LateRefoldTests {
         while true {
             let (rows, isUnderWay) = try await reached(store)
             if rows == 0 { continue }
-            // Exactly these rows are refolded: the late event, and the rows of whole pieces.
+            // While the refold is in progress, `rows` is the late event and a whole number of pieces.
             if isUnderWay { #expect((rows - 1) % Self.rowsPerPiece == 0) }
             seen.insert(rows)
             if !isUnderWay { break }
             otherCount += 1
-            // Each event has its own time, because the store searches all events of the same millisecond to place an
-            // event.
+            // Each event of the other driver has its own time. To place an event, the store searches all events of the
+            // same millisecond, and many of them would make the test slow.
             let other = request(
                 .sample(.chargerTargeted, key: "o\(otherCount)", at: .sample.advanced(bySeconds: otherCount)),
                 of: DriverID("other-driver"))
@@ -212,7 +213,8 @@ struct LateRefoldTests {
         #expect(try await store.delete(aged[...]) == 0)
         _ = try await completeRefolds(store)
         #expect(try await store.delete(aged[...]) == 100)
-        // The 200 other events remain. The check does not count the late event, because it is below the floor.
+        // 200 events remain. The late event is older than the deleted ones, so it is below the floor, and the check
+        // leaves it out.
         #expect(try check("db") == DatabaseCheck.Report(drivers: 1, events: 200))
         await store.close()
     }
@@ -294,8 +296,8 @@ struct LateRefoldTests {
         let store = try store(rowsPerPiece: 500, charging: charges)
         try await journey(of: 200, in: store)
         #expect(await store.append(request(.sample(.sessionRestored, key: "idle"))).isStored)
-        // From the hundredth event on, the charger comes from `mid` and not from `late`. The refold of `late` can
-        // therefore stop there.
+        // `mid` comes after the first hundred events and sets the charger anew. From there on, the charger does not
+        // depend on `late`, so the refold of `late` can stop there.
         let mid = request(.sample(.chargerTargeted, key: "mid", charger: "c0", at: .sample.advanced(bySeconds: 110)))
         #expect(await store.append(mid).isStored)
         #expect(await store.append(late("late")).isStored)
@@ -307,8 +309,9 @@ struct LateRefoldTests {
         await store.close()
     }
 
-    /// The driver's own event waits for the refold. The writer may complete the refold for this event, and not for the
-    /// service's.
+    /// The driver's own event arrives during the refold and waits for it. The writer may then complete the refold
+    /// because of this event. The rows must be charged to the service nevertheless, because its late event caused the
+    /// refold.
     @Test func `the refold after a service's event is charged to the service, however many pieces it takes`()
         async throws
     {
@@ -373,9 +376,9 @@ struct LateRefoldTests {
         #expect(outcomes.filter(\.isStored).count == RefoldCharges.sharingTimeMax + 1)
         #expect(outcomes[RefoldCharges.sharingTimeMax] == .rateLimited)
         #expect(outcomes.last?.isStored == true)
-        // SQLite sorts an event together with the earlier events of its millisecond. An event is therefore charged once
-        // for every 100 such events. The first 100 events are charged zero times each, the next 100 once, and so on up
-        // to nine times: 4,500 charges in all.
+        // To place an event, SQLite sorts it together with the earlier events of its millisecond. The driver is charged
+        // once for every 100 of these. The first 100 events cost nothing, the next 100 one charge each, and so on up to
+        // nine charges each: 4,500 charges in all.
         let remaining = admission.quota(of: driver, in: .preSessionEvents).remaining
         #expect(remaining == 100_000 - 4_500)
         await store.close()

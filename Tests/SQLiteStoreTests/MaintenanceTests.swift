@@ -158,7 +158,7 @@ struct MaintenanceTests {
         #expect(aged.events.count >= 40)
         #expect(try await fixture.store.delete(aged.events[...]) == aged.events.count)
         #expect(try problems(file) == [])
-        // Delete a driver who has a floor, because retention deleted events of this driver.
+        // Retention deleted events of driver-4, so this driver has a floor. Delete the driver.
         let receipt = try await fixture.own.erase(Caller(driver: DriverID("driver-4")), from: .at(start))
         #expect(try problems(file) == [])
         #expect(try ErasureScan(path: file).leftovers(ofReceipt: receipt.id) == [])
@@ -341,7 +341,7 @@ struct MaintenanceTests {
         #expect(!DatabaseCopy.exists("\(path).before-restore-x"))
         #expect(try problems() == [])
         if kind == "zero bytes" {
-            // A new database also begins as an empty file, so a start accepts it.
+            // A start accepts this file: an empty file is also what a new database begins as.
             let store = try SQLiteEventStore(path: file, nowMilliseconds: 0)
             await store.close()
         } else {

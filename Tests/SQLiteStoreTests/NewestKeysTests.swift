@@ -29,8 +29,8 @@ struct NewestKeysTests {
                 model.removeAll { $0.event > last }
                 next = max(1, last + 1)
             }
-            // There are only 200 places, so most are used more than once. As in the store, the high bits of a place
-            // stand for the driver and the low bits for the hash.
+            // There are only 200 different places, so many entries get the same place. As in the store, the high bits
+            // of a place come from the driver and the low bits from the hash of the key.
             let place = Int64.random(in: 0..<50, using: &random) << 24 | Int64.random(in: 0..<4, using: &random)
             placed.add(PlacedEvents.Entry(place: place, event: next))
             model.append(PlacedEvents.Entry(place: place, event: next))
@@ -46,7 +46,8 @@ struct NewestKeysTests {
         try await keys.append(1...100, to: store)
         #expect(try keys.listed().rows == [])
         try await keys.expectRepeats(1...100, in: store)
-        // Each further event makes two keys due to be moved. Keys are written when 64 are due.
+        // The store has as many keys in memory as it may have. From now on, each event makes two more keys due to be
+        // written to `event_key`. The store writes them when 64 are due.
         try await keys.append(101...140, to: store)
         #expect(try keys.listed().rows.count == 64 && keys.listed().through == 0)
         try await keys.expectRepeats(1...140, in: store)
@@ -136,7 +137,8 @@ struct NewestKeysTests {
         #expect(try keys.problems() == [])
     }
 
-    /// The events that the other process stores get the numbers of those that were rolled back.
+    /// Event 6 is rolled back. The other process then stores events 7 to 9, which get the numbers that the rolled-back
+    /// event would have had and the following ones.
     @Test(arguments: ["ROLLBACK", "ABORT"])
     func `after a rollback, events that another process stores are found`(raise: String) async throws {
         let store = try keys.open(countMax: 1000)

@@ -214,7 +214,7 @@ import Testing
             return try Row.fetchAll(statement).map { $0["detail"] as String }
         }
         #expect(!plan.isEmpty)
-        // A query that has a list of ids as a parameter scans this list.
+        // A scan of a table is not allowed. A query with a list of ids scans only this list, its parameter.
         let scans = plan.filter { $0.hasPrefix("SCAN ") && !$0.contains("CONSTANT ROW") }
         #expect(scans.allSatisfy { $0.hasPrefix("SCAN listed VIRTUAL TABLE") }, "\(plan)")
         // A query that sorts reads all its rows before it returns the first one. Only two kinds of queries may sort,

@@ -48,8 +48,9 @@ struct PurchaseTests: PurchaseSamples {
         await fixture.close()
     }
 
-    /// If the row of a signer were missing, the signer's facts would be believed again. The next owner would then get
-    /// entitlements that were signed with a stolen key.
+    /// A signer is a certificate that signed facts, and its row says whether it was revoked. If a deletion kept a fact
+    /// and removed the row of its signer, the fact would be believed again. The next owner would then get entitlements
+    /// that were signed with a stolen key.
     @Test func `a deletion keeps no fact of a revoked signer`() async throws {
         let fixture = try await AccountFixture()
         let purchases = StoredPurchases(accounts: fixture.accounts)

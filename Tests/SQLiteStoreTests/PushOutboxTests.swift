@@ -132,7 +132,8 @@ import Testing
         #expect(states(meanwhile) == [.nearCharger, .anchored, .sessionActive])
         #expect(meanwhile.last == 64 && !meanwhile.hasMore)
         #expect(try await changes(after: 64, in: fixture).last == 64)
-        // A refold may never be complete. After half a minute, it is waited for no longer.
+        // A refold may never be complete, for example because the server was replaced. Readers of changes therefore
+        // wait for it for half a minute and then go on.
         let wait = Int(PushChangeRows.refoldWaitMilliseconds / 1000)
         let minuteBefore = received.advanced(bySeconds: -60)
         let atEnd = minuteBefore.advanced(bySeconds: wait)
@@ -234,7 +235,8 @@ import Testing
         }
         for minute in [0, 5, 19, 20, 21, 39, 40, 59, 60] { try await wake(at: minute) }
         #expect(try await fixture.count("push_outbox") == 4)
-        // The device may be registered again, which does not shorten the time until it may be woken.
+        // The last wake-up was at minute 60, so the next one is allowed at minute 80. Registering the device again does
+        // not make it earlier.
         #expect(try await fixture.devices.put(device(), of: caller, from: .at(start)) == false)
         try await wake(at: 79)
         #expect(try await fixture.count("push_outbox") == 4)

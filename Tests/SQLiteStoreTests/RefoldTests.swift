@@ -106,7 +106,8 @@ struct RefoldTests {
         let store = try SQLiteEventStore(path: try version6(scratch), nowMilliseconds: 0)
         let (visit, second) = (DriverID("lost-dwell"), DriverID("one-second"))
         #expect(try await store.driversAwaitingRefold(among: [visit, second, DriverID("nobody")]) == [visit, second])
-        // Neither driver has a stored change, so a stream gets the state with the id 0.
+        // The database has no change of either driver's journey. A stream therefore gets the current state, with 0 as
+        // the id of the change.
         #expect(
             try await store.changes(of: visit, after: nil)
                 == .newest(JourneyChange(id: 0, journey: Journey(state: .nearCharger), cause: nil)))

@@ -165,8 +165,8 @@ private final class RetentionRound {
             let stored = try await store.timeline(of: journey.driver).map(DeliveredJourney.Point.init)
                 .filter { $0.at >= floor && ($0.key.first != "\u{A7}" || $0.verdict == .applied) }
             var points = expected.points.filter { $0.at >= floor }
-            // Before the end of the round, the journey's last deadline may not have passed yet. The expiry of that
-            // deadline is then missing.
+            // The journey's last deadline may lie after the times that the server has seen so far. Its expiry is then
+            // not stored yet. At the end of the round, every deadline has passed.
             while !atEnd, points.count > stored.count, points.last?.key.first == "\u{A7}" { points.removeLast() }
             if stored != points { differences.append("\(journey): stored \(stored) instead of \(points)") }
         }

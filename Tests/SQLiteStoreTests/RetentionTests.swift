@@ -61,8 +61,8 @@ struct RetentionTests {
         try await drive("b")
         #expect(try await keeping().round() == RetentionService.Deleted())
         clock.advance(bySeconds: 3 * Self.day)
-        // The fold now begins in session-a. Retention therefore keeps the row of session-a, but no response contains
-        // this session.
+        // The events of session-a are deleted. The fold now begins with the journey after the last of them, which names
+        // session-a. Retention therefore keeps the row of session-a, but no response shows this session.
         #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try await keys() == (0..<8).map { "b\($0)" })
         let sessions = try await store.sessions(of: driver, limit: 10, after: nil)
@@ -73,8 +73,8 @@ struct RetentionTests {
         #expect(try problems() == [])
         try await drive("c")
         clock.advance(bySeconds: 5 * Self.day)
-        // The row of session-a is kept in this round too. The journey at the floor is now in session-b and refers to
-        // session-a as the previous session.
+        // Session-a keeps its row in this round too: the journey at the floor is now in session-b, and names session-a
+        // as the previous session.
         #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try problems() == [])
         await store.close()
@@ -195,7 +195,7 @@ struct RetentionTests {
         #expect(try await keeping().round().sessions == 1)
         clock.advance(bySeconds: 8 * Self.day)
         #expect(try await keeping().round().sessions == 1)
-        // The row of the last session is kept for its number only.
+        // The row of the last session is kept only so that no later session gets the same number.
         let rows = try await store.read { db in try String.fetchAll(db, sql: "SELECT session_id FROM session") }
         #expect(rows == ["last"])
         #expect(try await store.sessions(of: driver, limit: 10, after: nil)?.sessions.isEmpty == true)

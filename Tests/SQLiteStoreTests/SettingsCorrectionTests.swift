@@ -16,8 +16,8 @@ import Testing
 struct SettingsCorrectionTests {
     private static let seeds = PropertyRun.seeds("DWELL_CORRECTION_JOURNEYS", unlessSet: 400)
     private static let journeysPerFile: UInt64 = 50
-    /// Of every three events of a journey, one is received at this time, one at `since` and one at `until`. Only the
-    /// one received at `since` is in the corrected time span.
+    /// The events of a journey are received in turn at `received`, at `since` and at `until`. Only those received at
+    /// `since` are in the time span that is corrected.
     private static let received = Moment.sample.advanced(bySeconds: 10 * DeliveredJourney.spanSeconds)
     private static let since = received.advanced(bySeconds: 1000)
     private static let until = received.advanced(bySeconds: 2000)

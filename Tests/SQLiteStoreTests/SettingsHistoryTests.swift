@@ -20,8 +20,8 @@ import Testing
         let ann = SettingsChangeNote(changedBy: "Ann", reason: "false starts")
         #expect(try await store.record(settings("v1"), at: now))
         #expect(try await store.record(settings("v2"), note: ann, at: now.advanced(bySeconds: 1)))
-        // These settings are already in force. In practice, another server has recorded them, or this server was
-        // restarted.
+        // Version v2 is in force already. This happens when another server has recorded it, or when this server
+        // restarts.
         #expect(try await store.record(settings("v2"), note: ann, at: now.advanced(bySeconds: 2)))
         // The operator wrote no new note for v3 and v4, so neither version gets Ann's note for v2.
         #expect(try await !store.record(settings("v3"), note: ann, at: now.advanced(bySeconds: 3)))

@@ -39,7 +39,7 @@ struct SimulatedDriverRowsTests {
         let path = folder.file("db")
         let server = try SQLiteEventStore(path: path, nowMilliseconds: 0)
         try await fill(server, ["a", "simulated-1", "simulated-2", "z"])
-        // The consumer has read the first two events of the first simulated driver.
+        // The consumer has read the events of driver a and the first two of simulated-1.
         try await server.move("analytics", to: 10, losing: 0, at: .sample)
         let command = try SQLiteEventStore(existing: path, digests: nil)
         #expect(
@@ -49,12 +49,12 @@ struct SimulatedDriverRowsTests {
         #expect(
             try await command.removeSimulatedDrivers(driversMax: 16) == SimulatedDriversRemoved(drivers: 0, events: 0))
         await command.close()
-        // The running server must not cache any of the removed rows. A driver with the name of a removed driver
-        // therefore starts over.
+        // Another process has removed the rows. If the running server still had one of them in its cache, the new
+        // driver with the same id would continue the old journey.
         try await fill(server, ["simulated-2"])
         #expect(try await server.eventCount() == 24)
-        // 14 of the removed events come after the consumer's position, and the consumer will count these 14 missing
-        // events as lost. A negative count makes up for them in advance.
+        // The consumer counts a gap in the ids as lost events. It has not read 14 of the 16 removed events, and will
+        // count them as lost when it passes the gap. The removal therefore subtracts 14 from its count in advance.
         #expect(try await server.position(of: "analytics").lostCount == -14)
         await server.close()
         let check = try DatabaseCheck(path: path)

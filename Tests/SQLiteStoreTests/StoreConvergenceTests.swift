@@ -68,8 +68,8 @@ struct DeliveryRound: Sendable {
         }
 
         var restart: Restart
-        /// The time at which the server stores due expiries after the turn's deliveries. This time may be ahead of the
-        /// deliveries, and may be earlier than in the previous turn.
+        /// After the deliveries of a turn, the server stores the expiries that are due at this time. The time may be
+        /// later than the turn's events, and earlier than the time of the previous turn.
         var now: Moment
     }
 
@@ -164,8 +164,8 @@ struct DeliveryRound: Sendable {
         var differences: [String] = []
         for journey in journeys {
             let found = try await database.store.journey(of: journey.driver)
-            // At one of the turns, the journey's last deadline may already have passed. The stored journey is then
-            // `expected.end`.
+            // If a turn's time was after the journey's last deadline, the expiry is already stored. The stored journey
+            // is then `expected.end`.
             if found != journey.expected.last, found != journey.expected.end {
                 differences.append("\(journey): stands at \(found) instead of \(journey.expected.last)")
             }

@@ -19,7 +19,8 @@ struct WriteCoalescingTests {
         folder = try ScratchFolder()
         try FaultyFileSystem.watch(folder.path, script)
         pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
-        // The WAL is truncated, so that it grows when this table is created and not during a test.
+        // Empty the WAL before the table is created. The WAL file then grows now, and not during a test, where this
+        // would count as another write.
         try pool.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)")
             try db.execute(sql: "CREATE TABLE line (id INTEGER PRIMARY KEY, text)")
@@ -91,8 +92,8 @@ struct WriteCoalescingTests {
         try pool.close()
     }
 
-    /// A rolled-back transaction leaves frames in the WAL. The next commits overwrite these frames: first a commit of
-    /// another connection, then a commit of this connection.
+    /// A rolled-back transaction leaves frames in the WAL. The next two commits overwrite them: one of another
+    /// connection, and one of this connection.
     @Test func `a large transaction that was taken back harms nobody`() throws {
         try pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA cache_size = 5") }
         for round in 1...5 {

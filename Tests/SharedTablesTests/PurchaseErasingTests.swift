@@ -61,7 +61,8 @@ struct PurchaseErasingTests: PurchaseSamples {
         let purchases = try Self.purchases(opened)
         _ = try await purchases.add(
             ShownPurchase(transaction: try Self.transaction()), of: Self.caller("ada"), at: Self.start)
-        // The facts of a revoked signer are deleted with the driver, so nothing is left of this purchase.
+        // Apple's signing certificate is revoked at the time of the deletion. The facts that it signed are then deleted
+        // too, so nothing is left of this purchase.
         let signer = try #require(try await purchases.signers().first)
         try await purchases.record(signer.id, isRevoked: true, at: Self.at(1))
         try await Self.erase("ada", opened.store)

@@ -63,7 +63,8 @@ struct RenewalTests {
             successors.insert(pair.refreshToken.reveal())
         }
         #expect(successors.count == 1)
-        // One token is spent and one is live. The six uses must not create six live tokens.
+        // The token used six times is spent, and all six uses returned the same new token. So there are two tokens and
+        // not seven.
         #expect(try await fixture.count("refresh_token") == 2)
         #expect(try await fixture.count("refresh_token WHERE spent_at_ms IS NULL") == 1)
         await fixture.close()
@@ -359,7 +360,8 @@ struct RenewalTests {
         #expect(try await fixture.devices.put(device, of: first, from: .at(start)))
         #expect(try await !fixture.devices.put(device, of: first, from: .at(start)))
         #expect(try await fixture.devices.put(device, of: second, from: .at(start)))
-        // The first driver's audit must not show where the second driver is.
+        // The device has moved to the second driver. The entry about this in the first driver's audit must not contain
+        // the second driver's address, request id or session.
         let moved = try await fixture.accounts.entries(of: first.driver, limit: 1)
         #expect(moved.map(\.action) == [.deviceRemoved])
         #expect(moved.first?.address == nil && moved.first?.requestID == nil && moved.first?.sid == nil)

@@ -147,7 +147,8 @@ struct SignInTests {
             try await fixture.signIns.signIn(
                 identity, authorizationCode: nil, profile: FirstProfile(), from: .at(AccountFixture.start))
         }
-        // The rejected repeat does not end the session of the first sign-in.
+        // The same identity token was used three times, and the second and third use were rejected. This does not end
+        // the session of the first use.
         #expect(await fixture.refusal(of: pair.accessToken) == nil)
         let legacy = AppleIdentity.sample("001.a", nonce: "2", token: "u")
         let (one, two) = (try #require(await single(legacy)), try #require(await single(legacy)))
@@ -275,8 +276,8 @@ struct SignInTests {
         let fixture = try await AccountFixture(kind)
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
         let right = fixture.phones.last(to: Self.phone)
-        // On PostgreSQL, transactions about the same rows are repeated until they run one after the other, so a
-        // thousand would take too long.
+        // On PostgreSQL, transactions that change the same rows at the same time fail and are repeated. With a thousand
+        // at once this would take too long.
         let count = kind == .sqlite ? 1000 : 30
         let refused = await withTaskGroup(of: Bool.self) { group in
             for guess in (0..<1_001).map({ String(format: "%06d", $0) }).filter({ $0 != right }).prefix(count) {
@@ -316,15 +317,15 @@ struct SignInTests {
         let fixture = try await AccountFixture(kind)
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
         let right = fixture.phones.last(to: Self.phone)
-        // These 200 guesses come from 200 networks. No limit allows so many guesses.
+        // These 200 guesses come from 200 networks. Because of the limits, only 30 of them are checked.
         for number in 0..<200 { #expect(await !guess(fixture, "no", from: "198.51.\(number).1")) }
         try await fixture.signIns.sendCode(
             to: Self.phone, from: .at(AccountFixture.start.advanced(bySeconds: 1), address: "198.51.100.1"))
         for _ in 0..<10 { #expect(await !guess(fixture, "no", from: "198.51.100.1")) }
         #expect(await guess(fixture, right))
         let audit = try await fixture.audit()
-        // Only 30 guesses from addresses that had requested no code were checked, and 5 from the stranger's address
-        // that had requested one.
+        // A wrong guess appears in the audit only if it was checked. From addresses that had requested no code, 30
+        // guesses were checked. From the address of the stranger, who had requested a code, 5 were checked.
         #expect(audit.filter { $0 == "sign_in_otp refused wrong" }.count == GuessRule.othersMax + GuessRule.ownMax)
         await fixture.close()
     }
@@ -346,7 +347,7 @@ struct SignInTests {
         var now = AccountFixture.start
         for hour in 0..<24 {
             for round in 0..<7 {
-                // `try?` is used because more than five requests for a code in an hour are rejected.
+                // Only five codes an hour are sent to a number. `try?` ignores the error of the further requests.
                 try? await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
                 for _ in 0..<6 { #expect(await !guess(fixture, "no", at: now)) }
                 for stranger in 0..<6 {
@@ -383,8 +384,9 @@ struct SignInTests {
             try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
             for _ in 0..<9 { #expect(await !guess(fixture, "no", at: now)) }
         }
-        // Guesses checked for each code: one for each of the first five codes, five for each of the next four, and one
-        // for each of the last three.
+        // How many guesses were checked for each code: one for each of the first five codes, because the test made only
+        // one; then five for each of the next four codes. After these 25 guesses for the number, one for each of the
+        // last three codes.
         #expect(try await fixture.count("one_time_code_guess") == 5 + 4 * 5 + 3)
         let now = AccountFixture.start.advanced(bySeconds: 3000)
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
@@ -446,7 +448,8 @@ struct SignInTests {
                 to: "+44\(70_000_000 + number * 1_000_000)", from: .at(later, address: "198.51.\(number).1"))
         }
         #expect(fixture.phones.count == 1 + 7)
-        // The number with an account gets codes until the limit is used up. After that, all numbers are rejected.
+        // The number that has an account still gets codes, until the limit for all numbers together is used up. After
+        // that, every number is rejected.
         for number in 0..<3 {
             try await fixture.signIns.sendCode(to: Self.phone, from: .at(later, address: "203.0.\(number).1"))
         }
@@ -488,8 +491,8 @@ struct SignInTests {
         #expect(
             try await newNumbers(7..<10, at: AccountFixture.start)
                 == (8...10).map { CodeSendUse(.newcomers, count: $0, max: 10) })
-        // The limit for numbers without an account is used up. No further code is sent to them, and the operator is
-        // still informed.
+        // The limit for numbers without an account is used up. The server sends them no further codes, and each request
+        // still reports the full limit to the operator.
         #expect(
             try await newNumbers(10..<12, at: AccountFixture.start)
                 == Array(repeating: CodeSendUse(.newcomers, count: 10, max: 10), count: 2))

@@ -72,7 +72,8 @@ struct StoreNotificationTests: PurchaseSamples {
         let json = SQLRow([.blob(Array("{}".utf8))])
         #expect(payloads == Array(repeating: json, count: kept.count) + [SQLRow([.null]), SQLRow([.null])])
         #expect(try await opened.store.count("store_notification WHERE app_transaction_id = '8'") == 1)
-        // Each new notification removes four old ones, whether they have a payload or not.
+        // Each new notification removes up to four notifications that are too old, whether their payload was kept or
+        // not.
         _ = try await purchases.take(Self.notification(9, nil), at: Self.at(200))
         #expect(try await opened.store.count("store_notification") == 9)
         for number in 10...12 { _ = try await purchases.take(Self.notification(number, nil), at: Self.at(202)) }

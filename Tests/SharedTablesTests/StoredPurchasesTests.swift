@@ -69,7 +69,8 @@ struct StoredPurchasesTests: PurchaseSamples {
         let shown = ShownPurchase(transaction: try Self.transaction(token: token.uppercased()))
         #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == .ownedByAnother)
         #expect(try await purchases.facts(of: DriverID("ada")).transactions.count == 1)
-        // An account token that no driver has names no owner. The driver who shows the purchase then owns it.
+        // This account token belongs to no driver, so it does not decide who owns the purchase. The driver who shows
+        // the purchase becomes the owner.
         let unknown = ShownPurchase(transaction: try Self.transaction("9", token: other))
         guard case .stored = try await purchases.add(unknown, of: Self.caller("eve"), at: Self.start) else {
             throw Unexpected()
@@ -104,7 +105,8 @@ struct StoredPurchasesTests: PurchaseSamples {
             try await purchases.add(ShownPurchase(transaction: old), of: Self.caller("ada"), at: Self.at(53))
                 == .ownedByAnother)
         #expect(try await purchases.facts(of: DriverID("bea")).transactions.count == 2)
-        // Of two transactions with the same time, the one with the higher id decides.
+        // Two transactions with different account tokens have the same time. The token of the one with the higher id
+        // decides who owns the purchase.
         let twin = try Self.transaction("3", original: "1", token: tokens["ada"], from: 40, to: 70, signed: 40)
         #expect(try await purchases.take(Self.notification(5, twin), at: Self.at(54)) == .taken(owner: DriverID("ada")))
         await opened.close()

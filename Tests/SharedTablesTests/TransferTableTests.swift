@@ -80,7 +80,8 @@ struct TransferTableTests {
     func `each column of drivers and events is read and written`(_ columns: TransferColumns) async throws {
         let (sqlite, postgres) = (try await Self.sqlite(), try await Self.postgres())
         let table = columns.table
-        // `batch` names the transaction of PostgreSQL that stored the event, and the last one that changed the driver.
+        // PostgreSQL alone has the column `batch`. In `event` it names the transaction that stored the event, and in
+        // `driver` the last transaction that changed the driver.
         let hasBatch = ["driver", "event"].contains(table)
         let written = Set(columns.names).union(Self.added[table] ?? []).union(hasBatch ? ["batch"] : [])
         #expect(written == postgres[table])

@@ -124,7 +124,8 @@ struct DriverDayTests {
             let verified = try Self.drive(seed, .verifiedAnywhere)
             #expect(!verified.events.contains { $0.name == .enteredMerchantZone }, "seed \(seed)")
 
-            // A server that believed the timestamps of late attempts would put these events after a deadline.
+            // The `timestamp` of these events is the time of a late attempt. If a server took it for the time of the
+            // event, the event would come after a deadline.
             let late = try Self.drive(seed, .staleTimestamp)
             let believed = late.events.map { event in
                 var event = event

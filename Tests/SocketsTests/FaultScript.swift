@@ -76,9 +76,9 @@ final class FaultScript: Sendable {
         return answer
     }
 
-    /// Registers the descriptor again, so that the poller reports a new edge. After a real EAGAIN or short transfer,
-    /// the kernel itself reports an edge when it is ready for more. After a scripted one, the script must cause that
-    /// edge.
+    /// Registers the descriptor again, so that the poller reports it once more. The poller reports a descriptor only
+    /// when it becomes ready. After a real EAGAIN or short transfer, that happens later. After a scripted one, the
+    /// descriptor has been ready all along, so nothing would be reported.
     private func reportAgain(_ descriptor: Int32) {
         guard let known = state.withLock({ $0.registrations[descriptor] }) else { return }
         _ = Syscalls.system.pollerRemove(known.poller, descriptor)
@@ -137,8 +137,8 @@ final class FaultScript: Sendable {
     }
 }
 
-/// Returns the number of entries of /proc/self/fd: one for each open descriptor, and always three more. Returns -1 if
-/// the entries cannot be read.
+/// Returns the number of entries of /proc/self/fd. These are the open descriptors, and three more at each call: `.`,
+/// `..` and the descriptor by which the directory is read. Returns -1 if the entries cannot be read.
 func openDescriptorCount() -> Int {
     guard let directory = opendir("/proc/self/fd") else { return -1 }
     defer { closedir(directory) }

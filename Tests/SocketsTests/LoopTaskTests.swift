@@ -34,7 +34,8 @@ extension SocketsSuite {
             go.reach()
             var ends = ended.stream.makeAsyncIterator()
             for _ in 0..<count { await ends.next() }
-            // After one more round of the loop, the last task waits for work again.
+            // The last work has ended, but its task may not wait for new work yet. After one more round of the loop, it
+            // does.
             await loop.run {}
             return tasks
         }
@@ -66,7 +67,8 @@ extension SocketsSuite {
                     await loop.run { _ = loop.start { [latch] in latch.reach() } }
                     await latch.wait()
                 }
-                // After one more round of the loop, the task waits for work again.
+                // The work has ended, but its task may not wait for new work yet. After one more round of the loop, it
+                // does.
                 await loop.run {}
                 #expect(content == nil)
             }

@@ -72,8 +72,9 @@ extension EventStoreContract {
                 submission.timestamp = received.advanced(bySeconds: stamp)
                 return submission
             }
-            // This event is 20 minutes late. If its time were corrected by 20 minutes, the driver would enter the zone
-            // only after the dwell in it was complete.
+            // This event arrives 20 minutes after it occurred, although the phone's clock is right. If the store took
+            // this for an error of the clock and added 20 minutes, the driver would enter the zone only after the dwell
+            // in it was complete.
             let late = submission(.enteredChargerIntentZone, "late", at: -1200, stampedAt: -1200)
             let next = submission(.anchorDwellComplete, "next", at: -1000, stampedAt: 0)
             for (driver, events) in [("late-first", [late, next]), ("late-second", [next, late])] {
@@ -84,8 +85,8 @@ extension EventStoreContract {
                 }
                 try expect(last?.journey.state, .anchored, driver)
             }
-            // The phone's clock is two hours behind. The earlier events confirm this, so that the third one is
-            // corrected.
+            // The phone's clock is two hours behind. A single event could also be two hours late, so an event is
+            // corrected only if earlier events had the same difference. The third one is.
             let driver = DriverID("clock-behind-driver")
             for (name, key, seconds) in [
                 (EventName.enteredChargerIntentZone, "a", 0), (.anchorDwellComplete, "b", 130),
@@ -158,7 +159,8 @@ extension EventSubmission {
 }
 
 extension OrderedEvent {
-    /// Creates the event of a sample submission, which has no send time and hence no correction.
+    /// Creates the event that a store makes of a sample submission. The submission has no send time, so the event's
+    /// time is not corrected.
     fileprivate init(sample submission: EventSubmission) {
         self.init(
             name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,

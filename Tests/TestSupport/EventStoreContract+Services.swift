@@ -48,8 +48,8 @@ extension EventStoreContract {
             try expect(try event(after, "departure").verdict, .applied, "the phone's next event")
         },
         Clause("under the rule, an app's confirmations have no effect, and a service's have, in every order") { store in
-            // Indices in the visit of `checkVisit`. The four confirmations arrive in every order, before and after the
-            // other two events.
+            // `checkVisit` plays a visit of six events. These are the indices of the four confirmations. They arrive in
+            // every order: once before the other two events, and once after them.
             let confirmations = [0, 1, 4, 5]
             for (index, order) in permutations(of: 4).enumerated() {
                 let arrival = order.map { confirmations[$0] }

@@ -18,8 +18,9 @@ extension EventTablesContract {
         }
     }
 
-    /// Reads the changes after `id` until there are `count`, or for ten seconds. On PostgreSQL an event is skipped while
-    /// a transaction that is older than the event's is running, even a transaction of PostgreSQL's own maintenance.
+    /// Reads the changes after `id` again and again, until there are `count` or ten seconds have passed. On PostgreSQL
+    /// an event can be missing at first: readers do not see it while an older transaction is running, even one of
+    /// PostgreSQL's own maintenance.
     private static func pushChanges(_ count: Int, after id: Int64, _ store: any Store) async throws -> PushChanges {
         let end = ContinuousClock.now + .seconds(10)
         var page = try await store.pushChanges(after: id, since: .sample)
@@ -48,7 +49,7 @@ extension EventTablesContract {
         try await store.finish(correction: correction.id, at: now)
     }
 
-    /// Returns the kinds of notifications that the changes cause. They are read a second after the event that happened
+    /// Returns the kinds of notifications that the rules make of the changes, one second after the event that happened
     /// `seconds` after the start of the journey.
     private static func kinds(_ changes: [PushChange], at seconds: Int) -> [PushKind] {
         changes.flatMap { PushRules.entries(for: $0, at: .sample.advanced(bySeconds: seconds + 1)) }.map(\.kind)

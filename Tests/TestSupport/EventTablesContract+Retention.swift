@@ -14,8 +14,8 @@ extension EventTablesContract {
             forwarded: { () throws(StoreFailure) in forwarded })
     }
 
-    /// Runs rounds until `count` events are deleted, or for ten seconds. Returns how many were deleted. On PostgreSQL a
-    /// round skips an event while a transaction that is older than the event's is running, even a transaction of
+    /// Runs rounds until `count` events are deleted or ten seconds have passed. Returns how many were deleted. One
+    /// round may not be enough on PostgreSQL: it leaves out an event while an older transaction is running, even one of
     /// PostgreSQL's own maintenance.
     private static func deleted(_ count: Int, by keeping: RetentionService) async throws -> Int {
         try await allDeleted(count, by: keeping).events
@@ -37,8 +37,8 @@ extension EventTablesContract {
         return deleted
     }
 
-    /// Reads the feed until `count` events are in it, or for ten seconds. On PostgreSQL the feed skips an event for the
-    /// same time as a round of retention.
+    /// Reads the feed again and again, until it has `count` events or ten seconds have passed. On PostgreSQL the feed
+    /// leaves out an event while an older transaction is running.
     private static func fed(_ count: Int, by store: any Store) async throws -> [FeedEvent] {
         let end = ContinuousClock.now + .seconds(10)
         var events = try await store.storedEvents(after: 0, limit: 100)
@@ -162,7 +162,8 @@ extension EventTablesContract {
             try expect(new.waitingCount, 8, "waiting for a new consumer")
             try expect(new.lostCount, 0, "lost to a new consumer")
             let old = try await store.position(of: "analytics")
-            // If a store has consecutive ids, the reader counts the lost events from the gap between the ids.
+            // If the store's ids are consecutive, a reader finds the number of lost events from the gap between its
+            // last id and the next one. Otherwise the store counts them for the reader.
             let next = try await store.storedEvents(after: old.last, limit: 1)[0].id
             let lost = store.hasConsecutiveIDs ? next - old.last - 1 : old.lostCount
             try expect(lost, 5, "lost to the old consumer")
@@ -262,7 +263,8 @@ extension EventTablesContract {
             guard case .sessionNotFound = try await store.timeline(of: "session-a", of: driver, limit: 9, after: nil)
             else { throw ContractViolation(description: "the previous session is found") }
             try expect(try await sessions(of: driver, store), [], "sessions left")
-            // The session is still the driver's, also where sessions must be registered.
+            // The session still belongs to the driver, who can send another event of it. This is so even if the server
+            // accepts only events of registered sessions.
             let late = EventSubmission.sample(.diagnostic("d"), key: "late", session: "session-a", at: clock.now)
             let request = AppendRequest.sample(
                 late, of: driver, receivedAt: clock.now, requiresRegisteredSession: true)

@@ -1,6 +1,6 @@
-// The requirements on what a store makes of its stored events apart from appending: the feed, the changes that cause
-// notifications, retention, and the operator's lists. As with EventStoreContract, each clause tests a store only through ports, and a test target runs
-// all of them. Each clause needs a store without events.
+// The requirements on what a store does with its stored events: the feed, the changes that cause notifications,
+// retention, and the operator's lists. The clauses test a store only through its ports, as those of EventStoreContract
+// do. A test target runs all of them. Each clause needs a store without events.
 
 package import Engine
 import JourneyModel

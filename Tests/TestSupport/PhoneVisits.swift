@@ -7,7 +7,7 @@ package import JourneyModel
 package struct PhoneVisits: Sendable {
     /// The events in the order in which they happened.
     package private(set) var events: [OrderedEvent] = []
-    /// Indices in `events` of the events that end a journey. Only these events show the outcome of a visit.
+    /// Indices in `events` of the events that end a journey. The tests compare the outcomes of visits by these events.
     package private(set) var ends: [Int] = []
 
     private let start: Moment
@@ -28,9 +28,9 @@ package struct PhoneVisits: Sendable {
         }
     }
 
-    /// Indices of the events that a later event proves. These are all events except two kinds. The first kind is the
-    /// end of a visit, which no later event proves. The second kind is an arrival that is followed only by the hard
-    /// timeout, because nothing proves such an arrival before the grace deadline.
+    /// Indices of the events that may be lost, because a later event proves them. Two kinds of events are left out. One
+    /// is the end of a visit, which nothing proves. The other is an arrival that is followed directly by the hard
+    /// timeout: nothing proves it before the grace deadline, at which the session would end without it.
     package var droppable: [Int] { events.indices.filter { !ends.contains($0) && !isProvenTooLate($0) } }
 
     private func isProvenTooLate(_ place: Int) -> Bool {
@@ -38,8 +38,8 @@ package struct PhoneVisits: Sendable {
     }
 
     private mutating func play(_ session: String, _ random: inout SeededRandom) {
-        // In a third of the visits, most events share the second of the previous event. In the other visits, no event
-        // does.
+        // In a third of the visits, most events occur within the same second as the event before. In the other visits,
+        // no two events do.
         let gaps: [Int64] = random.chance(1, in: 3) ? [0, 0, 0, 1, 5] : [1, 5, 20, 60]
         seconds += 30
         var left = 20

@@ -128,7 +128,8 @@ package final class PostgresServer: Sendable {
         let mode = action == "start" ? "" : "-m immediate"
         let program = "\(Self.asUser)'\(Self.program("pg_ctl"))'"
         let command = "\(Self.closingDescriptors) \(program) \(action) -w -D data -l log \(mode)"
-        // The server must not keep the pipe from which the output is read.
+        // The output is redirected, because the PostgreSQL server inherits it. If the server kept the pipe open, the
+        // read of the output would never end.
         _ = try await Self.output(of: "/bin/sh", ["-c", "cd '\(folder)'; \(command) </dev/null >/dev/null 2>&1"])
     }
 

@@ -55,14 +55,15 @@ struct EngineFoldTests {
     }
 }
 
-/// A drive of random inputs, chosen so that drives reach later states, and the fold of all sent events.
+/// A drive of random inputs. Likely inputs are chosen more often, so that many drives reach the later states. The drive
+/// also folds all events that the phone sends.
 private struct RandomDrive {
     var random: SeededRandom
     var phone: Phone
     private(set) var placed: [OrderedEvent] = []
     private(set) var folded = Journey()
-    /// The states entered in the last step: `taken` by the fold of the sent events, `announced` by the engine's outputs
-    /// to the app.
+    /// The states entered in the last step. `taken` has those of the fold of the sent events. `announced` has those
+    /// that the engine announced to the app. The two must be equal.
     private(set) var taken: [JourneyState] = []
     private(set) var announced: [JourneyState] = []
     private var seconds = 0.0

@@ -42,7 +42,7 @@ struct SimulatedRouteTests {
     }
 
     /// Reports a fix with noise up to the fix's accuracy. About one fix in seven has more noise and is too inaccurate
-    /// to use. In 19 of every 100 seconds there is no fix, and the app restarts twice.
+    /// to use. Reports no fix in the last 19 seconds of every 100. Restarts the app at 450 s and at 900 s.
     private func report(
         _ position: (east: Double, speed: Double), at second: Double, to phone: inout Phone,
         _ random: inout SeededRandom

@@ -1,5 +1,5 @@
-/// A generator that returns the same number every time. With 1, each choice from a range is its smallest value. With 0,
-/// a choice would never end, because the standard library rejects 0 for most ranges.
+/// A generator whose every random number is `bits`. Tests use 1: a choice from a range is then the range's lowest
+/// value. With 0, most choices would never end, because the standard library rejects a 0 and asks for another number.
 struct ConstantRandom: RandomNumberGenerator {
     var bits: UInt64
 

@@ -46,8 +46,8 @@ struct DecodingDifferenceTests {
                 let alone = Decoded { () throws(BodyRefusal) in
                     try PlainDecoding.decode(body, route: .native, headers: EventHeaders())
                 }
-                // A body that the parser rejects is left out. If the body is not JSON, the whole batch fails. Otherwise
-                // only this event fails, and the error has another offset than in a request of its own.
+                // Leave out a body that the parser rejects. If the body is not JSON, it would spoil the whole batch. If
+                // it is JSON and rejected nevertheless, the position in the error would be different in the batch.
                 if case .failure(.malformedJSON) = alone { return nil }
                 return (body, alone)
             }

@@ -65,14 +65,14 @@ private struct PlainEventReader {
         return version ?? "1.0"
     }
 
-    /// Returns event_id and the idempotency key. If one is absent, the other replaces it. The key may also be in the
-    /// header.
+    /// Returns the event id and the idempotency key. If the request has only one of the two, it serves as both. The key
+    /// comes from the body or from the header `Idempotency-Key`.
     private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
         let rule = "must be 1 to 128 printable ASCII characters"
         let eventID = members.text("event_id", rule, where: Self.isKey)
         let inBody = members.text("idempotency_key", rule, where: Self.isKey)
-        // Quotes around the header's value may belong to the header's notation or to the key. If the key in the body
-        // has the same quotes, they belong to the key.
+        // The header's value may be the key in quotes, or the quotes may be a part of the key. They are a part of the
+        // key if the body has the same key with quotes.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -142,8 +142,8 @@ private struct PlainEventReader {
         return (moment, text)
     }
 
-    /// Returns the time in X-Sent-At and the time in `timestamp`. A client sets X-Sent-At anew for each attempt;
-    /// `timestamp` is the time of the event's first attempt.
+    /// Returns the time in X-Sent-At and the time in `timestamp`, each nil if absent or invalid. A client sets
+    /// X-Sent-At anew for each attempt; `timestamp` is the time of the first attempt.
     private mutating func sendTimes() -> (sentAt: Moment?, timestamp: Moment?) {
         let timestamp = moment("timestamp", isRequired: route == .v1Session || route == .v1PreSession)?.moment
         guard let header = headers.sentAt else { return (nil, timestamp) }

@@ -33,7 +33,8 @@ import Testing
 
     @Test func everyRequestEndsByItsTimeLimit() async throws {
         try await withSilence(HTTP2Channel.Limits(timeoutMilliseconds: 300)) { channel in
-            // The requests are sent twice, because the second round begins with another libcurl handle.
+            // The second round tests a new handle of libcurl: after the timeouts of the first round, the channel takes
+            // another one.
             for _ in 0..<2 {
                 let outcomes = await withTaskGroup(of: OutgoingFailure?.self) { group in
                     for _ in 0..<50 { group.addTask { await outcome(channel) } }

@@ -23,8 +23,8 @@ extension WithRedis {
             }
         }
 
-        /// The script uses a manual clock, so that charges expire and are added in the same millisecond thousands of
-        /// times.
+        /// The time of Redis is replaced by a manual clock that moves in steps of 100 ms. In thousands of calls,
+        /// charges therefore expire in the same millisecond in which others are added.
         @Test func randomTraceOnASetClockAgreesWithTheProcess() async throws {
             let source = AdmissionScript.source.split(separator: "redis.call('TIME')").joined(
                 separator: "{tonumber(ARGV[5]), tonumber(ARGV[6])}")
@@ -117,15 +117,17 @@ extension WithRedis {
             try await RedisServer.with(loops: 1) { server in
                 let client = try await ScriptClient(server, AdmissionScript.source)
                 let claim = AdmissionClaim(driver: DriverID("ann"), limitClass: .sessionEvents, idempotencyKey: "k")
-                // The limit is 4 a second. Each of the 26 charges over the limit is dated a quarter of a second after
-                // the previous charge. The last charge therefore expires many windows from now.
+                // 30 charges are added at once, with a limit of 4 a second. The 26 charges over the limit are dated
+                // ahead, each a quarter of a second after the one before. The last one therefore expires more than six
+                // seconds from now.
                 let quota = try #require(try await client.charge(claim, times: 30, limits))
                 #expect(quota.remaining == 0)
                 #expect((6500...7500).contains(quota.resetMilliseconds))
                 let refused = try #require(await client.ask(claim, limits, extra: []))
                 #expect(refused.decision.verdict == .refused)
                 #expect((6500...7500).contains(refused.decision.quota.resetMilliseconds))
-                // Charging an event after it was stored does not shorten the time until the driver is admitted again.
+                // An event may also be charged after it was stored, without a decision. Such a charge must not make
+                // Redis forget the window earlier, which would admit the driver again too soon.
                 try await client.forceCharge(claim, limits)
                 let key = RedisKeys.window(of: claim)
                 guard case .integer(let left) = try await server.command("PTTL", key) else {

@@ -72,7 +72,8 @@ extension WithRedis {
             "*5\r\n:1\r\n:2\r\n:60000\r\n:1\r\n:0\r\n",
         ]) func otherReplies(text: String) async throws { try await expectRightAnswer(during: .answer(text)) }
 
-        /// Replies for some drivers arrive after the deadline, while another driver is checked over new connections.
+        /// The replies for some drivers are delayed beyond the deadline. Meanwhile another driver's calls use new
+        /// connections. No call may get a reply that belongs to another.
         @Test func lateRepliesReachNobody() async throws {
             try await withProxy(RateLimits(sessionEvents: 1000)) { proxy, admission in
                 var sent = 0
@@ -84,9 +85,9 @@ extension WithRedis {
                     }
                     for task in late { #expect(await task.value.quota.remaining == 999 - round) }
                     proxy.fault = .none
-                    // Make ten calls while the connections may still be down. Then make at least ten more, until Redis
-                    // has made ten decisions. On a busy machine, even replies that the proxy does not delay may be
-                    // late.
+                    // The connections may still be down, so the first ten calls may be decided in the process. Further
+                    // calls follow until Redis has made ten decisions. On a busy machine, even replies that the proxy
+                    // does not delay may be late.
                     let before = admission.status.decisionsByRedis
                     for number in 0..<100 {
                         if number >= 10 { #expect(await servesAgain(admission)) }

@@ -31,8 +31,8 @@ extension WithRedis {
                         #expect(decision.verdict == .admitted)
                         #expect(decision.quota.remaining == 4)
                     }
-                    // On each connection, the timeout passes only once. If each of the 200 calls waited 50 ms, the
-                    // calls would take ten seconds.
+                    // The timeout passes once on each of the two connections. After that, the process decides at once.
+                    // If each of the 200 calls waited 50 ms, they would take ten seconds.
                     #expect(ContinuousClock.now - begin < .milliseconds(5000))
                     #expect(await admission.admit(claim("b")).quota.remaining == 3)
                     #expect(await eventually { admission.status.breaker != .closed })
@@ -53,7 +53,8 @@ extension WithRedis {
                     try await withAdmission(server, proxy.endpoint, Self.limits, timeoutMilliseconds: 20_000) {
                         admission in
                         proxy.fault = .stall
-                        // If these calls counted as failures, they would open the circuit breaker.
+                        // The test cancels these calls below. A cancelled call is not a failure of Redis. If it counted
+                        // as one, these calls would open the circuit breaker.
                         let waiting = (0..<8).map { number in
                             Task { await admission.admit(claim("k\(number)", of: "gone \(number)")) }
                         }

@@ -60,15 +60,15 @@ extension WithRedis {
             }
         }
 
-        /// Redis stores a new event's idempotency key only as part of the charge. A second copy of each key would
-        /// double the number of commands and take memory in Redis.
+        /// The charge of a new event in Redis already contains the event's idempotency key. Storing the key a second
+        /// time would double the number of commands and take memory in Redis.
         @Test func keyOfANewEventCostsRedisNothingBesideItsCharge() async throws {
             try await RedisServer.with { server in
                 try await withAdmission(server) { admission in
                     #expect(await admission.admit(claim("a")).verdict == .admitted)
                     admission.recordStored(claim("a"), isRepeat: false)
                     #expect(await admission.admit(claim("a")).verdict == .known)
-                    // The charge is no longer in Redis's window. This process still knows the key.
+                    // Delete the window in Redis, and with it the charge. This process still knows the key.
                     try await server.command("DEL", RedisKeys.window(of: claim("a")))
                     #expect(await admission.admit(claim("a")).verdict == .known)
                     #expect(admission.status.decisionsCorrected == 1)
@@ -177,8 +177,8 @@ extension WithRedis {
             }
         }
 
-        /// The window of refusals is read without a round trip to Redis. What other servers charged arrives with the
-        /// reply to this server's own charge.
+        /// A server does not ask Redis before it checks the window of refusals. It learns what other servers have
+        /// charged from the reply to its own next charge.
         @Test func refusalsAtOneServerAreKnownAtTheOtherAfterItsFirst() async throws {
             let ann = DriverID("ann")
             func refuse(_ admission: RedisRateLimiter, times: Int) {
@@ -292,7 +292,8 @@ extension WithRedis {
                     #expect(decisions.map(\.verdict).filter { $0 == .admitted }.count == 60)
                     #expect(decisions.prefix(60).allSatisfy { $0.verdict == .admitted })
                 }
-                // All commands reach Redis, although the client receives no reply to the first.
+                // The call is cancelled before Redis's first reply arrives. All of its commands must have reached Redis
+                // nevertheless.
                 let limits = RateLimits(sessionEvents: 500)
                 try await FaultyProxy.with(server) { proxy in
                     try await withAdmission(server, proxy.endpoint, limits, timeoutMilliseconds: 20_000) { admission in

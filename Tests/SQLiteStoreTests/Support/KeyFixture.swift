@@ -33,10 +33,11 @@ struct KeyFixture {
             of: driver ?? self.driver, receivedAt: .sample.advanced(bySeconds: number))
     }
 
-    /// Makes the database refuse this event of `driver`, when its row is written and its key is in memory already.
+    /// Makes the database refuse this event of `driver` after its row is written and its key is in memory.
     func refuse(_ number: Int, _ raise: String = "ABORT", in store: SQLiteEventStore) async throws {
         try await store.change { db in
-            // If another connection has dropped the trigger, SQLite learns of it only by IF NOT EXISTS.
+            // Another connection may have dropped the trigger, and this connection does not know that yet. IF NOT
+            // EXISTS makes SQLite read the schema again.
             try db.execute(
                 sql: """
                     CREATE TRIGGER IF NOT EXISTS refused BEFORE UPDATE ON driver
@@ -77,7 +78,7 @@ struct KeyFixture {
         var rows: [Int64]
         var through: Int64
         var early: [Int64]
-        /// How many numbers were given to events that need not be in `event_key`.
+        /// How many numbers of events are above `through`. These events need no row in `event_key`.
         var unlistedCount: Int64
     }
 

@@ -22,8 +22,8 @@ struct OldDatabase {
         }
     }
 
-    /// Copies a database of this release into a new database of that release. The database of this release must still
-    /// have all columns of that release.
+    /// Copies a database of the current release into a new database of the old release. The current schema must still
+    /// have all columns of the old one.
     init(_ path: String, from newer: String) throws {
         self.path = path
         let old = MigrationRun().upTo(DatabaseRebuild.number - 1)
@@ -76,8 +76,8 @@ struct OldDatabase {
         try queue.write { db in try db.execute(sql: sql) }
     }
 
-    /// What a reader finds: by table, the rows with the columns of `columns`, each value as SQL. A digest is cut to its
-    /// first half, because only this half is compared.
+    /// Returns the rows of each table of `columns`, with the listed columns, each value as SQL. Of a digest, only the
+    /// first half is returned, because newer databases store only this half.
     static func contents(of path: String, columns: [String: [String]]) throws -> [String: [String]] {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
