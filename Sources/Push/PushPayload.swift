@@ -109,8 +109,8 @@ extension DuePush {
 
     private func activity(_ now: Moment, _ json: inout JSONWriter) {
         let isEnd = entry.kind == .activityEnd
-        // The time when the entry became due, not the time of this attempt: the device ignores an update that is older
-        // than the last one.
+        // The time when the entry became due, not the time of this attempt. The device ignores an update with an earlier
+        // time than the one that it shows, so a delayed retry does not replace a newer update.
         let timestamp = entry.dueAt.millisecondsSinceEpoch / 1000
         json.member("timestamp", timestamp)
         json.member("event", isEnd ? "end" : "update")

@@ -101,9 +101,9 @@ final class WorkQueue: Sendable {
             return groups
         }
 
-        /// Returns the first works that may share a batch. The check of a deadline gets a batch without other work of
-        /// the driver, because the driver's earlier events must be stored before it can be known which deadline has
-        /// passed.
+        /// Returns those first works of one driver's queue that may share a batch. The check of the driver's deadline
+        /// is never in one batch with other work of this driver: the driver's earlier events must be stored before the
+        /// server can know which deadline has passed.
         private static func first(of works: [Work]) -> ArraySlice<Work> {
             if case .expire = works.first?.kind { return works.prefix(1) }
             return works.prefix { if case .expire = $0.kind { false } else { true } }

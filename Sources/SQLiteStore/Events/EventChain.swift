@@ -111,8 +111,9 @@ final class EventChain {
         fileprivate var jumping: [Int64] = []
     }
 
-    /// Finds the links of a new event that does not come last, and adds the event to `end`. Does not write anything.
-    /// After the new event's row is stored, `link` must be called to change the links of later events.
+    /// Finds the links of a new event that does not come last, and updates `end`, the chain's end in memory, to include
+    /// the event. Changes nothing in the database. After the new event's row is stored, `link` must be called to change
+    /// the links of later events.
     ///
     /// A later event jumps to the nearest earlier event with a higher level. The new event becomes its target under two
     /// conditions: its level is higher than that of the later event, and no event between the two has such a level. The

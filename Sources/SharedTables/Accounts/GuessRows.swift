@@ -70,7 +70,7 @@ struct GuessRows {
     }
 
     /// Returns the newest of the number's codes that meet the condition. The array has one element, or none if there is
-    /// no such code. Leaves out codes that were issued more than two lifetimes of a code ago.
+    /// no such code. Leaves out old codes: those issued before now minus twice the lifetime of a code.
     private func codes(
         _ condition: String, _ arguments: SQLArguments, _ db: any SQLTransaction
     ) throws -> [(code: StoredCode, wrongCount: Int)] {
