@@ -12,8 +12,8 @@ public import JourneyModel
 public struct EventQueue<Journal: EventJournal> {
     private struct Entry {
         var event: QueuedEvent
-        /// Number of attempts with this event that got status 500. It restarts at 1 when the event is moved to the end
-        /// of the queue. If it is not 0, the event is sent alone.
+        /// Number of attempts with this event that got `EventReply.serverError`. It restarts at 1 when the event is
+        /// moved to the end of the queue. If it is not 0, the event is sent alone.
         var serverErrors = 0
         /// Whether the event must be sent in a request of its own, because a batch that contained it was rejected as a
         /// whole.
@@ -51,8 +51,8 @@ public struct EventQueue<Journal: EventJournal> {
     /// events of a driver per minute (contract, section 4). This number is the smaller of these limits. In a larger
     /// batch, the events beyond the limit would get 429.
     public static var batchEventsMax: Int { 30 }
-    /// After this number of attempts with status 500 (`Entry.serverErrors`), an event is moved to the end of the queue.
-    /// There it does not block other events.
+    /// After this number of attempts with `EventReply.serverError` (`Entry.serverErrors`), an event is moved to the end
+    /// of the queue. There it does not block other events.
     static var serverErrorsMax: Int { 5 }
     /// A new token that the server rejects within this time of its first use counts as never valid. Another token would
     /// not help, so the driver must sign in. If the rejection comes later, the token may have been valid at first. Or
@@ -190,7 +190,11 @@ public struct EventQueue<Journal: EventJournal> {
     /// - 408, 429, 5xx, no response, or 2xx without the event's id: the event is sent again. The delay before the next
     ///   attempt is 1, 2, 4 ... 60 s or the server's delay, whichever is longer, plus a random time. The server's delay
     ///   is `Retry-After`, or the longest `retry_after` among the results of a batch.
-    /// - any other status: the event is dropped.
+    /// - any other 4xx with a problem of this server: the event is dropped.
+    /// - any other response, such as a redirect or an HTML page with 404: the event is sent again, like after a 500. A
+    ///   gateway or a captive portal sends such responses.
+    ///
+    /// After several responses of the last kind or with status 500, an event is moved behind the other events.
     ///
     /// The results in a batch are handled event by event. If a whole batch is rejected, its events are sent again one
     /// by one.
@@ -211,7 +215,7 @@ public struct EventQueue<Journal: EventJournal> {
         return outputs
     }
 
-    /// Removes delivered and refused events. For every other event, counts the responses with status 500.
+    /// Removes delivered and refused events. For every other event, counts the replies `serverError`.
     private mutating func settle(_ replies: [EventReply], of attempt: Attempt) -> [QueueOutput] {
         var outputs: [QueueOutput] = []
         var done: [String] = []

@@ -6,16 +6,18 @@ import JourneyModel
 /// The reason why the server will never accept an event.
 public struct Refusal: Hashable, Sendable {
     public var status: Int
-    /// The code of the problem. It is a text, because a newer server may send a code that `ProblemCode` lacks. Nil if
-    /// the response is not a problem from this server.
-    public var code: String?
+    /// The code of the problem. It is a text, because a newer server may send a code that `ProblemCode` lacks.
+    public var code: String
     public var detail: String?
     /// Identifies the request in the server's log.
     public var requestID: String?
 
-    init(status: Int, body: JSONValue?) {
+    /// Nil unless the response is a problem of this server with a 4xx status. Every problem of this server has a code
+    /// (contract, section 5). A gateway without a backend or a captive portal sends 3xx, or 4xx without a code.
+    init?(status: Int, body: JSONValue?) {
+        guard (400..<500).contains(status), let code = body?["code"]?.text else { return nil }
         self.status = status
-        code = body?["code"]?.text
+        self.code = code
         detail = body?["detail"]?.text
         requestID = body?["request_id"]?.text
     }
@@ -28,7 +30,8 @@ enum EventReply: Hashable {
     /// The event is not stored, or it is unknown whether it is stored. It must be sent again. The associated value is
     /// the delay that the body asks for, in seconds; nil if it asks for none.
     case again(retryAfterSeconds: Int? = nil)
-    /// Status 500. The event must be sent again, but it may be the cause of the server's failure.
+    /// Status 500, or a refusal that did not come from this server. The event must be sent again, but the event may be
+    /// the cause of the response.
     case serverError
     /// The token is not accepted.
     case unauthorized
@@ -39,10 +42,9 @@ enum EventReply: Hashable {
         switch status {
         case 200..<300: self = Self.isAcknowledgement(body, of: eventID) ? .stored(EventResponse(json: body)) : .again()
         case 401, 403: self = .unauthorized
-        case 500: self = .serverError
         case 408, 429, 501...:
             self = .again(retryAfterSeconds: body?["retry_after"]?.integer.flatMap(Int.init(exactly:)))
-        default: self = .refused(Refusal(status: status, body: body))
+        default: self = Refusal(status: status, body: body).map(EventReply.refused) ?? .serverError
         }
     }
 

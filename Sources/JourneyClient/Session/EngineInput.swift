@@ -4,13 +4,15 @@ public import JourneyModel
 
 /// An input of the engine: something that happened.
 public enum EngineInput: Hashable, Sendable {
-    /// The driver chose a charger, or arrived at a charger that the app knows.
+    /// The driver chose a charger, or arrived at a charger that the app knows. In ANCHORED and during a session, the
+    /// choice is kept for the next session.
     case targeted(Place)
     /// Fixes that were delivered together, in any order. The engine handles each fix with the time at which it was
     /// taken.
     case fixes([LocationFix])
     case crossed(GeofenceCrossing)
-    /// A timer that the engine set has fired. It is harmless if the timer fires early or late.
+    /// A timer that the engine set has fired. It is harmless if the timer fires early or late, or was never set. An app
+    /// that was woken without anything to report passes this input, so that the engine reports passed deadlines.
     case timerFired(EngineTimer)
     /// The web opened the session at that merchant.
     case activated(sessionID: Identifier, merchant: Place)

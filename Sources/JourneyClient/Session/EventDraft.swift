@@ -8,7 +8,8 @@ public struct EventDraft: Hashable, Sendable {
     public var sessionID: String?
     public var chargerID: String?
     public var merchantID: String?
-    /// The time on the phone's clock. It is never earlier than the time of the previous draft.
+    /// The time on the phone's clock. It is not earlier than the time of the previous draft, unless that draft was made
+    /// while the clock was ahead by more than five minutes.
     public var occurredAt: Moment
     /// A number that is one higher for each draft. It orders drafts of the same millisecond.
     public var sequence: Int64

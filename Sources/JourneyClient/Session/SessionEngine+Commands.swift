@@ -6,6 +6,7 @@ extension SessionEngine {
     /// Targets a charger. If another charger is chosen in NEAR_CHARGER, the engine first reports that the phone left
     /// the zone of the present charger, because the table has no transition from one charger to another. In the states
     /// from ANCHORED to AT_MERCHANT, the choice is reported but does not change the target. The fold has the same rule.
+    /// The engine keeps the choice for the next session (`nextCharger`).
     mutating func target(_ place: Place, at occurredAt: Moment) {
         let changesTarget = charger?.id != place.id
         if state == .nearCharger && changesTarget { emit(.exitedChargerIntentZone, at: occurredAt) }
@@ -13,15 +14,20 @@ extension SessionEngine {
         switch state {
         case .idle, .nearCharger, .sessionEnded:
             charger = place
+            nextCharger = nil
             if state == .sessionEnded { mayReenter = true }
             if changesTarget { dwell.reset() }
             put(.requestFix)
-        case .anchored, .sessionActive, .inTransit, .atMerchant: break
+        case .anchored, .sessionActive, .inTransit, .atMerchant: nextCharger = changesTarget ? place : nil
         }
     }
 
     /// Activates a session. The state must be ANCHORED, or another session must be in progress. Otherwise the
     /// activation is rejected. A repeated activation of the session in progress is ignored.
+    ///
+    /// If another session is in progress and the phone has departed, the activation shows that the driver is at a
+    /// charger again: at the one that was targeted in the meantime, if any. Before the departure, the phone is still at
+    /// `charger`. In both cases a fix is requested, because the phone's position is no longer certain.
     ///
     /// A rejected activation is not reported to the server, because the server might then open a session that this
     /// phone does not have. The phone reports `activationRejected` instead, which belongs to no session.
@@ -33,6 +39,8 @@ extension SessionEngine {
             put(.refused(.exclusiveActivatedByWeb, reason))
             return
         }
+        if state == .inTransit || state == .atMerchant { adoptNextCharger() }
+        if self.sessionID != nil { put(.requestFix) }
         self.merchant = merchant
         emit(.exclusiveActivatedByWeb, at: occurredAt, sessionID: sessionID.text)
     }

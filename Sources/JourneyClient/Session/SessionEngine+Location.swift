@@ -143,6 +143,8 @@ extension SessionEngine {
         case (.entered, .chargerIntent):
             if state == .idle || state == .sessionEnded && mayReenter {
                 emit(.enteredChargerIntentZone, at: occurredAt)
+            } else if state != .sessionEnded {
+                mayReenter = false
             }
             put(.requestFix)
         case (.entered, .chargerAnchor): put(.requestFix)

@@ -4,8 +4,10 @@
 // clock, timer, storage or network access.
 //
 // Three rules ensure that the server folds the events in the order in which the engine makes them. First, `occurred_at`
-// never decreases, even if the phone's clock is set back. Second, `sequence` orders events of one millisecond. Third, a
-// deadline that has passed is reported before anything that happened after it, with the time of the deadline.
+// never decreases, even if the phone's clock is set back by up to five minutes. If the clock was set back by more, its
+// earlier times were wrong, and the server corrects those times too (contract, section 3, "Clocks"). Second, `sequence`
+// orders events of one millisecond. Third, a deadline that has passed is reported before anything that happened after
+// it, with the time of the deadline.
 
 public import JourneyModel
 
@@ -13,13 +15,18 @@ public import JourneyModel
 ///
 /// The engine is a value, so copies of it are independent. After each `handle`, first put the `send` outputs into the
 /// queue, and then store the snapshot. In this order, a crash between the two steps never loses an event. At worst, the
-/// engine makes an event a second time, and the server's fold rejects the repeat.
+/// engine makes an event a second time, and the server's fold rejects the repeat. Store the snapshot even if there were
+/// no outputs, because such an input may change the engine too: it may bring new settings, or the report that the phone
+/// left the charger.
 public struct SessionEngine: Sendable {
     /// The journey that the server's fold makes from the events so far.
     public internal(set) var journey = Journey()
     public internal(set) var settings: Settings
-    /// The charger that is monitored: the charger of the present journey or, in SESSION_ENDED, of the next one.
+    /// The charger of the present journey or, in SESSION_ENDED, of the next one.
     public internal(set) var charger: Place?
+    /// The charger that was targeted in ANCHORED or during the session, if it is another than `charger`. It becomes
+    /// `charger` when the journey ends, or when another session is activated after the phone left `charger`.
+    var nextCharger: Place?
     /// The session's merchant; nil before a session is activated.
     public internal(set) var merchant: Place?
 
@@ -62,6 +69,7 @@ public struct SessionEngine: Sendable {
     /// Deadlines before the time of the input take effect before the input. Deadlines at `now` take effect after the
     /// input, because an event in the millisecond of a deadline comes before the deadline (contract, section 1).
     public mutating func handle(_ input: EngineInput, at now: Moment) -> [EngineOutput] {
+        noticeClock(at: now)
         switch input {
         case .fixes(let fixes): take(fixes, at: now)
         default:
@@ -91,6 +99,21 @@ public struct SessionEngine: Sendable {
     /// Returns the `occurred_at` of an event that happened at `moment`. It is never before the time of the last event.
     func moment(of moment: Moment) -> Moment {
         max(moment, lastEventAt ?? moment)
+    }
+
+    /// Notices that the clock was ahead when the last event was made: that event is later than `now` by more than the
+    /// tolerance within which the server does not correct a clock. All later events would otherwise have the time of
+    /// that event until the clock reaches it. A running deadline may be too late by the same error. No deadline can be
+    /// further away than its whole duration.
+    mutating func noticeClock(at now: Moment) {
+        guard let last = lastEventAt, last.milliseconds(since: now) > ClockCorrection.toleranceMilliseconds else {
+            return
+        }
+        lastEventAt = now
+        let graceMax = now.advanced(bySeconds: settings.gracePeriodSeconds)
+        let hardMax = now.advanced(bySeconds: settings.hardTimeoutSeconds)
+        journey.graceDeadline = journey.graceDeadline.map { min($0, graceMax) }
+        journey.hardDeadline = journey.hardDeadline.map { min($0, hardMax) }
     }
 }
 
@@ -135,16 +158,31 @@ extension SessionEngine {
         case .sessionEnded:
             endedSessionID = draft.sessionID
             merchant = nil
-            // In IN_TRANSIT and AT_MERCHANT the charger's zone is not monitored. The phone may have left it unnoticed,
-            // and then no exit from it will be reported.
+            // The charger's zone is monitored during the whole session, so the exit from it has normally been reported.
+            // The fix helps if the operating system missed the exit. One request is enough: if the phone is still in
+            // the zone, its exit will be reported.
             if !mayReenter, from == .inTransit || from == .atMerchant { put(.requestFix) }
-        case .idle: merchant = nil
+            adoptNextCharger()
+        case .idle:
+            merchant = nil
+            adoptNextCharger()
         case .nearCharger:
             merchant = nil
             mayReenter = false
         case .atMerchant: if isMerchantClearOfCharger { mayReenter = true }
         case .anchored, .sessionActive, .inTransit: break
         }
+    }
+
+    /// Makes the charger that was targeted during the journey the charger of the next journey. As after a choice in
+    /// SESSION_ENDED, the phone need not leave a zone first. It may already be in the zone of this charger, and then no
+    /// entry will be reported, so a fix is requested.
+    mutating func adoptNextCharger() {
+        guard let nextCharger else { return }
+        charger = nextCharger
+        self.nextCharger = nil
+        mayReenter = true
+        put(.requestFix)
     }
 
     /// Whether the whole zone of the merchant lies outside of the charger's intent zone. A phone that is at the
@@ -218,23 +256,26 @@ extension SessionEngine {
 
     /// The geofences to monitor. The anchor zone is small for a geofence, so the operating system may miss an exit from
     /// it. The larger intent zone is therefore monitored too.
+    ///
+    /// The intent zone is also monitored after the departure. The operating system does not run the timers of a
+    /// suspended app, so the end of the session may remain unnoticed. The crossing of this zone at the next visit then
+    /// wakes the app: the engine first reports the deadline that has passed, and then the arrival. If the driver has
+    /// targeted another charger for the next visit, the zone of that charger is monitored.
     private var wantedGeofences: [Geofence] {
-        let intent = charger.map {
+        let hasDeparted = state == .inTransit || state == .atMerchant
+        let intent = (hasDeparted ? nextCharger ?? charger : charger).map {
             Geofence(zone: .chargerIntent, place: $0, radiusMeters: settings.chargerIntentRadiusMeters)
         }
         let anchor = charger.map {
             Geofence(zone: .chargerAnchor, place: $0, radiusMeters: settings.chargerAnchorRadiusMeters)
         }
-        switch state {
-        case .idle, .sessionEnded: return [intent].compactMap(\.self)
-        case .nearCharger, .anchored, .sessionActive: return [intent, anchor].compactMap(\.self)
-        case .inTransit:
-            return [
-                merchant.map {
-                    Geofence(zone: .merchant, place: $0, radiusMeters: settings.merchantUnlockRadiusMeters)
-                }
-            ].compactMap(\.self)
-        case .atMerchant: return []
+        let unlock = merchant.map {
+            Geofence(zone: .merchant, place: $0, radiusMeters: settings.merchantUnlockRadiusMeters)
+        }
+        return switch state {
+        case .idle, .atMerchant, .sessionEnded: [intent].compactMap(\.self)
+        case .nearCharger, .anchored, .sessionActive: [intent, anchor].compactMap(\.self)
+        case .inTransit: [intent, unlock].compactMap(\.self)
         }
     }
 

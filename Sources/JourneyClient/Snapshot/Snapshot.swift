@@ -1,5 +1,5 @@
 // The stored state of an engine, from which the engine is restored after the app was terminated. The app stores the
-// snapshot after each input that had outputs.
+// snapshot after each input, also after an input without outputs (SessionEngine).
 
 public import JourneyModel
 
@@ -45,6 +45,7 @@ extension SessionEngine {
     ) -> (engine: SessionEngine, outputs: [EngineOutput]) {
         var engine = snapshot.engine
         engine.clearWatchedPlaces()
+        engine.noticeClock(at: now)
         let usableFix = fix.flatMap { $0.isUsable(by: engine.settings) ? $0 : nil }
         let resumedAt = engine.moment(of: min(usableFix?.at ?? now, now))
         engine.expireDeadlines(before: resumedAt)

@@ -31,6 +31,7 @@ private struct SnapshotReader {
             endedBy: optional("ended_by", { $0.text.flatMap(Journey.Ending.init(rawValue:)) }),
             previousSessionID: optional("previous_session_id", \.identifier)?.text)
         engine.charger = optional("charger", \.place)
+        engine.nextCharger = optional("next_charger", \.place)
         engine.merchant = optional("merchant", \.place)
         if let since = optional("dwell_since", \.moment), let last = optional("dwell_last", \.moment) {
             engine.dwell.stay = DwellDetector.Stay(since: since, last: last)

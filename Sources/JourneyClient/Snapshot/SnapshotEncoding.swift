@@ -25,6 +25,7 @@ extension Snapshot {
             ("ended_by", (journey.endedBy?.rawValue).map(JSONValue.string)),
             ("previous_session_id", journey.previousSessionID.map(JSONValue.string)),
             ("charger", engine.charger?.json),
+            ("next_charger", engine.nextCharger?.json),
             ("merchant", engine.merchant?.json),
             ("dwell_since", engine.dwell.stay?.since.json),
             ("dwell_last", engine.dwell.stay?.last.json),

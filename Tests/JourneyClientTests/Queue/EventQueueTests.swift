@@ -104,7 +104,7 @@ struct EventQueueTests {
         #expect(bench.exchange(.answer(200, body), at: 1) == [.delivered(eventID: "e1", nil)])
     }
 
-    @Test("what can never work is dropped and reported", arguments: [400, 404, 413, 415, 422, 301, 402, 410])
+    @Test("what can never work is dropped and reported", arguments: [400, 404, 409, 413, 415, 422, 402, 410])
     func hopeless(status: Int) throws {
         let bench = try QueueBench("e1")
         let event = bench.queue.events[0]
@@ -192,6 +192,38 @@ struct EventQueueTests {
         #expect(bench.ids == ["good", "bad"])
         let attempt = bench.attempt(at: seconds + 200)
         #expect(attempt?.eventIDs == ["good"])
+    }
+
+    // MARK: Responses that are not this server's
+
+    @Test("a redirect, or a 4xx without a code, drops nothing: the event is sent again, and goes behind the others")
+    func foreignRefusals() throws {
+        let page = "<html>no such page</html>"
+        let foreign: [HTTPExchange.Outcome] = [
+            .answer(301), .answer(302, page), .answer(307, "{\"code\":\"moved\"}"), .answer(404, page),
+            .answer(400, "{}"), .answer(410, "{\"code\":7}"), .answer(413, ""), .answer(199),
+        ]
+        for outcome in foreign {
+            let bench = try QueueBench("e1")
+            for (seconds, wait) in zip([100.0, 200, 300, 400], [1.0, 2, 4, 8]) {
+                #expect(bench.exchange(outcome, at: seconds) == [.wait(until: .at(seconds + wait))], "\(outcome)")
+            }
+            try bench.enqueue("e2", at: 500)
+            _ = bench.exchange(outcome, at: 500)
+            #expect(bench.ids == ["e2", "e1"], "\(outcome)")
+            #expect(bench.exchange(.stored("e2"), at: 600) == [.delivered(eventID: "e2", .stored("e2"))])
+            #expect(bench.exchange(.stored("e1"), at: 601) == [.delivered(eventID: "e1", .stored("e1"))])
+        }
+    }
+
+    @Test("a batch that is answered by another than this server drops nothing; its events are then sent alone")
+    func foreignRefusalOfBatch() throws {
+        for outcome in [HTTPExchange.Outcome.answer(302), .answer(404, "<html>"), .answer(413, "<html>")] {
+            let bench = try QueueBench("e1", "e2")
+            #expect(bench.exchange(outcome, at: 0) == [.wait(until: .at(1))])
+            #expect(bench.attempt(at: 1)?.eventIDs == ["e1"])
+            #expect(bench.ids == ["e1", "e2"])
+        }
     }
 
     // MARK: Batches

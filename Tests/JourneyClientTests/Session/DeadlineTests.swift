@@ -81,17 +81,52 @@ struct EngineDeadlineTests {
         #expect(phone.engine.journey.graceDeadline == .at(1200))
     }
 
-    @Test("a clock that is set back cannot reorder events: occurred_at stays, the sequence goes on")
+    @Test("a clock set back by up to five minutes cannot reorder events: occurred_at stays, the sequence goes on")
     func clockSetBack() {
         var phone = Phone.active()
-        phone.fix(east: 100, at: -4000)
+        phone.fix(east: 100, at: -100)
         #expect(phone.state == .inTransit)
         #expect(phone.sent.last?.occurredAt == .at(200))
-        phone.fix(east: 1000, at: -3900)
+        phone.fix(east: 1000, at: -90)
         #expect(phone.state == .atMerchant)
         #expect(phone.sent.last?.occurredAt == .at(200))
         let placed = phone.sent.map { $0.placed(by: Settings()) }
         #expect(placed == placed.sorted())
+    }
+
+    @Test("one event made while the clock was a year ahead shifts neither the later events nor their deadlines")
+    func clockWasAhead() {
+        let year = 31_536_000.0
+        var phone = Phone()
+        phone.take(.targeted(Town.charger), at: year)
+        phone.fix(east: 200, at: 100)
+        #expect(phone.sent.last?.occurredAt == .at(100))
+        phone.fix(east: 5, at: 110)
+        phone.fix(east: 5, at: 240)
+        phone.take(.activated(sessionID: Town.identifier("s1"), merchant: Town.merchant), at: 250)
+        #expect(phone.sent.last?.occurredAt == .at(250))
+        #expect(phone.timers == [.hardTimeout: .at(3850)])
+        phone.fix(east: 100, at: 300)
+        #expect(phone.timers == [.hardTimeout: .at(3850), .gracePeriod: .at(1200)])
+        phone.take(.timerFired(.gracePeriod), at: 1200)
+        #expect(phone.state == .sessionEnded)
+    }
+
+    @Test("a deadline that began while the clock was ahead is at most its duration away, once the clock is right")
+    func deadlineBeganAhead() throws {
+        for isRestarted in [false, true] {
+            var phone = Phone.anchored()
+            phone.take(.activated(sessionID: Town.identifier("s1"), merchant: Town.merchant), at: 31_536_000)
+            if isRestarted {
+                try phone.restart(at: 200)
+            } else {
+                phone.take(.settings(Settings()), at: 200)
+            }
+            #expect(phone.timers == [.hardTimeout: .at(3800)])
+            phone.take(.timerFired(.hardTimeout), at: 3800)
+            #expect(phone.state == .sessionEnded)
+            #expect(phone.sent.last?.occurredAt == .at(3800))
+        }
     }
 
     @Test("a dwell that is due asks for a fix; only the fix completes it")

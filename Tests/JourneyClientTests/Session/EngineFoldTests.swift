@@ -67,6 +67,7 @@ private struct RandomDrive {
     private(set) var taken: [JourneyState] = []
     private(set) var announced: [JourneyState] = []
     private var seconds = 0.0
+    private var latestSeconds = 0.0
     private var settings: Settings
 
     private static let spots: [Double] = [0, 5, 20, 29, 31, 60, 395, 405, 700, 970, 1000, 1030, 5000, 60_000]
@@ -82,6 +83,10 @@ private struct RandomDrive {
 
     mutating func step() throws {
         seconds += pick([0, 0, 0.001, 1, 5, 15, 30, 60, 120, pick([1, 1, 1, 300, 1300, -400])])
+        // The engine corrects its deadlines if the clock is set back by more than five minutes. The fold of the sent
+        // events cannot show this, because only the server corrects the times of these events.
+        seconds = max(seconds, latestSeconds - 300)
+        latestSeconds = max(seconds, latestSeconds)
         let sentBefore = phone.sent.count
         let shownBefore = phone.transitions.count
         if Int.random(in: 0..<25, using: &random) == 0 {

@@ -17,13 +17,17 @@ struct GeofenceTests {
         let expected: [(Phone, [Geofence.Zone])] = [
             (Phone(), []), (.nearCharger(), [.chargerIntent, .chargerAnchor]),
             (.anchored(), [.chargerIntent, .chargerAnchor]), (.active(), [.chargerIntent, .chargerAnchor]),
-            (.inTransit(), [.merchant]), (.atMerchant(), []),
+            (.inTransit(), [.chargerIntent, .merchant]), (.atMerchant(), [.chargerIntent]),
         ]
         for (phone, zones) in expected {
             #expect(phone.geofences.map(\.zone) == zones, "\(phone.state)")
         }
         #expect(Phone.anchored().geofences.map(\.radiusMeters) == [400, 30])
-        #expect(Phone.inTransit().geofences == [Geofence(zone: .merchant, place: Town.merchant, radiusMeters: 40)])
+        #expect(
+            Phone.inTransit().geofences == [
+                Geofence(zone: .chargerIntent, place: Town.charger, radiusMeters: 400),
+                Geofence(zone: .merchant, place: Town.merchant, radiusMeters: 40),
+            ])
     }
 
     @Test("a journey by geofences alone, but for the dwell, which takes fixes")
@@ -129,14 +133,45 @@ struct GeofenceTests {
         }
     }
 
+    @Test("the next day after an unverified visit: arriving wakes the app, which reports the deadline and the arrival")
+    func nextDayAfterUnverifiedVisit() {
+        var walkedByGeofences = Phone.active()
+        walkedByGeofences.take(crossing(.exited, .chargerAnchor), at: 300)
+        walkedByGeofences.take(crossing(.exited, .chargerIntent), at: 400)
+        var neverArrived = walkedByGeofences
+        walkedByGeofences.take(crossing(.entered, .merchant, of: Town.merchant), at: 500)
+        let unverified: [(Phone, EventName, Moment)] = [
+            (.atMerchant(), .hardTimeoutExpired, .at(3800)), (walkedByGeofences, .hardTimeoutExpired, .at(3800)),
+            (neverArrived, .gracePeriodExpired, .at(1200)),
+        ]
+        for (phone, expiry, deadline) in unverified {
+            var phone = phone
+            #expect(phone.geofences.contains { $0.zone == .chargerIntent && $0.place == Town.charger })
+            phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+            #expect(phone.names.suffix(2) == [expiry, .enteredChargerIntentZone])
+            #expect(phone.sent.suffix(2).map(\.occurredAt) == [deadline, .at(87_000)])
+            #expect(phone.state == .nearCharger)
+        }
+        neverArrived.take(crossing(.entered, .chargerIntent), at: 1100)
+        #expect(neverArrived.state == .inTransit, "the visit is not over")
+    }
+
     @Test("who came back to the charger before the end has to leave it first")
     func backBeforeTheEnd() {
-        var phone = Phone.inTransit()
-        phone.take(crossing(.entered, .merchant, of: Town.merchant), at: 500)
-        phone.fix(east: 5, at: 550)
-        phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 600)
-        phone.fix(east: 5, at: 610)
-        #expect(phone.state == .sessionEnded)
+        let returns: [EngineInput] = [
+            .fixes([Town.fix(east: 5, at: 550)]), crossing(.entered, .chargerIntent),
+        ]
+        for comesBack in returns {
+            var phone = Phone.inTransit()
+            phone.take(crossing(.entered, .merchant, of: Town.merchant), at: 500)
+            phone.take(comesBack, at: 550)
+            phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 600)
+            phone.fix(east: 5, at: 610)
+            #expect(phone.state == .sessionEnded)
+            phone.take(crossing(.exited, .chargerIntent), at: 700)
+            phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+            #expect(phone.state == .nearCharger)
+        }
     }
 
     @Test("a merchant within the charger's zone tells nothing: the end asks for a fix, and the zone has to be left")
@@ -165,6 +200,21 @@ struct GeofenceTests {
         phone.fix(east: 3000, at: 1202)
         phone.take(crossing(.entered, .chargerIntent), at: 87_000)
         #expect(phone.state == .nearCharger)
+    }
+
+    @Test("the exit reported in IN_TRANSIT or after the end suffices if the fix that was asked for is unusable")
+    func afterGraceWithoutUsableFix() {
+        for exitAt in [400.0, 1300] {
+            var phone = Phone.inTransit()
+            if exitAt < 1200 { phone.take(crossing(.exited, .chargerIntent), at: exitAt) }
+            phone.take(.timerFired(.gracePeriod), at: 1200)
+            phone.fix(east: exitAt < 1200 ? 3000 : 100, accuracy: 80, at: 1202)
+            #expect(phone.state == .sessionEnded)
+            #expect(phone.geofences.map(\.zone) == [.chargerIntent])
+            if exitAt > 1200 { phone.take(crossing(.exited, .chargerIntent), at: exitAt) }
+            phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+            #expect(phone.state == .nearCharger)
+        }
     }
 
     @Test("leaving the larger circle during the session counts after the end too")

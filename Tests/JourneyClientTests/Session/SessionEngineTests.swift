@@ -173,5 +173,53 @@ struct SessionEngineTests {
         #expect(anchored.state == .anchored)
         #expect(anchored.engine.charger == Town.charger)
         #expect(anchored.engine.journey.targetChargerID == "c1")
+        anchored.take(.activated(sessionID: Town.identifier("s1"), merchant: Town.merchant), at: 200)
+        #expect(anchored.engine.charger == Town.charger, "the dwell was at this charger")
+        anchored.take(.activated(sessionID: Town.identifier("s2"), merchant: Town.merchant), at: 210)
+        #expect(anchored.engine.charger == Town.charger, "the phone has not left it")
+    }
+
+    // MARK: Another charger chosen during a session
+
+    @Test("a second session at the charger chosen in the meantime is at that charger, even after a restart")
+    func secondSession() throws {
+        let merchant = Town.place("m2", east: 5600)
+        for isRestarted in [false, true] {
+            var phone = Phone.atMerchant()
+            phone.take(.targeted(Town.otherCharger), at: 800)
+            #expect(phone.geofences.map(\.place) == [Town.otherCharger])
+            if isRestarted { try phone.restart(at: 900) }
+            phone.fix(east: 4990, at: 1000)
+            phone.take(.activated(sessionID: Town.identifier("s2"), merchant: merchant), at: 1200)
+            #expect(phone.state == .sessionActive)
+            #expect(phone.outputs.contains(.requestFix))
+            #expect(phone.sent.last?.chargerID == "c2")
+            #expect(phone.engine.journey.targetChargerID == "c2")
+            #expect(phone.geofences.map(\.place) == [Town.otherCharger, Town.otherCharger])
+            phone.fix(east: 5000, at: 1230)
+            phone.take(.timerFired(.gracePeriod), at: 2130)
+            #expect(phone.state == .sessionActive)
+            phone.fix(east: 5600, at: 2200)
+            #expect(phone.state == .atMerchant)
+            #expect(phone.engine.sessionID == "s2")
+        }
+    }
+
+    @Test("a charger chosen during the session is the next journey's, unless the present one is chosen again")
+    func chosenDuringSession() {
+        var phone = Phone.atMerchant()
+        phone.take(.targeted(Town.otherCharger), at: 800)
+        var choosesAgain = phone
+        phone.take(.timerFired(.hardTimeout), at: 3800)
+        #expect(phone.state == .sessionEnded)
+        #expect(phone.sent.last?.chargerID == "c1")
+        #expect(phone.engine.charger == Town.otherCharger)
+        #expect(phone.outputs.contains(.requestFix))
+        phone.take(.crossed(GeofenceCrossing(.entered, .chargerIntent, of: Town.otherCharger.id)), at: 4000)
+        #expect(phone.state == .nearCharger)
+        #expect(phone.engine.journey.targetChargerID == "c2")
+        choosesAgain.take(.targeted(Town.charger), at: 900)
+        choosesAgain.take(.visitVerified(sessionID: Town.identifier("s1")), at: 1000)
+        #expect(choosesAgain.engine.charger == Town.charger)
     }
 }

@@ -14,8 +14,11 @@ struct RestoreTests {
         endedEarly.take(.endRequested(sessionID: Town.identifier("s7")), at: 20)
         var dwelling = Phone.nearCharger()
         dwelling.fix(east: 5, speed: nil, at: 10)
+        var choosing = Phone.inTransit()
+        choosing.take(.targeted(Town.otherCharger), at: 310)
         return [
             Phone(), .nearCharger(), dwelling, .anchored(), .active(), .inTransit(), .atMerchant(), ended, endedEarly,
+            choosing,
         ]
     }()
 
@@ -37,6 +40,20 @@ struct RestoreTests {
             #expect(restarted.timers == phone.timers)
             #expect(restarted.geofences == phone.geofences)
         }
+    }
+
+    @Test("an input without outputs counts after a restart too, as the app stores a snapshot after each input")
+    func inputsWithoutOutputs() throws {
+        var phone = Phone.active()
+        phone.take(.endRequested(sessionID: Town.identifier("s1")), at: 210)
+        phone.take(.crossed(GeofenceCrossing(.exited, .chargerIntent, of: Town.charger.id)), at: 900)
+        #expect(phone.outputs.isEmpty)
+        phone.take(.settings(Settings(gracePeriodSeconds: 600)), at: 910)
+        #expect(phone.outputs.isEmpty)
+        try phone.restart(at: 87_000)
+        #expect(phone.engine.settings.gracePeriodSeconds == 600)
+        phone.take(.crossed(GeofenceCrossing(.entered, .chargerIntent, of: Town.charger.id)), at: 87_000)
+        #expect(phone.state == .nearCharger)
     }
 
     @Test("a session in progress is reported as restored; nothing is where there is none")

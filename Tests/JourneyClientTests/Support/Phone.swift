@@ -1,4 +1,5 @@
-// A minimal app around the engine. The app records the engine's outputs. The app's clock counts seconds.
+// A minimal app around the engine. The app records the engine's outputs, and stores the snapshot after each input. The
+// app's clock counts seconds.
 
 import JourneyClient
 import JourneyModel
@@ -11,9 +12,11 @@ struct Phone {
     var geofences: [Geofence] = []
     /// The engine's outputs for the last input.
     var outputs: [EngineOutput] = []
+    private var stored: Snapshot
 
     init(_ settings: Settings = Settings()) {
         engine = SessionEngine(settings: settings)
+        stored = engine.snapshot
     }
 
     var state: JourneyState { engine.state }
@@ -29,16 +32,17 @@ struct Phone {
 
     /// Kills the app and restarts it from its last snapshot.
     mutating func restart(at seconds: Double, fix: LocationFix? = nil) throws {
-        let stored = try Snapshot(decoding: engine.snapshot.encoded())
+        let snapshot = try Snapshot(decoding: stored.encoded())
         timers = [:]
         geofences = []
-        let restored = SessionEngine.restored(from: stored, at: .at(seconds), fix: fix)
+        let restored = SessionEngine.restored(from: snapshot, at: .at(seconds), fix: fix)
         engine = restored.engine
         follow(restored.outputs)
     }
 
     private mutating func follow(_ outputs: [EngineOutput]) {
         self.outputs = outputs
+        stored = engine.snapshot
         for output in outputs {
             switch output {
             case .send(let draft): sent.append(draft)
