@@ -112,7 +112,8 @@ package actor DashboardSnapshot {
     private let drivers: DriverCounts
     private var last: Int64?
     private var counts: [Key: Int] = [:]
-    private var isWhole = true
+    /// The newest minute of which events may be missing from the counts; nil if none are missing.
+    private var incompleteMinute: Int64?
     private var cached: Counts?
 
     package init(reader: any OperatorReader, drivers: DriverCounts) {
@@ -128,25 +129,30 @@ package actor DashboardSnapshot {
         // The cached counts are so old that all of them have left the hour. Continuing after the last counted event
         // would also count events that are more than an hour old. Therefore start again with the events of the last
         // hour.
-        if let cached, Self.minute(cached.asOf) < first { (last, counts, isWhole) = (nil, [:], true) }
+        if let cached, Self.minute(cached.asOf) < first { (last, counts, incompleteMinute) = (nil, [:], nil) }
         let before = last
         let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))
         // The actor is reentrant: during the await, another call may have added the same events to the counts. In that
         // case they must not be added again.
-        if last == before { add(new, from: first) }
+        if last == before { add(new, from: first, now: Self.minute(now)) }
         let made = Counts(
             asOf: now, drivers: try await drivers.current(),
             tallies: counts.map { key, count in
                 EventTally(
                     minute: key.minute, name: key.name, verdict: key.verdict, state: key.state, count: count)
-            }, isWhole: isWhole, storageBytes: try await reader.storageBytes())
+            }, isWhole: incompleteMinute.map { $0 < first } ?? true, storageBytes: try await reader.storageBytes())
         cached = made
         return made
     }
 
-    private func add(_ new: EventTallies, from first: Int64) {
+    private func add(_ new: EventTallies, from first: Int64, now: Int64) {
         last = new.last
-        isWhole = isWhole && new.isWhole
+        if !new.isWhole {
+            // The missing events are older than the counted ones. The oldest counted minute may therefore lack some of
+            // its events, and no later minute does. If nothing was counted, events may be missing up to now.
+            let oldest = new.tallies.map(\.minute).filter { $0 >= first }.min() ?? now
+            incompleteMinute = max(incompleteMinute ?? oldest, oldest)
+        }
         for tally in new.tallies {
             let key = Key(minute: tally.minute, name: tally.name, verdict: tally.verdict, state: tally.state)
             counts[key, default: 0] += tally.count

@@ -17,6 +17,7 @@ from processes import Folder, Redis, Server, arguments, wait_until
 from report import Report
 
 OPERATOR = "operator-of-these-tests"
+METRICS = "metrics-of-these-tests"
 INSTANCE = "first"
 CHANGE = """NATIVE_CHARGER_INTENT_RADIUS_M=200
 NATIVE_MERCHANT_UNLOCK_RADIUS_M=100
@@ -329,6 +330,14 @@ def cases(browser, report, checks):
     found = rows("must_depart_first")
     report.check([row[1] for row in found] == ["active"], "a count of rejections leads to the events", found)
     close()
+    # The first list fails to load when another list is already shown.
+    browser.run("""openCases("First", () => new Promise((_, reject) => { window.failFirst = () => reject(new Error("too late")); }));
+        openCases("Second", async () => ["of the second list"]);""")
+    browser.wait_for_text("#cases-body", "of the second list")
+    browser.run("failFirst()")
+    report.check(browser.text("#cases-body") == "of the second list", "a list that fails late does not replace another",
+                 browser.text("#cases-body"))
+    close()
     browser.run("document.getElementById('state').value = 'SESSION_ENDED'; document.getElementById('filter').requestSubmit()")
     browser.wait_for_text("#sessions table", "s-ended")
     report.check([row[0] for row in browser.run(READ_ROWS, "#sessions")] == ["s-ended"], "sessions are listed by state")
@@ -408,6 +417,31 @@ def top(server, browser, report):
     browser.show_as(WIDE)
 
 
+def operator_streams(server):
+    with Client(server.port, METRICS) as client:
+        text = client.request("GET", "/metrics").body.decode()
+    return int(re.search(r'^dwell_streams\{kind="operator"\} ([0-9]+)$', text, re.MULTILINE)[1])
+
+
+def signed_in_twice(server, browser, report):
+    """Checks that a form that is submitted twice leaves no stream open after the operator has signed out."""
+    browser.run("document.getElementById('leave').click()")
+    wait_until(lambda: operator_streams(server) == 0, 10, "the stream of before is closed")
+    browser.run("""document.getElementById('token').value = arguments[0];
+        document.getElementById('enter').requestSubmit();
+        document.getElementById('enter').requestSubmit();""", OPERATOR)
+    browser.wait("return document.getElementById('standing').innerText === 'Live'", "a form that is sent twice signs in")
+    wait_until(lambda: operator_streams(server) == 1, 10, "one of two streams is closed")
+    browser.run("document.getElementById('leave').click()")
+    wait_until(lambda: operator_streams(server) == 0, 10, "both streams are closed")
+    # Two pictures would have come by now.
+    time.sleep(5)
+    standing = browser.text("#standing")
+    report.check(standing == "Not connected." and browser.is_hidden("#content"), "after signing out nothing is drawn", standing)
+    enter(browser, OPERATOR)
+    browser.wait("return document.getElementById('standing').innerText === 'Live'", "the token opens it again")
+
+
 def cut_off(server, browser, report, checks):
     server.kill()
     browser.wait_for_text("#standing", "Disconnected")
@@ -447,6 +481,7 @@ def main():
         store = AppStore()
         environment = {"OPS_TOKEN": OPERATOR, "INSTANCE_NAME": INSTANCE, "ENV_FILE": str(folder / "env"), "REDIS_URL": redis.url,
                        **store.environment(folder), "OTP_DELIVERY": "log", "LOG_LEVEL": "notice",
+                       "METRICS_TOKEN": METRICS,
                        "RATE_LIMIT_PRESESSION_EVENTS": str(PRESESSION_LIMIT), "RATE_LIMIT_SESSION_EVENTS": "0"}
         with Server(options, folder, environment) as server, Chromium() as browser:
             checks = PageChecks(browser, report, "ops")
@@ -462,6 +497,7 @@ def main():
             checks.contrast_and_width("picture")
             end_of_page(browser, report)
             top(server, browser, report)
+            report.run("a form that is submitted twice", lambda: signed_in_twice(server, browser, report))
             tab_stops(browser, report)
             checks.keyboard("picture")
             checks.names("picture")

@@ -111,6 +111,23 @@ PYTHON
     [[ ! -e $server_folder/dwell.sqlite3.restoring ]]
 }
 
+@test "a restore over a newer database tells of the drivers deleted since, and they are deleted again" {
+    only_sqlite "PostgreSQL has its own backups"
+    start_server
+    sign_in jo
+    post /native/events "$(event enteredChargerIntentZone k1)"
+    dwell backup "$BATS_TEST_TMPDIR/backup.sqlite3"
+    dwell driver erase --id "$(driver jo)" --yes
+    stop_server
+    changed "INSERT INTO schema_migration (number, name, sha256, applied_at_ms) VALUES (1000, 'next', '', 0)"
+    run -0 dwell restore --yes "$BATS_TEST_TMPDIR/backup.sqlite3"
+    [[ $output == *"it has migration 1000"*"1 driver deleted after the backup was taken"*"repeat-erasures --from"* ]]
+    expect_stored jo 1
+    run -0 dwell driver repeat-erasures --yes --from "$(ls "$server_folder"/dwell.sqlite3.before-restore-*)"
+    [[ $output == *"1 driver deleted again"* ]]
+    expect_stored jo 0
+}
+
 @test "what is no backup is not restored, and no server starts on it" {
     only_sqlite "PostgreSQL has its own backups"
     start_server

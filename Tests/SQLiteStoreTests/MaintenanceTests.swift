@@ -376,6 +376,49 @@ struct MaintenanceTests {
         #expect(plan.loss == "The backup has 8 events and 1 driver fewer than the database.")
     }
 
+    /// As in a downgrade: the database has a migration that this binary does not know.
+    @Test func `a restore over a newer database counts the deletions that it undoes, and they can be read`()
+        async throws
+    {
+        try await fill()
+        let file = folder.file("backup")
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        try doctor(
+            """
+            INSERT INTO schema_migration (number, name, sha256, applied_at_ms) VALUES (1000, 'next', '', 0);
+            INSERT INTO audit (at_ms, action, outcome, reason) VALUES (7, 'erased', 'done', 'receipt');
+            INSERT INTO erased_driver (driver_digest, erased_at_ms) VALUES (randomblob(32), 7)
+            """)
+        let plan = try DatabaseBackup.planRestore(of: file, to: path)
+        guard case .ofAnotherVersion = plan.current else {
+            Issue.record("\(plan.current)")
+            return
+        }
+        #expect(plan.undoneErasures == 1)
+        #expect(plan.loss == nil)
+        let old = try #require(try DatabaseBackup.restore(file, to: path, stamp: "then") { _ in })
+        #expect(try ErasureRecords.read(old).map(\.receipt) == ["receipt"])
+        #expect(try ErasureRecords.read(path).isEmpty)
+    }
+
+    @Test func `a restore over a newer database whose deletions cannot be read is to be confirmed`() async throws {
+        try await fill()
+        let file = folder.file("backup")
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        try doctor(
+            """
+            DROP TABLE erased_driver;
+            INSERT INTO schema_migration (number, name, sha256, applied_at_ms) VALUES (1000, 'next', '', 0)
+            """)
+        let plan = try DatabaseBackup.planRestore(of: file, to: path)
+        #expect(plan.undoneErasures == nil)
+        let loss = try #require(plan.loss)
+        #expect(loss.contains("which drivers were deleted"))
+        let unreadable = #expect(throws: RecordsUnreadable.self) { try ErasureRecords.read(path) }
+        let reason = unreadable?.description ?? ""
+        #expect(reason.contains("run a newer one"), "\(reason)")
+    }
+
     @Test func `the last backup is recorded in the database that it is of, beside a server`() async throws {
         try await fill()
         let file = folder.file("backup")

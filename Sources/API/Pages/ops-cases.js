@@ -27,6 +27,7 @@ async function showCases() {
         put("cases-body", ...made);
         byID("cases").scrollTop = shown.scroll;
     } catch (error) {
+        if (opened[opened.length - 1] !== shown) return;
         put("cases-body", element("p", { class: "bad" }, `Loading failed: ${error.message}`));
     }
 }

@@ -219,6 +219,9 @@ async function* messages(answer) {
 }
 
 async function look() {
+    // If the form is submitted twice, the second call replaces the first one. The connection of the first call must not
+    // stay open, because leave() aborts only the connection of the last call.
+    reading?.connection?.abort();
     const mine = reading = { connection: null };
     for (let pause = 1000; token !== null && reading === mine; pause = Math.min(pause * 2, 30_000)) {
         const connection = mine.connection = new AbortController();
@@ -232,7 +235,12 @@ async function look() {
             const answer = await ask("/ops/stream", { signal: connection.signal });
             if (!answer.ok) throw new Error((await answer.json()).detail);
             show(true);
-            for await (const picture of messages(answer)) { heard(); draw(picture); pause = 1000; }
+            for await (const picture of messages(answer)) {
+                if (reading !== mine) return;
+                heard();
+                draw(picture);
+                pause = 1000;
+            }
             if (reading === mine) say("Disconnected: the server ended the connection. Reconnecting.", true);
         } catch (error) {
             if (reading !== mine) return;

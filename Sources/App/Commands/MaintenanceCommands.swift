@@ -53,7 +53,8 @@ struct RestoreCommand: AsyncParsableCommand {
         discussion: """
             Shows the number of events and drivers in the backup and in the database. Fails if a server has the \
             database open, or if the file is not a complete Dwell database. If the backup has fewer events or \
-            drivers, asks for confirmation; without a terminal, --yes is required.
+            drivers, or if a newer version's database does not show which drivers were deleted after the backup, asks \
+            for confirmation; without a terminal, --yes is required.
 
             The backup is copied and checked, then replaces the database atomically; the old database is kept beside \
             it. The server migrates an older schema at its next start. Rate limits in Redis are not restored.
@@ -69,7 +70,7 @@ struct RestoreCommand: AsyncParsableCommand {
     @Argument(help: "The backup.", completion: .file())
     var file: String
 
-    @Flag(help: "Restore even if the backup has fewer events or drivers than the database.")
+    @Flag(help: "Restore without confirmation, even if events, drivers or deletions are lost.")
     var yes = false
 
     @OptionGroup var settingsOptions: SettingsOptions
@@ -85,13 +86,29 @@ struct RestoreCommand: AsyncParsableCommand {
             try DatabaseBackup.restore(file, to: path, stamp: stamp, progress)
         }
         print("\(path): restored from \(file)" + (old.map { "; the previous database is now \($0)" } ?? ""))
-        if let old, plan.undoneErasures > 0 {
-            print(
-                """
-                \(DriverCount.text(plan.undoneErasures)) deleted after the backup was taken; before the server starts: \
-                dwell driver repeat-erasures --from \(old)
-                """)
+        if let old, let instruction = Self.instruction(repeating: plan.undoneErasures, from: old) {
+            print(instruction)
         }
+    }
+
+    /// Returns how to repeat the undone deletions; nil if there are none.
+    ///
+    /// - Parameters:
+    ///   - undone: their number; nil if this version cannot read them.
+    ///   - old: the database that has them.
+    private static func instruction(repeating undone: Int?, from old: String) -> String? {
+        guard let undone else {
+            return """
+                drivers deleted after the backup was taken are unknown; before the server starts, with the newer version: \
+                dwell driver erasures --database \(old) > FILE; then with this version: \
+                dwell driver repeat-erasures --from FILE
+                """
+        }
+        guard undone > 0 else { return nil }
+        return """
+            \(DriverCount.text(undone)) deleted after the backup was taken; before the server starts: \
+            dwell driver repeat-erasures --from \(old)
+            """
     }
 
     /// Returns two lines: the first describes the backup, the second the existing database.
@@ -99,7 +116,7 @@ struct RestoreCommand: AsyncParsableCommand {
         let current =
             switch plan.current {
             case .missing: "none"
-            case .unreadable(let reason): "cannot be read: \(reason)"
+            case .unreadable(let reason), .ofAnotherVersion(let reason): "cannot be read: \(reason)"
             case .foreign(let reason): reason
             case .holds(let contents): text(contents)
             }

@@ -37,10 +37,15 @@ package enum ErasureRecords {
         return try handle.read(upToCount: 16) == Data("SQLite format 3\0".utf8)
     }
 
+    /// Also reads a database of a newer version. After a downgrade, the database that the restore moved aside is newer
+    /// than this binary, and often the only record of the latest deletions.
     private static func database(_ path: String) throws -> [RecordedErasure] {
-        let queue = try RecordsFile.open(path)
+        let queue = try RecordsFile.connect(path)
         defer { try? queue.close() }
-        return try queue.read { db in try ErasureRows.all(SQLiteTransaction(db)) }
+        return try RecordsFile.read(queue) { db in
+            try MigrationRun().requireDwellOfAnyVersion(db)
+            return try ErasureRows.all(SQLiteTransaction(db))
+        }
     }
 
     private static func list(_ path: String) throws -> [RecordedErasure] {

@@ -37,9 +37,11 @@ package struct DatabaseContents: Hashable, Sendable {
 package struct RestorePlan: Sendable {
     package enum Current: Sendable {
         case missing
-        /// The database is damaged, or is of another version of Dwell. The associated value is the reason. For a
-        /// damaged database, the reason is SQLite's message.
+        /// The database is damaged. The associated value is SQLite's message.
         case unreadable(String)
+        /// The database is Dwell's, but has other migrations than this version knows, so its contents are not counted.
+        /// The associated value is the reason.
+        case ofAnotherVersion(String)
         /// The file is a database, but not of Dwell. The associated value is the reason.
         case foreign(String)
         case holds(DatabaseContents)
@@ -48,15 +50,18 @@ package struct RestorePlan: Sendable {
     package var backup: DatabaseContents
     package var current: Current
     /// Number of deletions of drivers that are recorded in the database but not in the backup. The restore would undo
-    /// these deletions.
-    package var undoneErasures = 0
+    /// these deletions. Nil if the database is of another version, and this version cannot read its deletions.
+    package var undoneErasures: Int? = 0
 
-    /// Why the operator must confirm the restore: the backup has fewer events or drivers than the database, or the file
-    /// that would be replaced is not Dwell's. Nil if no confirmation is needed. Also nil if there is no database, or if
-    /// its contents are unknown (`Current.unreadable`).
+    /// Why the operator must confirm the restore: the backup has fewer events or drivers than the database, the
+    /// deletions in a database of another version cannot be read, or the file that would be replaced is not Dwell's.
+    /// Nil if no confirmation is needed. Also nil if there is no database, or if the database is damaged.
     package var loss: String? {
         switch current {
         case .missing, .unreadable: return nil
+        case .ofAnotherVersion:
+            guard undoneErasures == nil else { return nil }
+            return "It is unknown which drivers were deleted after the backup: this version cannot read the deletions."
         case .foreign(let reason): return "The database that would be replaced is not Dwell's (\(reason))."
         case .holds(let now):
             let losses = [(now.events - backup.events, "event"), (now.drivers - backup.drivers, "driver")]
@@ -76,8 +81,10 @@ extension DatabaseBackup {
             guard !sameFile(path, file) else { throw MaintenanceRefusal("\(file) is the database itself") }
             let backup = try DatabaseContents(path: file)
             var plan = RestorePlan(backup: backup, current: try current(path))
-            if case .holds = plan.current {
-                plan.undoneErasures = try ErasureRecords.count(in: path, missingFrom: file)
+            switch plan.current {
+            case .missing, .unreadable, .foreign: break
+            case .holds: plan.undoneErasures = try ErasureRecords.count(in: path, missingFrom: file)
+            case .ofAnotherVersion: plan.undoneErasures = try? ErasureRecords.count(in: path, missingFrom: file)
             }
             return plan
         } catch {
@@ -91,8 +98,7 @@ extension DatabaseBackup {
         do {
             return .holds(try DatabaseContents(path: path))
         } catch let refusal as MigrationRefusal {
-            // A database of another version of Dwell is Dwell's, but this version cannot count its contents.
-            return refusal.isOfAnotherVersion ? .unreadable("\(refusal)") : .foreign("\(refusal)")
+            return refusal.isOfAnotherVersion ? .ofAnotherVersion("\(refusal)") : .foreign("\(refusal)")
         } catch {
             return .unreadable(MaintenanceRefusal(path, error).description)
         }

@@ -84,6 +84,12 @@ package struct MigrationRun: Sendable {
         _ = try status(db)
     }
 
+    /// Throws `MigrationRefusal` if the database is empty or belongs to another program. Accepts the database of any
+    /// version of Dwell, also of a newer one.
+    func requireDwellOfAnyVersion(_ db: Database) throws {
+        if try applied(db).isEmpty { throw MigrationRefusal.empty }
+    }
+
     /// Throws `MigrationRefusal` if `requireDwell` would throw it, or if the database lacks some of the migrations.
     func requireCurrent(_ db: Database) throws {
         let applied = try status(db).compactMap { $0.appliedAtMilliseconds == nil ? nil : $0.number }.max() ?? 0
