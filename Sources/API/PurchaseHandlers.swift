@@ -13,7 +13,7 @@ import RateLimiting
 struct PurchaseHandlers: Sendable {
     /// The purchase service; nil if no app is configured for purchases.
     let purchases: (any PurchaseService)?
-    let forgeries: ForgeryLimit
+    let refusedNotifications: RefusedNotificationLimit
     let limit: DriverLimit
     /// Called with a driver whose entitlements may have changed.
     let changed: @Sendable (DriverID) -> Void
@@ -83,7 +83,7 @@ struct PurchaseHandlers: Sendable {
     var takeNotification: OpenHandler {
         { request throws(ProblemResponse) in
             guard let purchases else { throw .takesNoPurchases }
-            try forgeries.check(request)
+            try refusedNotifications.check(request)
             let payload = try StoreNotificationBody.decode(request)
             do throws(PurchaseFailure) {
                 let taken = try await purchases.take(signedPayload: payload, at: request.receivedAt)
@@ -92,7 +92,9 @@ struct PurchaseHandlers: Sendable {
                 return AccountResponses.noticeTaken
             } catch {
                 metrics.count(refusedNotification: error)
-                if case .refused(let refusal) = error, refusal.isForgery { forgeries.charge(request) }
+                if case .refused(let refusal) = error, !refusal.isTemporary {
+                    refusedNotifications.charge(request)
+                }
                 throw problem(error, request)
             }
         }
@@ -177,10 +179,12 @@ extension DriverLimit {
     }
 }
 
-/// The limit of notifications that Apple did not sign, per client address. Once an address has reached the limit,
-/// notifications from that address are refused without being verified. Notifications that Apple signed do not count,
-/// because Apple sends many of them from a few addresses.
-struct ForgeryLimit: Sendable {
+/// The limit of texts that are not notifications by Apple for an app of this server, per client address. Once an address
+/// has reached the limit, notifications from that address are refused without being verified. A text that Apple signed
+/// for something else counts too: everyone who bought something in any app has such a text, and refusing it costs as
+/// much as refusing a forgery. Accepted notifications do not count, because Apple sends many of them from a few
+/// addresses.
+struct RefusedNotificationLimit: Sendable {
     let admission: any Admission
 
     func check(_ request: Request) throws(ProblemResponse) {

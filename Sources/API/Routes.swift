@@ -66,8 +66,9 @@ package struct API: Sendable {
         backgroundPing = BackgroundPingHandler(metrics)
         self.signIn = SignInHandlers(signIn, purchases: purchases, limit: driverLimit, logger: logger)
         self.purchases = PurchaseHandlers(
-            purchases: purchases, forgeries: ForgeryLimit(admission: admission), limit: driverLimit,
-            changed: streams.wake, failures: AccountFailures(logger: logger), metrics: PurchaseMetrics(metrics))
+            purchases: purchases, refusedNotifications: RefusedNotificationLimit(admission: admission),
+            limit: driverLimit, changed: streams.wake, failures: AccountFailures(logger: logger),
+            metrics: PurchaseMetrics(metrics))
         self.operation = OperatorHandlers(
             operation, settings: settings, access: access, isEnding: { streams.isClosed }, clock: clock, logger: logger)
         lists = OperatorListHandlers(operation: operation, clock: clock, logger: logger)

@@ -20,7 +20,7 @@ package enum AccountRules {
     package static let devicesPerDriverMax = 100
     /// Maximum number of stored refresh tokens of one sign-in session. Spent tokens are stored too, so that their reuse
     /// is detected. The limit is higher than the number of hourly refreshes in a session's sixty days (1440). Beyond
-    /// the limit, the oldest tokens are deleted. A deleted token is rejected like an unknown token.
+    /// the limit, the oldest spent tokens are deleted. A deleted token is rejected like an unknown token.
     package static let refreshTokensPerSessionMax = 2000
 
     static func acceptsName(_ name: String) -> Bool {

@@ -18,7 +18,7 @@ package struct NotificationSource: Hashable, Sendable {
 
 /// Remembers across restarts how far the history was read.
 package protocol NotificationHistoryProgress: Sendable {
-    /// Returns the time of the last successful pass over the source's history; nil if there was none.
+    /// Returns the time up to which the source's history was read; nil if nothing was read yet.
     func historyReadTo(of source: NotificationSource) async throws(AccountFailure) -> Moment?
 
     func record(historyReadTo time: Moment, of source: NotificationSource) async throws(AccountFailure)
@@ -34,6 +34,9 @@ package struct NotificationHistory: Sendable {
     /// The first pass after the start begins this number of seconds before the time up to which the history was read.
     /// Apple's clock and this server's clock may differ by that much.
     static let overlapSeconds = 3_600
+    /// Length of the parts in which the history is read. The position is recorded after each part, so an interrupted
+    /// pass continues with the part in which it was interrupted, and every part ends.
+    static let partSeconds = 86_400
     /// Maximum number of pages per request. This maximum ends the loop even if every answer of Apple names a next page.
     static let pagesMax = 100_000
 
@@ -114,21 +117,28 @@ package struct NotificationHistory: Sendable {
         case endless
     }
 
+    /// A time span of the history, which is read with one request.
+    private struct Part {
+        var from: Moment
+        var to: Moment
+        var onlyFailures: Bool
+    }
+
     /// Makes one pass over the history of a source: fetches the notifications that Apple could not deliver. If
-    /// `isAtStart` is true, first fetches all notifications that Apple sent since the last pass, delivered or not,
-    /// because the database may have been restored from a backup and may lack some. Records the time of the pass only
-    /// if the history was read to its end.
+    /// `isAtStart` is true, also fetches all notifications that Apple sent since the last pass, delivered or not,
+    /// because the database may have been restored from a backup and may lack some. After each part, records that the
+    /// history was read to the end of this part.
     private func fill(_ source: NotificationSource, isAtStart: Bool) async -> Report.Result {
         let now = clock()
         var counts = Counts()
         do {
-            for (from, onlyFailures) in try await spans(of: source, isAtStart: isAtStart, now: now) {
+            for part in try await parts(of: source, isAtStart: isAtStart, now: now) {
                 let request = NotificationHistoryRequest(
-                    environment: source.environment, bundleID: source.bundleID, from: from, to: now,
-                    onlyFailures: onlyFailures)
+                    environment: source.environment, bundleID: source.bundleID, from: part.from, to: part.to,
+                    onlyFailures: part.onlyFailures)
                 try await read(request, &counts)
+                try await progress.record(historyReadTo: part.to, of: source)
             }
-            try await progress.record(historyReadTo: now, of: source)
         } catch let failure as AppStoreAPIFailure {
             switch failure {
             case .notFound: return .failed(reason: "not_found")
@@ -146,21 +156,35 @@ package struct NotificationHistory: Sendable {
         return .filled(stored: counts.stored, known: counts.known, refused: counts.refused)
     }
 
-    /// Returns the requests of one pass: for each, its start and its `onlyFailures`. A request without `onlyFailures`
-    /// also returns the notifications that Apple could not deliver, so no second request is needed for the same time
-    /// span.
-    private func spans(
-        of source: NotificationSource, isAtStart: Bool, now: Moment
-    ) async throws -> [(from: Moment, onlyFailures: Bool)] {
+    /// Returns the parts of one pass, in the order in which they are read. The last one ends at `now`. None ends before
+    /// the time up to which the history was already read, so the recorded time never goes back.
+    ///
+    /// A part without `onlyFailures` also contains the notifications that Apple could not deliver. The part with
+    /// `onlyFailures` therefore ends where the last pass ended. It is read first, because the next pass no longer reads
+    /// all of it after a later part has been recorded.
+    private func parts(of source: NotificationSource, isAtStart: Bool, now: Moment) async throws -> [Part] {
         let oldest = now.advanced(bySeconds: -Self.daysMax(source.environment) * 86_400)
         // A time in the future was recorded by a wrong clock.
         guard let readTo = try await progress.historyReadTo(of: source).map({ min($0, now) }) else {
-            return [(oldest, false)]
+            return Self.parts(from: oldest, to: now)
         }
         let failures = max(oldest, readTo.advanced(bySeconds: -Self.failureDays * 86_400))
-        guard isAtStart else { return [(failures, true)] }
+        guard isAtStart else { return [Part(from: failures, to: now, onlyFailures: true)] }
         let all = max(oldest, readTo.advanced(bySeconds: -Self.overlapSeconds))
-        return failures < all ? [(all, false), (failures, true)] : [(all, false)]
+        let parts = Self.parts(from: all, to: now)
+        return failures < all ? [Part(from: failures, to: readTo, onlyFailures: true)] + parts : parts
+    }
+
+    /// Splits a time span into parts of `partSeconds`, the oldest first. Only the last part may be shorter.
+    private static func parts(from begin: Moment, to end: Moment) -> [Part] {
+        var parts: [Part] = []
+        var from = begin
+        while from < end {
+            let to = min(from.advanced(bySeconds: partSeconds), end)
+            parts.append(Part(from: from, to: to, onlyFailures: false))
+            from = to
+        }
+        return parts
     }
 
     /// Reads all pages of a request.

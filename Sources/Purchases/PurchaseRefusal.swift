@@ -36,14 +36,7 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// The renewal information is about a subscription other than the transaction's.
     case otherSubscription = "other_subscription"
 
-    /// Whether the data lacks a valid signature by Apple. False if Apple signed the data, but it is refused, for
-    /// example because of its app, environment or time.
-    package var isForgery: Bool {
-        switch self {
-        case .malformed, .wrongAlgorithm, .wrongChain, .untrustedRoot, .missingMarker, .wrongCertificate,
-            .expiredCertificate, .revokedCertificate, .wrongSignature:
-            true
-        case .signedInFuture, .wrongClaims, .wrongBundle, .wrongApp, .wrongEnvironment, .otherSubscription: false
-        }
-    }
+    /// Whether the same data may be accepted later. True only if a clock is wrong. All other refusals are final while
+    /// the server's settings stay the same.
+    package var isTemporary: Bool { self == .signedInFuture }
 }

@@ -24,7 +24,8 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case pings
     /// Purchases that the app sends.
     case purchases
-    /// App Store notifications without a valid signature by Apple. One window per client address.
+    /// Texts sent as App Store notifications that Apple did not sign for an app of this server. One window per client
+    /// address.
     case notifications
     /// Wrong tokens on the operator's routes. One window per client address.
     case operatorGuesses = "operator"

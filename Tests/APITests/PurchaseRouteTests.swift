@@ -102,7 +102,7 @@ import Testing
 
     @Test(arguments: [
         (PurchaseFailure.refused(.wrongSignature), 400, "validation_failed"),
-        (.refused(.wrongBundle), 400, "validation_failed"),
+        (.refused(.wrongBundle), 400, "validation_failed"), (.refused(.wrongClaims), 400, "validation_failed"),
         (.refused(.signedInFuture), 503, "service_unavailable"),
         (.ownedByAnother, 409, "purchase_owned_by_another"), (.needsSignedTransaction, 400, "validation_failed"),
         (.unknownTransaction, 400, "validation_failed"),
@@ -158,7 +158,7 @@ import Testing
         #expect(await api.send("POST", "/apple/store-notifications", #"{"signedPayload":"good"}"#).status == .ok)
     }
 
-    @Test func `only forgeries are charged to an address, and never to RATE_LIMIT_AUTH`() async {
+    @Test func `only refused notifications are charged to an address, and never to RATE_LIMIT_AUTH`() async {
         let api = ScriptedAPI(limits: RateLimits(auth: 1, notifications: 2))
         func post(_ payload: String, from address: String = "192.0.2.7") async -> Int {
             await api.send(
@@ -166,9 +166,11 @@ import Testing
             ).status.code
         }
         for _ in 0..<50 { #expect(await post("good") == 200) }
-        // These notifications are signed by Apple, but for another app. They do not count as forgeries.
-        api.purchases.fail(with: .refused(.wrongBundle))
-        for _ in 0..<50 { #expect(await post("good") == 401) }
+        // These failures are temporary, and not the sender's fault.
+        for failure in [PurchaseFailure.refused(.signedInFuture), .busy, .store(.unavailable("x"))] {
+            api.purchases.fail(with: failure)
+            for _ in 0..<50 { #expect(await post("good") == 503) }
+        }
         api.purchases.fail(with: nil)
         #expect(await post("bad") == 401)
         #expect(await post("good") == 200)
@@ -177,6 +179,23 @@ import Testing
         #expect(await post("good") == 429)
         #expect(api.purchases.asked.count == asked)
         #expect(await post("good", from: "192.0.2.8") == 200)
+    }
+
+    /// Everyone who bought something in any app has a text that Apple signed.
+    @Test(arguments: PurchaseRefusal.allCases.filter { $0 != .signedInFuture })
+    func `a text that is no notification for this server is charged, whoever signed it`(
+        refusal: PurchaseRefusal
+    ) async {
+        let api = ScriptedAPI(limits: RateLimits(notifications: 2))
+        api.purchases.fail(with: .refused(refusal))
+        var statuses: [Int] = []
+        for _ in 0..<4 {
+            let answer = await api.send(
+                "POST", "/apple/store-notifications", #"{"signedPayload":"good"}"#, address: "192.0.2.7")
+            statuses.append(answer.status.code)
+        }
+        #expect(statuses == [401, 401, 429, 429])
+        #expect(api.purchases.asked.count == 2)
     }
 
     @Test func `a server without apps has no purchases`() async {

@@ -315,6 +315,9 @@ def _(lab):
     post(lab, buyer, stranger.sign(store.transaction_claims())).expect_pointers("/signed_transaction")
     post(lab, buyer, store.transaction(bundleId="com.other")).expect_pointers("/signed_transaction")
     post(lab, buyer, store.transaction(), store.renewal("1")).expect_pointers("/signed_transaction")
+    # A transaction is no renewal of its own subscription.
+    transaction = store.transaction()
+    post(lab, buyer, transaction, transaction).expect_pointers("/signed_transaction")
     lab.call("POST", PURCHASES, {"transactionId": "1", "productId": "p", "originalTransactionId": "1"},
              buyer).expect_pointers("/signed_transaction")
     assert entitlements(lab, buyer) == []
@@ -387,12 +390,16 @@ def _(lab):
     assert lab.server.integrity() == "ok"
 
 
-@suite.alone("Apple's few addresses are not counted; forgers are", RATE_LIMIT_AUTH="3", RATE_LIMIT_NOTIFICATIONS="5")
+@suite.alone("Apple's few addresses are not counted; whoever sends anything else is", RATE_LIMIT_AUTH="3", RATE_LIMIT_NOTIFICATIONS="5")
 def _(lab):
     for _ in range(60):
         notify(lab, lab.store.notification("TEST")).expect(200)
-    for _ in range(5):
+    for _ in range(2):
         notify(lab, "x.y.z").expect(401)
+    # Apple signed these two, but the first is no notification, and the second is for another app.
+    for _ in range(2):
+        notify(lab, lab.store.transaction()).expect(401)
+    notify(lab, lab.store.notification("TEST", data={"bundleId": "com.example.other"})).expect(401)
     notify(lab, lab.store.notification("TEST")).expect_problem(429, "rate_limited")
 
 

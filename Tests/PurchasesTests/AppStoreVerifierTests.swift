@@ -353,13 +353,14 @@ import Testing
 
     @Test("Each renewal member that affects entitlements is required and has the documented type")
     func renewalMembers() async throws {
-        for name in ["originalTransactionId", "productId", "environment"] {
+        for name in ["originalTransactionId", "productId", "environment", "autoRenewStatus"] {
             #expect(try await renewalRefusal([name: nil]) == .wrongClaims, "\(name)")
         }
         #expect(try await renewalRefusal(["signedDate": nil]) == .malformed)
         let wrong: [(String, any Sendable)] = [
             ("autoRenewStatus", 2), ("autoRenewStatus", true), ("isInBillingRetryPeriod", 1),
             ("gracePeriodExpiresDate", "soon"), ("autoRenewProductId", ""), ("expirationIntent", "1"),
+            ("autoRenewStatus", NSNull()), ("transactionId", "2000000000000001"), ("transactionId", 1),
         ]
         for (name, value) in wrong {
             #expect(try await renewalRefusal([name: value]) == .wrongClaims, "\(name)")
@@ -429,10 +430,14 @@ import Testing
         #expect(await refusal(try authority.token(notificationClaims())) == .wrongClaims)
         #expect(try await authority.notificationRefusal(transactionClaims()) == .wrongClaims)
         let transaction = try await verifier.transaction(authority.token(transactionClaims()), now: start)
-        let notification = try authority.token(notificationClaims())
-        await #expect(throws: PurchaseRefusal.wrongClaims) {
-            try await verifier.renewal(notification, beside: transaction, now: start)
+        // A transaction of the same subscription has every member that a renewal needs, except `autoRenewStatus`.
+        for claims in [notificationClaims(), transactionClaims(), transactionClaims(["autoRenewStatus": 1])] {
+            let token = try authority.token(claims)
+            await #expect(throws: PurchaseRefusal.wrongClaims) {
+                try await verifier.renewal(token, beside: transaction, now: start)
+            }
         }
+        #expect(try await authority.notificationRefusal(renewalClaims()) == .wrongClaims)
     }
 
     // MARK: Xcode

@@ -27,6 +27,8 @@ import Testing
             var failures: [AppStoreEnvironment: Int] = [:]
             /// The environments whose second page fails.
             var brokenSecondPages: Set<AppStoreEnvironment> = []
+            /// Requests for a time after this one fail. Nil: none fails for this reason.
+            var reachableTo: Moment?
             /// The environments where Apple has no history of the app.
             var unavailable: Set<AppStoreEnvironment> = []
             /// Whether each page names another next page.
@@ -69,7 +71,9 @@ import Testing
                 state.requests.append(request)
                 let left = state.failures[request.environment] ?? 0
                 state.failures[request.environment] = left - 1
-                let isBroken = request.pageToken != nil && state.brokenSecondPages.contains(request.environment)
+                let isBroken =
+                    request.pageToken != nil && state.brokenSecondPages.contains(request.environment)
+                    || state.reachableTo.map { request.to > $0 } ?? false
                 return (left > 0 || isBroken, !state.unavailable.contains(request.environment), state.isEndless)
             }
             if fails { throw .unavailable(retryAfterSeconds: 1, reason: "status_503") }
@@ -147,16 +151,21 @@ import Testing
         #expect(state.pauses == Array(repeating: .seconds(Self.day), count: 3))
         #expect(
             state.results() == [
-                .filled(stored: 2, known: 2, refused: 2), .filled(stored: 0, known: 2, refused: 1),
+                .filled(stored: 2, known: 6, refused: 4), .filled(stored: 0, known: 2, refused: 1),
                 .filled(stored: 0, known: 2, refused: 1),
             ])
         let first = state.first()
-        #expect(first.map(\.onlyFailures) == [false, true, true, true])
-        #expect(first.map(\.to) == [0, 0, -1, -2].map { Self.ago($0) })
-        // Apple tries to deliver a notification for 157 hours, which is less than seven days. Each pass reads from
-        // seven days before the previous pass on, so it finds every notification that Apple may have tried to deliver
-        // since then.
-        #expect(first.map(\.from) == [Self.ago(2, 3600), Self.ago(9), Self.ago(7), Self.ago(6)])
+        #expect(first.map(\.onlyFailures) == [true, false, false, false, true, true])
+        #expect(
+            first.map(\.to) == [
+                Self.ago(2), Self.ago(1, 3600), Self.ago(0, 3600), Self.ago(0), Self.ago(-1), Self.ago(-2),
+            ])
+        // Apple attempts a delivery for 157 hours. The span that begins seven days before the last pass therefore
+        // contains every notification that Apple may have attempted again since the last pass.
+        #expect(
+            first.map(\.from) == [
+                Self.ago(9), Self.ago(2, 3600), Self.ago(1, 3600), Self.ago(0, 3600), Self.ago(7), Self.ago(6),
+            ])
         #expect(state.requests.count == 2 * first.count)
         #expect(state.readTo == [Self.production: Self.ago(-2)])
     }
@@ -170,26 +179,32 @@ import Testing
         #expect(
             state.results() == [
                 .failed(reason: "status_503"), .failed(reason: "status_503"),
-                .filled(stored: 2, known: 0, refused: 1),
+                .filled(stored: 2, known: 356, refused: 179),
             ])
-        #expect(state.first().map(\.onlyFailures) == [false, false, false])
-        #expect(state.first().map(\.to) == [0, 600, 1200].map { start.advanced(bySeconds: $0) })
-        #expect(state.first().allSatisfy { $0.to.milliseconds(since: $0.from) == Int64(179 * Self.day * 1000) })
+        let first = state.first()
+        #expect(first.allSatisfy { !$0.onlyFailures })
+        #expect(first.prefix(3).map(\.from) == [0, 600, 1200].map { Self.ago(179, -$0) })
+        // The third pass reads the 179 days one by one.
+        let days = Array(first.dropFirst(2))
+        #expect(days.count == 179)
+        #expect(days.allSatisfy { $0.to.milliseconds(since: $0.from) == Int64(Self.day * 1000) })
+        #expect(zip(days, days.dropFirst()).allSatisfy { $0.to == $1.from })
+        #expect(days.last?.to == Self.ago(0, -1200))
     }
 
     @Test("Apple refuses requests for the sandbox that begin more than 30 days ago; those for production may")
     func sandbox() async {
         let both: Set<AppStoreEnvironment> = [.production, .sandbox]
         let first = await run(Apple(pauses: 0), both)
-        #expect(first.first(.production).map(\.from) == [Self.ago(179)])
-        #expect(first.first(.sandbox).map(\.from) == [Self.ago(29)])
+        #expect(first.first(.production).map(\.from).first == Self.ago(179))
+        #expect(first.first(.sandbox).map(\.from).first == Self.ago(29))
         #expect(first.readTo == [Self.production: start, Self.sandbox: start])
         let later = await run(
             Apple(pauses: 0) { state in
                 for source in [Self.production, Self.sandbox] { state.readTo[source] = Self.ago(100) }
             }, both)
-        #expect(later.first(.production).map(\.from) == [Self.ago(100, 3600), Self.ago(107)])
-        #expect(later.first(.sandbox).map(\.from) == [Self.ago(29)])
+        #expect(later.first(.production).map(\.from).prefix(2) == [Self.ago(107), Self.ago(100, 3600)])
+        #expect(later.first(.sandbox).map(\.from).first == Self.ago(29))
     }
 
     @Test("A source that fails is read again alone, and does not delay the others")
@@ -203,13 +218,13 @@ import Testing
         #expect(state.results(.production).prefix(2) == Array(repeating: .failed(reason: "status_503"), count: 2)[...])
         #expect(state.results(.production).count == 3)
         #expect(state.results(.sandbox).count == 2)
-        #expect(state.first(.sandbox).map(\.to) == [0, 0, Self.day].map { start.advanced(bySeconds: $0) })
-        #expect(state.first(.sandbox).map(\.onlyFailures) == [false, true, true])
+        #expect(state.first(.sandbox).map(\.to) == [Self.ago(1), Self.ago(0, 3600), Self.ago(0), Self.ago(-1)])
+        #expect(state.first(.sandbox).map(\.onlyFailures) == [true, false, false, true])
         #expect(state.readTo[Self.production] == start.advanced(bySeconds: 1200))
         #expect(state.readTo[Self.sandbox] == start.advanced(bySeconds: Self.day))
     }
 
-    @Test("A pass that did not come to the end is begun again from the same moment, also after a restart")
+    @Test("A part that was not read to its end is read again from its beginning, also after a restart")
     func interrupted() async {
         let apple = Apple(pauses: 1) { state in
             state.readTo[Self.production] = Self.ago(20)
@@ -225,8 +240,28 @@ import Testing
             state.requests = []
         }
         let restarted = await run(apple)
-        #expect(restarted.first().map(\.from).first == Self.ago(20, 3600))
+        #expect(restarted.first().map(\.from).prefix(2) == [Self.ago(27), Self.ago(20, 3600)])
         #expect(Set(restarted.taken) == ["one", "two"])
+        #expect(restarted.readTo[Self.production].map { $0 > start } == true)
+    }
+
+    @Test("An interrupted first pass goes on after the last day that it has read, also after a restart")
+    func continued() async {
+        let apple = Apple(pauses: 1) { $0.reachableTo = Self.ago(100) }
+        let state = await run(apple)
+        #expect(state.results() == Array(repeating: .failed(reason: "status_503"), count: 2))
+        #expect(state.readTo == [Self.production: Self.ago(100)])
+        // The first pass fails with its 80th day. The second one reads again only what Apple could not deliver in the
+        // seven days before, and then fails with the same day.
+        let first = state.first()
+        #expect(first.count == 82)
+        #expect(first.suffix(2).map(\.from) == [Self.ago(107), Self.ago(100, 3600)])
+        apple.state.withLock { state in
+            state.reachableTo = nil
+            state.requests = []
+        }
+        let restarted = await run(apple)
+        #expect(restarted.first().map(\.from).prefix(2) == [Self.ago(107), Self.ago(100, 3600)])
         #expect(restarted.readTo[Self.production].map { $0 > start } == true)
     }
 
@@ -239,7 +274,7 @@ import Testing
         let state = await run(apple)
         #expect(state.results() == [.notAvailable, .notAvailable])
         #expect(state.pauses == Array(repeating: .seconds(Self.day), count: 2))
-        #expect(state.first().map(\.from) == Array(repeating: Self.ago(3, 3600), count: 2))
+        #expect(state.first().map(\.from) == Array(repeating: Self.ago(10), count: 2))
         #expect(state.readTo == [Self.production: Self.ago(3)])
     }
 
@@ -253,7 +288,7 @@ import Testing
     @Test("A time that a wrong clock recorded in the future skips nothing from now on")
     func wrongClock() async {
         let state = await run(Apple(pauses: 0) { $0.readTo[Self.production] = Self.ago(-400) })
-        #expect(state.first().map(\.from) == [Self.ago(0, 3600), Self.ago(7)])
+        #expect(state.first().map(\.from) == [Self.ago(7), Self.ago(0, 3600)])
         #expect(state.readTo == [Self.production: start])
     }
 

@@ -102,6 +102,7 @@ import Testing
         let cases: [(String, String?, PurchaseRefusal)] = [
             ("", nil, .malformed), (try stranger.token(transactionClaims()), nil, .untrustedRoot),
             (good, try stranger.token(renewalClaims()), .untrustedRoot), (renewal, nil, .wrongClaims),
+            (good, good, .wrongClaims),
             (good, try authority.token(renewalClaims(["originalTransactionId": "9"])), .otherSubscription),
         ]
         for (transaction, renewal, reason) in cases {

@@ -92,6 +92,32 @@ struct RenewalTests {
         await fixture.close()
     }
 
+    /// This is so after an operator has lowered `REFRESH_TOKEN_TTL_DAYS`.
+    @Test(arguments: DatabaseKind.allCases)
+    func `a full session keeps its new token, also if that token expires before all older ones`(_ kind: DatabaseKind)
+        async throws
+    {
+        let fixture = try await AccountFixture(kind)
+        let first = try await fixture.signInWithApple()
+        try await fixture.accounts.change { db in
+            for number in 1...2001 {
+                try db.execute(
+                    sql: """
+                        INSERT INTO refresh_token (digest, session, issued_at_ms, expires_at_ms, spent_at_ms)
+                        SELECT ?1, session, issued_at_ms - ?2, expires_at_ms + 86400000, issued_at_ms
+                        FROM refresh_token WHERE spent_at_ms IS NULL
+                        """,
+                    arguments: [(0..<32).map { _ in UInt8.random(in: 0...255) }, number])
+            }
+        }
+        let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 1))
+        #expect(try await fixture.count("refresh_token") == AccountRules.refreshTokensPerSessionMax)
+        // The presented token is kept too, because the request may be repeated.
+        #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 2) != nil)
+        #expect(await refresh(fixture, second.refreshToken, afterMilliseconds: 3) != nil)
+        await fixture.close()
+    }
+
     @Test(arguments: DatabaseKind.allCases)
     func `thief and victim hold the same successor, and the second of them to use it ends the session`(
         _ kind: DatabaseKind

@@ -33,6 +33,26 @@ struct StoredPurchasesTests: PurchaseSamples {
         await opened.close()
     }
 
+    /// Of two server processes, one may still get an older response of Apple's responder.
+    @Test(arguments: TestedDatabase.allCases)
+    func `a recorded revocation stays, also if a later check finds the certificate good`(
+        _ database: TestedDatabase
+    ) async throws {
+        let opened = try await database.open()
+        let purchases = try Self.purchases(opened)
+        let shown = ShownPurchase(transaction: try Self.transaction())
+        _ = try await purchases.add(shown, of: Self.caller("ada"), at: Self.start)
+        let signer = try #require(try await purchases.signers().first)
+        try await purchases.record(signer.id, isRevoked: false, at: Self.at(1))
+        #expect(try await purchases.signers().map(\.isRevoked) == [false])
+        try await purchases.record(signer.id, isRevoked: true, at: Self.at(2))
+        try await purchases.record(signer.id, isRevoked: false, at: Self.at(3))
+        let found = try await purchases.signers()
+        #expect(found.map(\.isRevoked) == [true] && found.map(\.checkedAt) == [Self.at(3)])
+        #expect(try await purchases.facts(of: DriverID("ada")).transactions.isEmpty)
+        await opened.close()
+    }
+
     @Test(arguments: TestedDatabase.allCases)
     func `the first who shows a purchase owns it, and the other one is told so`(_ database: TestedDatabase) async throws
     {

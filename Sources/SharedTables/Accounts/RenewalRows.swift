@@ -109,7 +109,10 @@ enum RenewalRows {
     }
 
     /// Deletes the session's expired tokens, which would be rejected anyway. If too many tokens remain, deletes the
-    /// oldest of them too.
+    /// spent tokens that were issued first. The order of issue does not follow from `expires_at_ms`: after the lifetime
+    /// of tokens was shortened, a new token expires before older ones. A token that was not spent, such as the one just
+    /// added, counts as newer than every spent one, also if the clock was set back. No index has this order, but a
+    /// session has hardly more than `refreshTokensPerSessionMax` rows, and is refreshed about once an hour.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",
@@ -117,7 +120,8 @@ enum RenewalRows {
         try db.execute(
             sql: """
                 DELETE FROM refresh_token WHERE digest IN (
-                    SELECT digest FROM refresh_token WHERE session = ? ORDER BY expires_at_ms DESC LIMIT 4 OFFSET ?)
+                    SELECT digest FROM refresh_token WHERE session = ?
+                    ORDER BY (spent_at_ms IS NULL) DESC, issued_at_ms DESC LIMIT 4 OFFSET ?)
                 """,
             arguments: [session, AccountRules.refreshTokensPerSessionMax])
     }

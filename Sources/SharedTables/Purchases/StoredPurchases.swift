@@ -130,11 +130,17 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
     }
 
     /// Records whether Apple has revoked a signer's certificates. The facts of a revoked signer are not believed,
-    /// regardless of their signing date, because a thief of the signer's key could choose that date.
+    /// regardless of their signing date, because a thief of the signer's key could choose that date. A recorded
+    /// revocation is never undone: another process may have got an older response, which is still valid and says
+    /// `good`. A revocation is permanent, except with the reason `certificateHold` (RFC 6960, section 2.2), and a held
+    /// certificate is not believed again either.
     @Sendable package func record(_ signer: Int64, isRevoked: Bool, at now: Moment) async throws {
         try await change { db in
             _ = try db.execute(
-                sql: "UPDATE purchase_signer SET checked_at_ms = ?, revoked_at_ms = ? WHERE id = ?",
+                sql: """
+                    UPDATE purchase_signer SET checked_at_ms = ?, revoked_at_ms = coalesce(revoked_at_ms, ?)
+                    WHERE id = ?
+                    """,
                 arguments: [now, isRevoked ? 0 : nil, signer])
         }
     }
