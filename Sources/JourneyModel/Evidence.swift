@@ -28,7 +28,7 @@ extension Journey {
             // session yet.
             if event.sessionID == nil, event.name == .webRequestedEnd { return Course(.rejected(.noSuchTransition)) }
         } else if isOver(event.sessionID) {
-            return Course(direct)
+            return courseOfEndedSession(event, direct)
         }
         return provenCourse(of: event, insteadOf: direct) ?? Course(direct)
     }
@@ -80,6 +80,17 @@ extension Journey {
             return Course(.rejected(.unconfirmed))
         }
         return Course(Transition(from: evidence, on: event.name), after: path)
+    }
+
+    /// Returns the effect of an event whose session has ended, while no session is in progress. The event's evidence
+    /// proves nothing. The end of a session is final, so the event neither begins the session again nor ends the
+    /// driver's next journey. `direct` is the table's transition. It still applies to the phone's position and to the
+    /// reset, which change no session.
+    private func courseOfEndedSession(_ event: OrderedEvent, _ direct: Transition) -> Course {
+        if case .to = direct, event.name == .exclusiveActivatedByWeb || event.name == .webRequestedEnd {
+            return Course(.rejected(.noSuchTransition))
+        }
+        return Course(direct)
     }
 
     /// Returns whether the session of the event has already ended. A phone's report does not restart an ended session.

@@ -30,8 +30,8 @@ public struct Journey: Hashable, Sendable {
     /// event that ended it, the reason is nil. It is never `superseded` or `reset`, because a session that ends in one
     /// of these ways does not reach SESSION_ENDED.
     public var endedBy: Ending?
-    /// The driver's session before `sessionID`. That session is over. Its events do not restart it, and do not change
-    /// another session.
+    /// The driver's session before `sessionID`. That session is over. Its events do not restart it, do not change
+    /// another session, and do not end a journey that has no session yet. Sessions before it are not known any more.
     public var previousSessionID: String?
 
     public init(

@@ -224,6 +224,27 @@ import Testing
                 "implied    exitedChargerAnchorZone, enteredMerchantZone: the phone was in IN_TRANSIT, and the"))
     }
 
+    @Test("an end of a session that has ended is explained by that")
+    func endedSession() async throws {
+        let more: [Body] = [
+            (
+                "2026-11-16T19:13:00.250Z", "2026-11-16T21:13:00Z",
+                #"{"event_id":"e7","event":"visit_verified","session_id":"s1","occurred_at":"2026-11-16T21:13:00Z"}"#
+            ),
+            (
+                "2026-11-16T19:20:00.250Z", "2026-11-16T21:20:00Z",
+                #"{"event_id":"e8","event":"entered_charger_intent_zone","occurred_at":"2026-11-16T21:20:00Z"}"#
+            ),
+            (
+                "2026-11-16T19:21:00.250Z", "2026-11-16T21:21:00Z",
+                #"{"event_id":"e9","event":"web_requested_end","session_id":"s1","occurred_at":"2026-11-16T21:21:00Z"}"#
+            ),
+        ]
+        let events = try await Self.recorded(with: more) { try #require(try $0.events(of: Self.driver, last: 1)) }
+        #expect(events.events.map(\.verdict) == [.rejected(.noSuchTransition)])
+        #expect(events.events.map(\.why) == ["session s1 has ended"])
+    }
+
     @Test("no session and no driver of that name is no events")
     func unknown() async throws {
         let found = try await Self.recorded { records in

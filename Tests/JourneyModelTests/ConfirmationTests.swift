@@ -39,6 +39,33 @@ struct ConfirmationTests {
         }
     }
 
+    @Test func `a service's activation with evidence counts before the dwell of a phone whose clock is ahead`() {
+        // The clock of the phone is 2 s ahead. The service sees the dwell and activates 0.8 s after it.
+        func visit(_ evidence: JourneyState?) -> [OrderedEvent] {
+            [
+                .client(.enteredChargerIntentZone, at: .at(0), id: "a", was: .idle, from: .unconfirmedApp),
+                .client(.anchorDwellComplete, at: .at(122), id: "b", was: .nearCharger, from: .unconfirmedApp),
+                .client(
+                    .exclusiveActivatedByWeb, at: .at(120.8), session: "s", id: "c", was: evidence, from: .service),
+                .client(
+                    .departedCharger, at: .at(300), session: "s", id: "d", was: .sessionActive, from: .unconfirmedApp),
+                .client(
+                    .enteredMerchantZone, at: .at(500), session: "s", id: "e", was: .inTransit, from: .unconfirmedApp),
+                .client(.visitVerifiedByWeb, at: .at(600), session: "s", id: "f", from: .service),
+            ]
+        }
+        let ordered = Fold.inOrder(visit(.anchored))
+        #expect(ordered.map(\.eventID) == ["a", "c", "b", "d", "e", "f"])
+        #expect(
+            Self.verdicts(ordered) == [
+                .applied, Verdict(.applied, implied: .anchorDwellComplete), .rejected(.noSuchTransition), .applied,
+                .applied, .applied,
+            ])
+        let journey = Fold.replay(ordered).last?.journey
+        #expect(journey?.endedBy == .verified && journey?.sessionID == "s")
+        #expect(Self.verdicts(Fold.inOrder(visit(nil)))[1] == .rejected(.notAnchored))
+    }
+
     @Test func `evidence of another session's activation does not close the session in progress`() {
         let active: [OrderedEvent] =
             Self.anchored + [

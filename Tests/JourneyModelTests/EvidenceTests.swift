@@ -60,6 +60,68 @@ struct EvidenceTests {
         }
     }
 
+    /// A visit that ended with a verification, and the way into the anchor zone of the next journey.
+    private static let anchoredAgain: [OrderedEvent] = [
+        .client(.exclusiveActivatedByWeb, at: .at(0), session: "one", id: "a", was: .anchored),
+        .client(.visitVerifiedByWeb, at: .at(10), session: "one", id: "b", was: .inTransit),
+        .client(.enteredChargerIntentZone, at: .at(100), id: "c", was: .sessionEnded),
+        .client(.anchorDwellComplete, at: .at(220), id: "d", was: .nearCharger),
+    ]
+    private static let nextActivation = OrderedEvent.client(
+        .exclusiveActivatedByWeb, at: .at(300), session: "two", id: "z", was: .anchored)
+
+    @Test(arguments: [
+        (EventName.exclusiveActivatedByWeb, 230.0), (.webRequestedEnd, 230), (.webRequestedEnd, 150),
+    ])
+    func `an ended session does not begin again, and does not end the next journey`(
+        _ name: EventName, _ seconds: Double
+    ) throws {
+        for evidence in [nil, JourneyState.anchored] {
+            let late = OrderedEvent.client(name, at: .at(seconds), session: "one", id: "y", was: evidence)
+            let ordered = Fold.inOrder(Self.anchoredAgain + [late, Self.nextActivation])
+            let steps = Self.fold(ordered)
+            for (event, step) in zip(ordered, steps) {
+                let isLate = event.eventID == "y"
+                #expect(step.verdict.transition == (isLate ? .rejected : .applied), "\(event.eventID)")
+                if isLate { #expect(step.verdict == .rejected(.noSuchTransition)) }
+            }
+            let end = try #require(steps.last)
+            #expect(end.verdict == .applied, "nothing is implied")
+            #expect(end.journey.state == .sessionActive && end.journey.sessionID == "two")
+        }
+    }
+
+    @Test func `an ended session is remembered through journeys without a session`() {
+        let events: [OrderedEvent] =
+            Self.anchoredAgain + [
+                .client(.webRequestedEnd, at: .at(230), id: "e"),
+                .client(.enteredChargerIntentZone, at: .at(240), id: "f", was: .sessionEnded),
+                .client(.anchorDwellComplete, at: .at(260), id: "g", was: .nearCharger),
+                .client(.exclusiveActivatedByWeb, at: .at(270), session: "one", id: "h", was: .anchored),
+            ]
+        let last = Self.fold(events).last
+        #expect(last?.verdict == .rejected(.noSuchTransition) && last?.journey.state == .anchored)
+    }
+
+    @Test func `a session that was never seen can be ended before it is activated`() {
+        for seconds in [150.0, 230] {
+            let end = OrderedEvent.client(.webRequestedEnd, at: .at(seconds), session: "two", id: "y")
+            let events = Self.anchoredAgain.filter { $0.occurredAt < end.occurredAt } + [end]
+            let last = Self.fold(events).last
+            #expect(last?.verdict == .applied && last?.journey.endedBy == .requested)
+        }
+    }
+
+    @Test func `what the phone says of its position counts, whichever session it names`() {
+        let events: [OrderedEvent] =
+            Self.anchoredAgain + [
+                .client(.exitedChargerIntentZone, at: .at(230), session: "one", id: "e"),
+                .client(.enteredChargerIntentZone, at: .at(240), session: "one", id: "f"),
+                .client(.anchorDwellComplete, at: .at(360), session: "one", id: "g"),
+            ]
+        #expect(Self.fold(events).suffix(3).map(\.journey.state) == [.idle, .nearCharger, .anchored])
+    }
+
     @Test func `an expiry is undone by what happened before the deadline alone`() {
         let start: [OrderedEvent] = [
             .client(.exclusiveActivatedByWeb, at: .at(0), session: "s", id: "a", was: .anchored),

@@ -1,5 +1,5 @@
 // Tests every event in every state against the contract's table of transitions (section 1), with the session in
-// progress and with another session. The table below is written by hand; it is not computed from the code. A letter is
+// progress, with another session and with a session that has ended. The table below is written by hand; it is not computed from the code. A letter is
 // the state that the event leads to. "." means no change and no rejection. "x" is a rejection as no_such_transition,
 // "na" as not_anchored, "nm" as not_at_merchant, "md" as must_depart_first. "r+N" leads to NEAR_CHARGER with an implied
 // reset. "l+I" leads to IDLE with an implied loss of the anchor. "dm+E" leads to SESSION_ENDED with an implied
@@ -113,6 +113,31 @@ struct TransitionTests {
             #expect(verdict == expected.verdict, "\(name) in \(state)")
             #expect(journey.state == expected.state, "\(name) in \(state)")
             if isInProgress { #expect(journey == before, "\(name) in \(state)") }
+        }
+    }
+
+    @Test("A session that has ended does not begin again, and ends no other journey", arguments: grid)
+    func endedSession(_ name: EventName, _ cells: [String]) {
+        guard name != .anchorLost else { return }
+        let beginsOrEnds = name == .exclusiveActivatedByWeb || name == .webRequestedEnd
+        for (state, cell) in zip(Self.states, cells) {
+            let isInProgress = [.sessionActive, .inTransit, .atMerchant].contains(state)
+            var expectedCell = cell
+            if isInProgress {
+                expectedCell = Self.neverMoving.contains(name) ? "." : "x"
+            } else if beginsOrEnds, cell == "S" || cell == "E" {
+                expectedCell = "x"
+            }
+            let expected = Self.read(expectedCell, in: state)
+            for evidence in [nil] + JourneyState.allCases.map(Optional.some) {
+                var before = Self.journey(in: state)
+                before.previousSessionID = "ended"
+                var journey = before
+                let place: Comment = "\(name) in \(state), evidence \(evidence?.rawValue ?? "none")"
+                #expect(journey.apply(.client(name, session: "ended", was: evidence)) == expected.verdict, place)
+                #expect(journey.state == expected.state, place)
+                if expected.verdict.transition != .applied { #expect(journey == before, place) }
+            }
         }
     }
 

@@ -55,7 +55,7 @@ struct StoredMembersTests {
         let store = try SQLiteEventStore(pool: pool)
         var random = SeededRandom(seed: 7)
         let received = Moment.sample.advanced(bySeconds: 7200)
-        for submission in SampleJourney.random(count: 200, prefix: "k", using: &random) {
+        for submission in SampleJourney.random(count: 600, prefix: "k", using: &random) {
             _ = try await store.appended(.sample(submission, of: DriverID("d"), receivedAt: received))
         }
         let timeline = try await store.timeline(of: DriverID("d"))

@@ -76,9 +76,9 @@ struct Layer: Sendable {
         }
     }
 
-    /// Applies one event to a journey. The events form a whole journey, which is repeated.
+    /// Applies one event to a journey. The events form two whole journeys, which are repeated.
     static let fold = Layer(name: "fold", operations: 20_000) { _, operations in
-        let events = Sample.journey
+        let events = Sample.journeys
         var journey = Journey()
         for index in 0..<operations {
             _ = journey.apply(events[index % events.count])

@@ -42,11 +42,16 @@ enum Sample {
         (.visitVerifiedByWeb, true),
     ]
 
-    static let journey: [OrderedEvent] = names.enumerated().map { index, event in
-        OrderedEvent(
-            name: event.name, sessionID: event.hasSession ? "s-5b1f7c0e" : nil, chargerID: "charger-017",
-            occurredAt: Moment(millisecondsSinceEpoch: 1_800_000_000_000), sequence: nil, eventID: "event-\(index)",
-            idempotencyKey: "event-\(index)", origin: .client, gracePeriodSeconds: 900, hardTimeoutSeconds: 3600)
+    /// Two journeys. Each has a session of its own, because a session that has ended does not begin again when the
+    /// events are repeated.
+    static let journeys: [OrderedEvent] = ["s-5b1f7c0e", "s-90c2e4d7"].flatMap { session in
+        names.enumerated().map { index, event in
+            OrderedEvent(
+                name: event.name, sessionID: event.hasSession ? session : nil, chargerID: "charger-017",
+                occurredAt: Moment(millisecondsSinceEpoch: 1_800_000_000_000), sequence: nil,
+                eventID: "event-\(index)", idempotencyKey: "event-\(index)", origin: .client, gracePeriodSeconds: 900,
+                hardTimeoutSeconds: 3600)
+        }
     }
 
     /// Returns events of 200 drivers, who take turns. The events of each driver are in order, and the events of a round

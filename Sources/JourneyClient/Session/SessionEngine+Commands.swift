@@ -23,7 +23,8 @@ extension SessionEngine {
     }
 
     /// Activates a session. The state must be ANCHORED, or another session must be in progress. Otherwise the
-    /// activation is rejected. A repeated activation of the session in progress is ignored.
+    /// activation is rejected, as is that of a session that has ended. A repeated activation of the session in progress
+    /// is ignored.
     ///
     /// If another session is in progress and the phone has departed, the activation shows that the driver is at a
     /// charger again: at the one that was targeted in the meantime, if any. Before the departure, the phone is still at

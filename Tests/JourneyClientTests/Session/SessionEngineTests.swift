@@ -161,6 +161,26 @@ struct SessionEngineTests {
         #expect(phone.outputs == [.refused(.reset, .noSuchTransition)])
     }
 
+    @Test("the session that ended is neither activated again nor able to end the next journey")
+    func endedSessionIsOver() {
+        var phone = Phone.atMerchant()
+        phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 600)
+        phone.take(.targeted(Town.charger), at: 610)
+        phone.fix(east: 5, at: 620)
+        phone.fix(east: 5, at: 740)
+        #expect(phone.state == .anchored)
+        phone.take(.activated(sessionID: Town.identifier("s1"), merchant: Town.merchant), at: 750)
+        #expect(phone.outputs.contains(.refused(.exclusiveActivatedByWeb, .noSuchTransition)))
+        #expect(phone.names.last == .activationRejected)
+        #expect(phone.sent.last?.sessionID == nil)
+        #expect(phone.engine.sessionID == nil && phone.engine.merchant == nil)
+        phone.take(.endRequested(sessionID: Town.identifier("s1")), at: 760)
+        #expect(phone.outputs.contains(.refused(.webRequestedEnd, .noSuchTransition)))
+        #expect(phone.state == .anchored)
+        phone.take(.activated(sessionID: Town.identifier("s2"), merchant: Town.merchant), at: 770)
+        #expect(phone.engine.sessionID == "s2")
+    }
+
     @Test("another charger chosen near one: the first zone is left first; from ANCHORED on the choice changes nothing")
     func retarget() {
         var phone = Phone.nearCharger()

@@ -2,13 +2,15 @@
 
 import Foundation
 import GRDB
+import JourneyModel
 
 @testable import SQLiteStore
 
 struct OldDatabase {
     let path: String
 
-    /// Loads `Tests/Fixtures/version25.sql`, which that release filled.
+    /// Loads `Tests/Fixtures/version25.sql`, which that release filled. The rules of this release fold its events alike.
+    /// The drivers are therefore marked as folded by these rules. Otherwise the check of the rebuild leaves them out.
     init(_ path: String) throws {
         self.path = path
         let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -19,6 +21,7 @@ struct OldDatabase {
         try queue.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA journal_mode = WAL")
             try db.execute(sql: sql)
+            try db.execute(sql: "UPDATE driver SET rules = ?", arguments: [Fold.rulesVersion])
         }
     }
 
