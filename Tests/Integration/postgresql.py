@@ -1,6 +1,7 @@
 """A PostgreSQL as processes that can be killed, and a standby that takes over from it. This module is independent of
 what the database stores."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -89,14 +90,27 @@ class Postgres:
 
     def kill_all(self):
         """Kills all processes with SIGKILL, as the loss of the machine does."""
+        self.wait_for_end(self.send_to_all(signal.SIGKILL))
+
+    @contextlib.contextmanager
+    def suspended(self):
+        """Stops all processes, as a machine that hangs does. Connections stay open, and new ones get no answer."""
+        self.send_to_all(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.send_to_all(signal.SIGCONT)
+
+    def send_to_all(self, kind):
+        """Sends the signal to the postmaster and to its children. Returns the numbers of the children."""
         postmaster, children = self.processes()
         # The postmaster is killed first. If a child died before it, the postmaster would begin a recovery.
         for number in [postmaster, *children]:
             try:
-                os.kill(number, signal.SIGKILL)
+                os.kill(number, kind)
             except ProcessLookupError:
                 pass
-        self.wait_for_end(children)
+        return children
 
     @staticmethod
     def wait_for_end(processes):

@@ -142,6 +142,42 @@ def two_servers(report, options, folder):
         report.check("three" in states, "one that was killed stays on the list until its heartbeat is old", states)
 
 
+def reload_one_by_one(report, options, folder):
+    """Checks that two servers compare the settings that a reload has put in force."""
+    name = "NATIVE_GRACE_PERIOD_SECONDS"
+    servers, files = [], []
+    for instance in ("one", "two"):
+        own = folder / instance
+        own.mkdir()
+        files.append(own / "settings.env")
+        files[-1].write_text(f"{name}=60\n")
+        environment = {**UNLIMITED, "LOG_LEVEL": "info", "OPS_TOKEN": TOKEN, "ENV_FILE": str(files[-1]), "INSTANCE_NAME": instance}
+        servers.append(Server(options, own, environment, database_folder=folder))
+
+    def differences():
+        return [{state["name"]: state["differences"] for state in picture(server)["instances"]} for server in servers]
+
+    def expect(one, two, what):
+        """`one`, `two`: the differences that each server shows of the other one."""
+        expected = [{"one": [], "two": one}, {"one": two, "two": []}]
+        try:
+            wait_until(lambda: differences() == expected, 20, what)
+        except AssertionError:
+            pass
+        found = differences()
+        report.check(found == expected, what, found)
+
+    with servers[0] as first, servers[1] as second:
+        expect([], [], "two servers with the same settings")
+        reload(first, files[0], f"{name}=90\n", "settings reloaded")
+        expect([name], [name], "a reload of one of them makes a difference, on both")
+        reload(second, files[1], f"{name}=90\n", "settings reloaded")
+        expect([], [], "a reload of the other one ends it")
+        first.stop()
+        first.start()
+        expect([], [], "a restart makes no difference")
+
+
 def change_together(report, options, folder):
     """Checks that a change which two servers read at the same moment is recorded once."""
     path = folder / "settings.env"
@@ -176,6 +212,8 @@ def main():
         report.run("reloads", lambda: reloads(report, options, folder))
     with Folder() as folder:
         report.run("two servers", lambda: two_servers(report, options, folder))
+    with Folder() as folder:
+        report.run("reloads of two servers", lambda: reload_one_by_one(report, options, folder))
     with Folder() as folder:
         report.run("a change of two servers", lambda: change_together(report, options, folder))
     report.exit()

@@ -15,6 +15,8 @@ from processes import REPOSITORY, UNLIMITED, Folder, Server, arguments, compare_
 from report import Report
 
 METRICS_TOKEN = "metrics-token-of-the-check"
+# Prometheus waits ten seconds.
+SCRAPE_SECONDS_MAX = 5
 
 
 class SharedPhone(Phone):
@@ -170,10 +172,31 @@ def follow(report, run, count):
         f"max {max(seconds) * 1000:.0f} ms ({count} changes)")
 
 
-def instances(server):
-    with Client(server.port, METRICS_TOKEN) as client:
+def metrics(server):
+    """Returns the lines of /metrics, and the seconds that the response took."""
+    begin = time.monotonic()
+    with Client(server.port, METRICS_TOKEN, timeout=90) as client:
         text = client.request("GET", "/metrics").body.decode()
-    return [line for line in text.splitlines() if line.startswith("dwell_instances ")]
+    return text.splitlines(), time.monotonic() - begin
+
+
+def instances(server):
+    return [line for line in metrics(server)[0] if line.startswith("dwell_instances ")]
+
+
+def metrics_in_outage(report, what, server, before):
+    """Checks that Prometheus gets the metrics while PostgreSQL does not answer. `before`: the line of
+    `dwell_instances` before the outage."""
+    # The result of a test write before the outage counts for one second.
+    time.sleep(1.1)
+    scrapes = [metrics(server) for _ in range(3)]
+    seconds = [round(seconds, 1) for _, seconds in scrapes]
+    report.check(max(seconds) < SCRAPE_SECONDS_MAX, f"{what}: /metrics answers within {SCRAPE_SECONDS_MAX} s", *seconds)
+    wrong = [lines for lines, _ in scrapes if "dwell_ready 0" not in lines]
+    report.check(not wrong, f"{what}: dwell_ready is 0", *wrong)
+    wrong = [line for lines, _ in scrapes for line in lines if line.startswith("dwell_instances ") and line not in before]
+    report.check(not wrong, f"{what}: metrics that need a query keep their values", *wrong)
+    report.note(f"{what}: /metrics took {seconds} s")
 
 
 def main():
@@ -202,6 +225,18 @@ def main():
             servers[1].start()
             run.send_again("one is killed", again)
             run.compare("one is killed", drivers)
+
+            found = instances(servers[0])
+            with postgres.suspended():
+                metrics_in_outage(report, "PostgreSQL hangs", servers[0], found)
+            for server in servers:
+                wait_until(server.is_ready, 30, "readiness")
+            postgres.kill()
+            metrics_in_outage(report, "PostgreSQL is down", servers[0], found)
+            postgres.start()
+            for server in servers:
+                wait_until(server.is_ready, 30, "readiness")
+            wait_until(lambda: "dwell_ready 1" in metrics(servers[0])[0], 30, "the metric of readiness")
 
             def restart():
                 postgres.kill()

@@ -344,6 +344,24 @@ struct TransferTests {
         await #expect(throws: TransferRefusal.self) { try await Self.transfer(source, to: target) }
     }
 
+    @Test func `a view in an empty target, such as an extension creates, is no data`() async throws {
+        let (source, target) = (try await TestDatabase(.sqlite), try await TestDatabase(.postgresql))
+        let sqlite = try Self.openSQLite(source)
+        let sent = Sent(1)
+        for request in sent.deliveries { _ = await sqlite.append([request]) }
+        let before = try await sqlite.journey(of: sent.driver)
+        await sqlite.close()
+        let connection = try await PostgresConnection.open(try target.configuration, on: TestDatabase.loops.next())
+        try await connection.runScript("CREATE VIEW pg_stat_statements AS SELECT 1::int8 AS calls")
+        connection.close()
+        try await Self.transfer(source, to: target)
+
+        let (postgres, close) = try target.open(try Self.digests())
+        let store = try #require(postgres as? PostgresEventStore)
+        #expect(try await store.journey(of: sent.driver) == before)
+        await close()
+    }
+
     @Test func `accounts go on: a refresh token, a code, an outbox, the audit`() async throws {
         let (source, target) = (try await TestDatabase(.sqlite), try await TestDatabase(.postgresql))
         let old = try await AccountFixture(in: source)

@@ -91,8 +91,11 @@ struct InstanceSampling: Sendable {
         differing = factory.gauge(.instancesDiffering)
     }
 
+    /// Reads the servers' rows and sets the metrics. If the database cannot be read, or no server has written its row
+    /// yet, the metrics do not change.
     func sample() async {
         let states = await instance.states().filter(\.isAlive)
+        if states.isEmpty { return }
         alive.set(Int64(states.count))
         differing.set(Int64(states.count { !$0.differences.isEmpty }))
     }

@@ -67,9 +67,6 @@ struct StoreSampling: Sendable {
         for use in (try? await stores.accountStatistics.codeSendUses(codeLimits, at: now)) ?? [] where use.max > 0 {
             codeSends[use.limit]?.set(Double(use.count) / Double(use.max))
         }
-        if let counts = try? await drivers.current() {
-            for (state, gauge) in driverGauges { gauge.set(Int64(counts[state] ?? 0)) }
-        }
         if let backup, let last = try? await stores.backups?.lastBackup() {
             backup.set(Double(last.completedAt.millisecondsSinceEpoch) / 1000)
         }
@@ -83,6 +80,10 @@ struct StoreSampling: Sendable {
             let oldest = try? await stores.eventStatistics.receivedAt(ofFirstEventAfter: position.last)
             analytics.waiting.set(Int(position.waitingCount), oldest: oldest.flatMap { $0 }, at: now)
             analytics.lost.sample(Int(position.lostCount))
+        }
+        // The count of drivers comes last, because it may take longer than a scrape waits.
+        if let counts = try? await drivers.current() {
+            for (state, gauge) in driverGauges { gauge.set(Int64(counts[state] ?? 0)) }
         }
     }
 

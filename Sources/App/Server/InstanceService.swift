@@ -26,10 +26,10 @@ struct InstanceService: Sendable {
 
     let store: any InstanceStore
     let name: String
-    /// The settings that should be the same in all servers on one database.
-    let sharedSettings: [String: String]
     let startedAt: Moment
     let settings: CurrentSettings
+    private let status: SettingsStatus
+    private let digests: KeyedHashes
     let clock: @Sendable () -> Moment
     let logger: Logger
     private let reported = ReportedDifferences()
@@ -48,12 +48,13 @@ struct InstanceService: Sendable {
     }
 
     init(
-        _ report: ConfigurationReport, name: String, store: any InstanceStore, digests: KeyedHashes,
+        _ status: SettingsStatus, name: String, store: any InstanceStore, digests: KeyedHashes,
         settings: CurrentSettings, startedAt: Moment, clock: @escaping @Sendable () -> Moment, logger: Logger
     ) {
         self.store = store
         self.name = name
-        sharedSettings = Self.shared(report.variables, digests: digests)
+        self.status = status
+        self.digests = digests
         self.settings = settings
         self.startedAt = startedAt
         self.clock = clock
@@ -86,9 +87,9 @@ struct InstanceService: Sendable {
 
     private var own: Instance {
         let (inForce, rules) = settings.readWithRules()
+        var shared = Self.shared(status.inForce, digests: digests)
         // The path of the rules file may differ between servers. Therefore the version of its content is compared
         // instead.
-        var shared = sharedSettings
         shared[Variables.settingsRulesFile.name] = rules?.version ?? "not set"
         return Instance(
             name: name, version: version, settingsVersion: inForce.version, settings: shared, startedAt: startedAt,
@@ -153,6 +154,7 @@ struct InstanceService: Sendable {
     private static let secretNames = Set(Variables.all.filter(\.isSecret).map(\.name))
     private static let signingKeyNames: Set<String> = [Variables.jwtSecret.name, Variables.jwtPrivateKeyFile.name]
 
+    /// Returns those of the settings in force that should be the same in all servers on one database.
     private static func shared(_ variables: [ReadVariable], digests: KeyedHashes) -> [String: String] {
         var settings: [String: String] = [:]
         for variable in variables where !own.contains(variable.declaration.name) {

@@ -60,14 +60,17 @@ struct OperationWiring: Sendable {
             sendsPushes: configuration.push != nil,
             codeLimits: configuration.codes.limits, factory: metrics)
         let ready = ReadinessSampling(readiness, factory: metrics)
+        let database = DatabaseSampling {
+            await audit.sample()
+            await others.sample()
+            await kept.sample(at: .now)
+        }
         routes = OperatorRoutes(
             readiness: readiness, metricsToken: configuration.operation.metricsToken, guesses: guesses,
             metricsMediaType: PrometheusMetrics.mediaType
         ) {
             await ready.sample()
-            await audit.sample()
-            await others.sample()
-            await kept.sample(at: .now)
+            await database.sample()
             // The sampling reads files. It runs in a detached task, so that the reads do not block the event loop.
             return await Task.detached {
                 sampling.sample()

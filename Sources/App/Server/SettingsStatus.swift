@@ -74,6 +74,9 @@ final class SettingsStatus: Sendable {
         }
     }
 
+    /// The settings of the running server, in the order in which the configuration reads them. A reload changes them.
+    var inForce: [ReadVariable] { state.withLock(\.inForce) }
+
     /// The values that /metrics shows.
     var figures: (isGood: Bool, loadedAt: Moment, needsRestartCount: Int, unknownCount: Int) {
         state.withLock { state in

@@ -77,8 +77,8 @@ struct Wiring {
         settingsStatus = SettingsStatus(report, at: startedAt)
         pages = PublicPages(configuration.links.pages)
         instance = InstanceService(
-            report, name: configuration.instanceName, store: stores.instances, digests: digests, settings: settings,
-            startedAt: startedAt, clock: { .now }, logger: logger)
+            settingsStatus, name: configuration.instanceName, store: stores.instances, digests: digests,
+            settings: settings, startedAt: startedAt, clock: { .now }, logger: logger)
 
         let ingest = Ingest(
             store: stores.events, admission: admission, settings: settings,

@@ -69,13 +69,16 @@ package actor PostgresTransferTarget: TransferTarget {
         return try await copied()
     }
 
+    /// Reads the columns of all tables. Views are left out, because an extension such as pg_stat_statements may have
+    /// created some.
     private func readTables() async throws {
         tables = [:]
         let found = try await run(
             "tables",
             """
             SELECT table_name::text, column_name::text, udt_name::text, is_identity = 'YES'
-            FROM information_schema.columns WHERE table_schema = current_schema() AND is_generated = 'NEVER'
+            FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
+            WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' AND is_generated = 'NEVER'
             ORDER BY table_name, ordinal_position
             """)
         for row in found.rows {
