@@ -121,7 +121,7 @@ package struct ExpiryScheduler: Sendable {
 
     /// Runs until the task is cancelled.
     package func run() async {
-        var logLimit = FailureLogLimit(from: clock())
+        var logLimit = FailureLogLimit()
         while !Task.isCancelled {
             let pause: Int64
             do throws(StoreFailure) {

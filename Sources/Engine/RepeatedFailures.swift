@@ -3,16 +3,16 @@
 
 package import JourneyModel
 
-/// Allows one log line a minute, and none before `start`.
+/// Allows one log line a minute.
 package struct FailureLogLimit: Hashable, Sendable {
-    private var next: Moment
+    private var pause: Pause?
 
-    package init(from start: Moment = Moment(millisecondsSinceEpoch: .min)) { next = start }
+    package init() {}
 
     /// Returns whether to log a failure now. If so, further failures within a minute are not logged.
     package mutating func allowsLine(at now: Moment) -> Bool {
-        guard now >= next else { return false }
-        next = now.advanced(byMilliseconds: 60_000)
+        guard pause?.isOver(at: now) ?? true else { return false }
+        pause = Pause(from: now, milliseconds: 60_000)
         return true
     }
 }

@@ -88,6 +88,16 @@ package enum RepeatRule {
     }
 }
 
+/// The clocks of the servers that use the same database.
+package enum ServerClocks {
+    /// The maximum difference between two of these clocks, in milliseconds.
+    package static let differenceMillisecondsMax: Int64 = 60_000
+
+    /// Returns the latest time that a server can have stored by now. A later time was stored before the clock was set
+    /// back. Callers ignore such a time, so that nobody waits until the clock reaches it again.
+    package static func latest(at now: Moment) -> Moment { now.advanced(byMilliseconds: differenceMillisecondsMax) }
+}
+
 /// The result of presenting a refresh token (contract, section 6).
 package enum RefreshRule: Hashable, Sendable {
     /// The token was unused. It is spent, and its successor is stored.
@@ -203,7 +213,14 @@ package enum CodeRule: String, Hashable, Sendable {
         let right = codes.map { $0.digest.equalsInConstantTime(digest) }
         let found = zip(stored, right).filter { $0.1 }.map { $0.0 }
         guard !found.isEmpty else { return .wrong }
-        return found.contains { now < $0.expiresAt } ? .right : .expired
+        let latest = latestExpiry(at: now)
+        return found.contains { now < $0.expiresAt && $0.expiresAt <= latest } ? .right : .expired
+    }
+
+    /// Returns the latest time at which a code issued by now can expire. A code that expires later was issued before
+    /// the clock was set back, and counts as expired: otherwise it would be valid for much longer than its lifetime.
+    package static func latestExpiry(at now: Moment) -> Moment {
+        ServerClocks.latest(at: now).advanced(bySeconds: lifetimeSeconds)
     }
 }
 

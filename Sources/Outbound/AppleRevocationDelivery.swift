@@ -33,7 +33,7 @@ package struct AppleRevocationDelivery: Sendable {
 
     /// Runs until the task is cancelled.
     package func run() async {
-        var logLimit = FailureLogLimit(from: clock())
+        var logLimit = FailureLogLimit()
         while !Task.isCancelled {
             if let failure = await deliverDue() {
                 let now = clock()

@@ -80,7 +80,13 @@ package struct CertificateStatus: Sendable {
                 continue
             }
             let now = clock()
-            if let checked = signer.checkedAt, now < checked.advanced(bySeconds: Self.intervalSeconds) { continue }
+            // A check in the future was stored before the clock was set back. It does not count, so that no certificate
+            // waits until the clock reaches that time again.
+            if let checked = signer.checkedAt, checked <= now,
+                now < checked.advanced(bySeconds: Self.intervalSeconds)
+            {
+                continue
+            }
             let finding = await finding(certificates)
             report(finding)
             guard finding != .unknown else { continue }

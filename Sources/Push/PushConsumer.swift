@@ -88,7 +88,8 @@ package struct PushConsumer: Sendable {
             change.devices.removeAll { !platforms.contains($0.platform) }
             return PushRules.entries(for: change, at: now)
         }
-        let isToStore = position.storedAt.map { now.milliseconds(since: $0) >= Self.positionMilliseconds } ?? true
+        let isToStore =
+            position.storedAt.map { Pause(from: $0, milliseconds: Self.positionMilliseconds).isOver(at: now) } ?? true
         if !entries.isEmpty || isToStore && page.last > base {
             guard try await store.queue(entries, after: base, upTo: page.last, at: now) else { return true }
             position.storedAt = now

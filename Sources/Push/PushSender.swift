@@ -81,8 +81,9 @@ package actor PushSender {
     /// Outcomes that are not written yet.
     private var results: [PushResult] = []
     private var firstResultAt: Moment?
-    private var nextRead: Moment?
-    private var nextCommit: Moment?
+    private var readPause: Pause?
+    /// The pause after the store failed to write outcomes; nil if the last write succeeded.
+    private var commitPause: Pause?
     private var logLimit = FailureLogLimit()
     private var isDraining = false
 
@@ -126,12 +127,13 @@ package actor PushSender {
     /// entries. Then begins to send entries.
     func round() async {
         let now = clock()
-        let isFirstOld = firstResultAt.map { now.milliseconds(since: $0) >= Self.commitMilliseconds } ?? false
+        let isFirstOld =
+            firstResultAt.map { Pause(from: $0, milliseconds: Self.commitMilliseconds).isOver(at: now) } ?? false
         if results.count >= Self.commitCount || isFirstOld { await commit() }
         // No entries are read while outcomes could not be written. An entry without a written outcome is protected only
         // by its lease. If the store was unavailable for longer than the lease, such an entry would be read and sent
         // again.
-        if ready.isEmpty, nextCommit == nil, nextRead.map({ now >= $0 }) ?? true { await read(at: now) }
+        if ready.isEmpty, commitPause == nil, readPause?.isOver(at: now) ?? true { await read(at: now) }
         sendReady()
     }
 
@@ -142,12 +144,12 @@ package actor PushSender {
         do throws(StoreFailure) {
             let due = try await store.takeDuePushes(
                 at: now, limit: Self.readMax, lease: now.advanced(bySeconds: Self.leaseSeconds))
-            nextRead = due.count < Self.readMax ? now.advanced(byMilliseconds: Self.readPauseMilliseconds) : nil
+            readPause = due.count < Self.readMax ? Pause(from: now, milliseconds: Self.readPauseMilliseconds) : nil
             busyDevices.formUnion(due.map(\.entry.device))
             ready = due.reversed()
         } catch {
             log("reading the outbox of notifications failed; retrying", "\(error)", at: now)
-            nextRead = now.advanced(byMilliseconds: Self.storeRetryMilliseconds)
+            readPause = Pause(from: now, milliseconds: Self.storeRetryMilliseconds)
         }
     }
 
@@ -231,18 +233,18 @@ package actor PushSender {
     /// because of their leases.
     private func commit() async {
         let now = clock()
-        guard !results.isEmpty, nextCommit.map({ now >= $0 }) ?? true else { return }
+        guard !results.isEmpty, commitPause?.isOver(at: now) ?? true else { return }
         let batch = results
         results = []
         firstResultAt = nil
         do throws(StoreFailure) {
             try await store.finish(batch, at: now)
             busyDevices.subtract(batch.map(\.device))
-            nextCommit = nil
+            commitPause = nil
         } catch {
             results = batch + results
             firstResultAt = now
-            nextCommit = now.advanced(byMilliseconds: Self.storeRetryMilliseconds)
+            commitPause = Pause(from: now, milliseconds: Self.storeRetryMilliseconds)
             log("writing the outcomes of notifications failed; retrying", "\(error)", at: now)
         }
     }
@@ -258,7 +260,7 @@ package actor PushSender {
             await Task { try? await Task.sleep(for: .milliseconds(Self.busyPauseMilliseconds)) }.value
             leftMilliseconds -= Self.busyPauseMilliseconds
         }
-        nextCommit = nil
+        commitPause = nil
         await commit()
     }
 

@@ -51,4 +51,11 @@ import Testing
         alarm.warn(of: CodeSendUse(.total, count: 1000, max: 1000))
         #expect(logged.count == 2)
     }
+
+    @Test func `after the clock was set back, the line is not held back`() {
+        for _ in 0..<2 { alarm.warn(of: CodeSendUse(.total, count: 800, max: 1000)) }
+        clock.advance(bySeconds: -86_400)
+        for _ in 0..<2 { alarm.warn(of: CodeSendUse(.total, count: 900, max: 1000)) }
+        #expect(logged == [line("total 800/1000"), line("total 900/1000")])
+    }
 }

@@ -82,6 +82,19 @@ struct JourneyStreamsTests {
         for await _ in open[0].wakes { Issue.record("the replaced stream goes on") }
     }
 
+    @Test func `after the clock was set back, the oldest stream of a driver is replaced`() throws {
+        let streams = streams()
+        var open: [JourneyStream] = []
+        for _ in 0..<JourneyStreams.streamsPerDriverMax { open.append(try streams.open(one, at: clock.now)) }
+        // Requests are handled concurrently, so a stream may be a little younger than the request.
+        #expect(throws: JourneyStreams.Refusal.driverHasEnough(retryAfterSeconds: 60)) {
+            try streams.open(one, at: clock.now.advanced(byMilliseconds: -50))
+        }
+        clock.advance(bySeconds: -86_400)
+        open.append(try streams.open(one, at: clock.now))
+        #expect(streams.count == JourneyStreams.streamsPerDriverMax && open.count == streams.count + 1)
+    }
+
     @Test func `a place comes back when its stream is let go of`() throws {
         let streams = streams()
         for _ in 0..<20 {

@@ -58,6 +58,9 @@ struct AccountRulesTests {
         let newest = StoredCode(digest: [UInt8](repeating: 9, count: 32), expiresAt: at.advanced(bySeconds: 600))
         #expect(CodeRule.judge([newest, code], guess: right, isAllowed: true, at: at) == .right)
         #expect(judge(code, right, after: 600) == .expired)
+        // The code was issued at most a minute in the future, by a server whose clock is ahead, or before the clock was
+        // set back.
+        #expect(judge(code, right, after: -60) == .right && judge(code, right, after: -61) == .expired)
         #expect(judge(code, Array(right.dropLast()) + [8]) == .wrong)
         #expect(judge(code, []) == .wrong)
         // No code is stored. The guess is then compared with a digest of zeros. A guess with this digest must still be

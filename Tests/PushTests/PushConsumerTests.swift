@@ -61,6 +61,16 @@ import Testing
         #expect(store.state.position == 6)
     }
 
+    @Test func `after the clock was set back, the position is stored as before`() async throws {
+        store.set { ($0.position, $0.newest) = (0, 5) }
+        var position = PushConsumer.Position()
+        _ = try await consumer.round(&position)
+        clock.advance(bySeconds: -86_400)
+        store.set { $0.newest = 6 }
+        _ = try await consumer.round(&position)
+        #expect(store.state.position == 6)
+    }
+
     @Test func `events that another server has queued are not queued again`() async throws {
         store.set { ($0.position, $0.newest) = (0, 5) }
         var position = PushConsumer.Position()

@@ -198,6 +198,34 @@ import Testing
         #expect(results == [.remove])
     }
 
+    @Test func `after the clock was set back, the outbox is read and outcomes are written as before`() async throws {
+        delivery.hold()
+        add(1)
+        await sender.round()
+        while delivery.state.inFlight == 0 { await Task.yield() }
+        delivery.release()
+        while await sender.inFlightCount > 0 { await Task.yield() }
+        // The outcome waits to be written, and the next read waits for its pause.
+        clock.advance(bySeconds: -86_400)
+        add(2, device: 2)
+        try await settle()
+        #expect(delivery.tokens == ["device1", "device2"])
+        #expect(results == [.remove, .remove])
+    }
+
+    @Test func `after the store failed and the clock was set back, outcomes are written at once`() async throws {
+        add(1)
+        await sender.round()
+        while await sender.inFlightCount > 0 { await Task.yield() }
+        store.set { $0.failure = .unavailable("disk") }
+        clock.advance(byMilliseconds: PushSender.commitMilliseconds)
+        await sender.round()
+        store.set { $0.failure = nil }
+        clock.advance(bySeconds: -86_400)
+        await sender.round()
+        #expect(results == [.remove])
+    }
+
     @Test func `a notification for later waits`() async throws {
         add(1, dueIn: 60)
         add(2)

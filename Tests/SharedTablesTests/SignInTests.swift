@@ -340,6 +340,30 @@ struct SignInTests {
         await fixture.close()
     }
 
+    @Test(arguments: DatabaseKind.allCases)
+    func `after the clock was set back, codes and guesses of the future do not count, and no such code is valid`(
+        _ kind: DatabaseKind
+    )
+        async throws
+    {
+        let fixture = try await AccountFixture(kind, limits: CodeSendLimits(perNumber: 2))
+        let ahead = AccountFixture.start.advanced(bySeconds: 86_400)
+        for host in 1...2 {
+            try await fixture.signIns.sendCode(
+                to: Self.phone, from: .at(ahead.advanced(bySeconds: host), address: "198.51.100.\(host)"))
+        }
+        let old = fixture.phones.last(to: Self.phone)
+        for _ in 0..<GuessRule.othersInNetworkMax { #expect(await !guess(fixture, "no", at: ahead)) }
+        // The clock is set back by a day, to `start`.
+        let uses = try await fixture.store.codeSendUses(CodeSendLimits(), at: AccountFixture.start)
+        #expect(uses.map(\.count) == [0, 0, 0])
+        #expect(await !guess(fixture, old))
+        #expect(try await fixture.audit().last == "sign_in_otp refused expired")
+        try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
+        #expect(await guess(fixture, fixture.phones.last(to: Self.phone), from: "203.0.113.1"))
+        await fixture.close()
+    }
+
     /// The contract promises this bound for the default limits.
     @Test(arguments: DatabaseKind.allCases)
     func `within a day no more than 175 guesses of a number are looked at`(_ kind: DatabaseKind) async throws {

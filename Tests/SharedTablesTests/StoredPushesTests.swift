@@ -172,6 +172,13 @@ struct StoredPushesTests {
                 _ = try await outbox.queue([wake, wake], after: 100, upTo: 100, at: now)
             }
             #expect(try await store.count("push_outbox") == 4)
+            // The clock is set back by a day. The last wake, which is now in the future, does not hold back this one.
+            // The clock of another server may be a minute behind, so a wake at most a minute later does.
+            for second in [0, -60] {
+                let now = start.advanced(bySeconds: second - 86_400)
+                _ = try await outbox.queue([entry(device, .wake, due: now)], after: 100, upTo: 100, at: now)
+            }
+            #expect(try await store.count("push_outbox") == 5)
         }
     }
 }

@@ -2,6 +2,7 @@
 // Each code costs money, and once the limit is used up, new users get no codes. /metrics contains the numbers
 // (dwell_code_sends_used_ratio).
 
+import Engine
 import Identity
 import JourneyModel
 import Logging
@@ -14,7 +15,7 @@ final class CodeSendAlarm: Sendable {
 
     private let logger: Logger
     private let clock: @Sendable () -> Moment
-    private let warned = Mutex<[CodeSendUse.Limit: Moment]>([:])
+    private let pauses = Mutex<[CodeSendUse.Limit: Pause]>([:])
 
     init(logger: Logger, clock: @escaping @Sendable () -> Moment) {
         self.logger = logger
@@ -22,10 +23,12 @@ final class CodeSendAlarm: Sendable {
     }
 
     func warn(of use: CodeSendUse) {
-        let now = clock()
-        let isDue = warned.withLock { warned in
-            if let last = warned[use.limit], now.milliseconds(since: last) < Self.pauseMilliseconds { return false }
-            warned[use.limit] = now
+        let isDue = pauses.withLock { pauses in
+            // The clock is read inside the lock. Otherwise another task could store a later time first, as if the clock
+            // had been set back.
+            let now = clock()
+            guard pauses[use.limit]?.isOver(at: now) ?? true else { return false }
+            pauses[use.limit] = Pause(from: now, milliseconds: Self.pauseMilliseconds)
             return true
         }
         guard isDue else { return }

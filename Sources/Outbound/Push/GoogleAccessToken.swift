@@ -1,6 +1,7 @@
 // The access token of a Google service account (RFC 7523, section 2.1; RFC 6749, section 5.1). All notifications use
 // the same token until shortly before it expires. Only one request for a new token runs at a time.
 
+import Engine
 package import Foundation
 package import Identity
 package import JourneyModel
@@ -27,7 +28,7 @@ package actor GoogleAccessToken {
     private let authorityFile: String?
     private let clock: @Sendable () -> Moment
     private var current: (text: Secret<String>, until: Int64)?
-    private var failure: (error: Unavailable, until: Int64)?
+    private var failure: (error: Unavailable, pause: Pause)?
     private var request: Task<Result<Secret<String>, Unavailable>, Never>?
 
     /// - Parameter url: the account's `token_uri`.
@@ -45,7 +46,7 @@ package actor GoogleAccessToken {
     /// Returns the token. Requests a new one if there is none, or if it expires soon.
     func text() async throws(Unavailable) -> Secret<String> {
         if let current, seconds < current.until - Self.renewalSeconds { return current.text }
-        if let failure, seconds < failure.until { throw failure.error }
+        if let failure, !failure.pause.isOver(at: clock()) { throw failure.error }
         let request = request ?? Task { await self.renew() }
         self.request = request
         return try await request.value.get()
@@ -64,7 +65,7 @@ package actor GoogleAccessToken {
             (current, failure) = (token, nil)
             return .success(token.text)
         case .failure(let error):
-            failure = (error, seconds + Int64(error.afterSeconds))
+            failure = (error, Pause(from: clock(), milliseconds: Int64(error.afterSeconds) * 1000))
             return .failure(error)
         }
     }

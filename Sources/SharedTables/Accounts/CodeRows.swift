@@ -8,6 +8,15 @@ enum CodeRows {
     /// Maximum number of expired rows deleted with each call.
     static let prunedMax = 16
 
+    /// SQL condition that selects the rows in a time window. Its arguments are those of `window`.
+    static let inWindow = "at_ms > ? AND at_ms <= ?"
+
+    /// Returns the arguments of `inWindow`. Without the upper bound, a row that was stored before the clock was set
+    /// back would count until the window has passed by the corrected clock.
+    static func window(_ milliseconds: Int64, at now: Moment) -> SQLArguments {
+        [now.advanced(byMilliseconds: -milliseconds), ServerClocks.latest(at: now)]
+    }
+
     /// The values that decide toward which limits a sent code counts.
     private struct Send {
         var phone: [UInt8]
@@ -27,9 +36,7 @@ enum CodeRows {
             now = new.origin.at
         }
 
-        var begin: Int64 {
-            now.advanced(byMilliseconds: -CodeSendLimits.windowMilliseconds).millisecondsSinceEpoch
-        }
+        var window: SQLArguments { CodeRows.window(CodeSendLimits.windowMilliseconds, at: now) }
     }
 
     /// SQL condition that selects the codes that count toward the total limit: those that were sent. Rows of older
@@ -45,7 +52,8 @@ enum CodeRows {
         _ new: NewCode, limits: CodeSendLimits, _ digests: KeyedHashes, _ db: any SQLTransaction
     ) throws -> CodeIssue {
         let send = Send(new, digests)
-        try prune("one_time_code_send", before: Moment(millisecondsSinceEpoch: send.begin), db)
+        let begin = send.now.advanced(byMilliseconds: -CodeSendLimits.windowMilliseconds)
+        try prune("one_time_code_send", before: begin, db)
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM phone_identity WHERE phone = ?", arguments: [new.number.e164])
         // The refusal is the same for numbers with and without an account, so that it does not reveal whether a number
@@ -78,23 +86,23 @@ enum CodeRows {
     /// Returns how much of each limit is used. The limit per prefix of phone numbers applies to each prefix separately.
     /// Returns for it the count of the prefix to which most codes were sent.
     static func uses(_ limits: CodeSendLimits, at now: Moment, _ db: any SQLTransaction) throws -> [CodeSendUse] {
-        let begin = now.advanced(byMilliseconds: -CodeSendLimits.windowMilliseconds).millisecondsSinceEpoch
-        func count(_ sql: String) throws -> Int { try Int.fetchOne(db, sql: sql, arguments: [begin]) ?? 0 }
+        let window = window(CodeSendLimits.windowMilliseconds, at: now)
+        func count(_ sql: String) throws -> Int { try Int.fetchOne(db, sql: sql, arguments: window) ?? 0 }
         return [
             CodeSendUse(
                 .total,
-                count: try count("SELECT count(*) FROM one_time_code_send WHERE \(counted) AND at_ms > ?"),
+                count: try count("SELECT count(*) FROM one_time_code_send WHERE \(counted) AND \(inWindow)"),
                 max: limits.total),
             CodeSendUse(
                 .newcomers,
                 count: try count(
-                    "SELECT count(*) FROM one_time_code_send WHERE \(sentToUnknown(db)) AND at_ms > ?"),
+                    "SELECT count(*) FROM one_time_code_send WHERE \(sentToUnknown(db)) AND \(inWindow)"),
                 max: limits.newcomers),
             CodeSendUse(
                 .prefix,
                 count: try count(
                     """
-                    SELECT count(*) AS sends FROM one_time_code_send WHERE \(sentToUnknown(db)) AND at_ms > ?
+                    SELECT count(*) AS sends FROM one_time_code_send WHERE \(sentToUnknown(db)) AND \(inWindow)
                     GROUP BY prefix_digest ORDER BY sends DESC LIMIT 1
                     """),
                 max: limits.perPrefix),
@@ -123,10 +131,10 @@ enum CodeRows {
         return try Int64.fetchOne(
             db,
             sql: """
-                SELECT at_ms FROM one_time_code_send WHERE \(condition) AND at_ms > ?
+                SELECT at_ms FROM one_time_code_send WHERE \(condition) AND \(inWindow)
                 ORDER BY at_ms DESC LIMIT 1 OFFSET ?
                 """,
-            arguments: arguments + [send.begin, limit - 1]
+            arguments: arguments + send.window + [limit - 1]
         ).map(Moment.init(millisecondsSinceEpoch:))
     }
 
@@ -134,8 +142,8 @@ enum CodeRows {
         _ condition: String, _ arguments: SQLArguments, _ send: Send, _ db: any SQLTransaction
     ) throws -> Int {
         try Int.fetchOne(
-            db, sql: "SELECT count(*) FROM one_time_code_send WHERE \(condition) AND at_ms > ?",
-            arguments: arguments + [send.begin]) ?? 0
+            db, sql: "SELECT count(*) FROM one_time_code_send WHERE \(condition) AND \(inWindow)",
+            arguments: arguments + send.window) ?? 0
     }
 
     private static func add(_ send: Send, isKnown: Bool, isSent: Bool, _ db: any SQLTransaction) throws {

@@ -25,7 +25,8 @@ struct GuessRows {
     /// codes. Ignores a guess beyond the limits: if such guesses counted, continued guessing would keep the number
     /// locked forever.
     func judge(_ guess: [UInt8], _ db: any SQLTransaction) throws -> CodeRule {
-        try CodeRows.prune("one_time_code_guess", before: begin(GuessRule.dayMilliseconds), db)
+        let begin = now.advanced(byMilliseconds: -GuessRule.dayMilliseconds)
+        try CodeRows.prune("one_time_code_guess", before: begin, db)
         let own = try codes("address_digest = ?", [address], db).first
         let newest = try codes("TRUE", [], db).first
         let verdict = CodeRule.judge(
@@ -53,8 +54,8 @@ struct GuessRows {
         _ condition: String, _ arguments: SQLArguments, _ milliseconds: Int64, _ db: any SQLTransaction
     ) throws -> Int {
         try Int.fetchOne(
-            db, sql: "SELECT count(*) FROM one_time_code_guess WHERE \(condition) AND at_ms > ?",
-            arguments: arguments + [begin(milliseconds).millisecondsSinceEpoch]) ?? 0
+            db, sql: "SELECT count(*) FROM one_time_code_guess WHERE \(condition) AND \(CodeRows.inWindow)",
+            arguments: arguments + CodeRows.window(milliseconds, at: now)) ?? 0
     }
 
     private func add(isOwn: Bool, _ db: any SQLTransaction) throws {
@@ -70,7 +71,8 @@ struct GuessRows {
     }
 
     /// Returns the newest of the number's codes that meet the condition. The array has one element, or none if there is
-    /// no such code. Leaves out old codes: those issued before now minus twice the lifetime of a code.
+    /// no such code. Leaves out old codes: those issued before now minus twice the lifetime of a code. A code that was
+    /// issued before the clock was set back is not the newest if there is another.
     private func codes(
         _ condition: String, _ arguments: SQLArguments, _ db: any SQLTransaction
     ) throws -> [(code: StoredCode, wrongCount: Int)] {
@@ -78,12 +80,11 @@ struct GuessRows {
             db,
             sql: """
                 SELECT code_digest, expires_at_ms, wrong_count FROM asked_code
-                WHERE phone_digest = ? AND \(condition) AND expires_at_ms > ? ORDER BY issued_at_ms DESC LIMIT 1
+                WHERE phone_digest = ? AND \(condition) AND expires_at_ms > ?
+                ORDER BY expires_at_ms > ?, issued_at_ms DESC LIMIT 1
                 """,
             arguments: [phone] + arguments
-                + [now.advanced(bySeconds: -CodeRule.lifetimeSeconds).millisecondsSinceEpoch]
+                + [now.advanced(bySeconds: -CodeRule.lifetimeSeconds), CodeRule.latestExpiry(at: now)]
         ).map { (StoredCode(digest: try $0[0], expiresAt: try $0[1]), try $0[2]) }
     }
-
-    private func begin(_ milliseconds: Int64) -> Moment { now.advanced(byMilliseconds: -milliseconds) }
 }

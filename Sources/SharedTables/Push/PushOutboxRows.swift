@@ -12,7 +12,8 @@ enum PushOutboxRows {
     static let wakeIntervalMilliseconds: Int64 = 1_200_000
 
     /// Adds an entry. Adds nothing if its device was removed or now belongs to another driver, or if the entry would
-    /// wake the device too soon after the last time.
+    /// wake the device too soon after the last time. A last time that was stored before the clock was set back does not
+    /// count.
     static func add(_ entry: PushEntry, at now: Moment, _ db: any SQLTransaction) throws {
         let lastWake = now.advanced(byMilliseconds: -wakeIntervalMilliseconds).millisecondsSinceEpoch
         let added = try db.execute(
@@ -20,11 +21,12 @@ enum PushOutboxRows {
                 INSERT INTO push_outbox (device, driver, session, kind, state, ended_by, deadline_ms, due_at_ms,
                     expires_at_ms, next_attempt_at_ms)
                 SELECT id, driver, ?3, ?4, ?5, CAST(?6 AS BIGINT), CAST(?7 AS BIGINT), ?8, ?9, ?8 FROM device
-                WHERE id = ?1 AND driver = ?2 AND (?4 <> 'wake' OR woken_at_ms IS NULL OR woken_at_ms <= ?10)
+                WHERE id = ?1 AND driver = ?2 AND (?4 <> 'wake' OR woken_at_ms IS NULL OR woken_at_ms <= ?10
+                    OR woken_at_ms > ?11)
                 """,
             arguments: [
                 entry.device, entry.driver, entry.session, entry.kind.word, entry.state.code, entry.endedBy?.code,
-                entry.deadline, entry.dueAt, entry.expiresAt, lastWake,
+                entry.deadline, entry.dueAt, entry.expiresAt, lastWake, ServerClocks.latest(at: now),
             ])
         guard entry.kind == .wake, added > 0 else { return }
         try db.execute(

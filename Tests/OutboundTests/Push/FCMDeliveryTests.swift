@@ -128,6 +128,10 @@ import Testing
             clock.advance(bySeconds: 10)
             _ = await delivery.send(notification("{}"))
             #expect(server.requests.count == 2)
+            // The clock is set back. Nothing waits until it reaches the old time again.
+            clock.advance(bySeconds: -86_400)
+            _ = await delivery.send(notification("{}"))
+            #expect(server.requests.count == 3)
         }
     }
 }
