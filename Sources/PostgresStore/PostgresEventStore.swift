@@ -165,7 +165,9 @@ package final class PostgresEventStore: EventStore {
     }
 
     private func write() async {
-        while let groups = await queue.take(worksMax: Self.batchMax) {
+        while let taken = await queue.take(worksMax: Self.batchMax) {
+            let groups = taken.filter { !isOver($0) }
+            guard !groups.isEmpty else { continue }
             let results = await batches.run(groups)
             var pauses = false
             for (group, result) in zip(groups, results) {
@@ -191,6 +193,14 @@ package final class PostgresEventStore: EventStore {
             // Cancellation only shortens the pause. It also closes the queue, which ends the loop.
             if pauses { try? await Task.sleep(for: .milliseconds(Self.retryMilliseconds)) }
         }
+    }
+
+    /// Returns whether the time of all works in the group was over before their batch began, and fails them if so.
+    /// Work that waits for other slow batches would otherwise delay the next slow one although nobody waits for it.
+    private func isOver(_ group: DriverGroup) -> Bool {
+        guard group.works.allSatisfy(\.until.hasPassed) else { return false }
+        putBack(group.works, of: group.driver, "too many writes were waiting")
+        return true
     }
 
     /// Puts work back into the queue to be tried again. Fails work whose time is over.

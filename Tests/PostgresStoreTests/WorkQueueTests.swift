@@ -72,4 +72,31 @@ struct WorkQueueTests {
         }
         #expect(outcomes.count == drivers.count)
     }
+
+    @Test func `with one writer, slow batches and others take turns`() async throws {
+        let queue = WorkQueue(worksMax: 1000, slowMax: 1)
+        let drivers = ["long-1", "long-2", "plain"].map { DriverID($0) }
+        let outcomes = await withCheckedContinuation { waiting in
+            let reply = AppendReply(count: drivers.count, waiting)
+            let works = drivers.enumerated().map { index, driver in
+                let request = AppendRequest.sample(.sample(.chargerTargeted, key: "k"), of: driver)
+                var work = Work(.append(PreparedAppend(request), reply, index: index), until: .inSeconds(60))
+                work.isLong = index < 2
+                return (driver: driver, work: work)
+            }
+            Task {
+                try queue.add(works)
+                var order: [String] = []
+                while order.count < drivers.count, let groups = await queue.take(worksMax: 12) {
+                    for group in groups {
+                        order.append(group.driver.rawValue)
+                        for work in group.works { work.answer(.failure(.unavailable("done"))) }
+                        queue.giveBack(group.driver, undone: [])
+                    }
+                }
+                #expect(order == ["long-1", "plain", "long-2"])
+            }
+        }
+        #expect(outcomes.count == drivers.count)
+    }
 }

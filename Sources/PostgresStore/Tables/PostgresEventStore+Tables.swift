@@ -22,6 +22,7 @@ extension PostgresEventStore: SQLDatabase {
 
 extension PostgresEventStore: AccountStatistics, InstanceStore, SettingsHistoryStore, HistoryStore, OperatorReader {
     /// A transaction takes the id of its entry before it commits. `TableTransactions` gives up a transaction after this
-    /// time.
+    /// time. If PostgreSQL commits the transaction later nevertheless, because its synchronous standby was away, the
+    /// entry is not counted.
     package var auditSettlesMilliseconds: Int64 { Int64(Self.requestSeconds) * 1000 }
 }

@@ -43,8 +43,13 @@ final class WorkQueue: Sendable {
 
     private struct State {
         var lines: [TextKey: Line] = [:]
-        /// The drivers with waiting work of whom no batch has work. The driver who has waited longest comes first.
+        /// The drivers with waiting work of whom no batch has work: those whose next batch may be slow, and all others.
+        /// The driver who has waited longest comes first.
+        var readySlow: [TextKey] = []
         var ready: [TextKey] = []
+        /// Whether the last batch was taken from `readySlow`. The next one is then taken from `ready`, so that neither
+        /// waits forever if there is only one writer.
+        var tookSlow = false
         var workCount = 0
         /// The number of batches under way that may be slow, and its maximum.
         var slowCount = 0
@@ -59,46 +64,59 @@ final class WorkQueue: Sendable {
 
         var isDrained: Bool { isClosed && lines.isEmpty }
 
+        var permitsSlow: Bool { slowCount < slowMax && !readySlow.isEmpty }
+
         /// Whether `takeGroups` returns any work.
-        var hasReady: Bool {
-            if slowCount < slowMax { return !ready.isEmpty }
-            return ready.contains { key in lines[key].map { !$0.mayBeSlow } ?? false }
+        var hasReady: Bool { !ready.isEmpty || permitsSlow }
+
+        mutating func makeReady(_ key: TextKey, _ line: Line) {
+            if line.mayBeSlow { readySlow.append(key) } else { ready.append(key) }
         }
 
         mutating func takeGroups(worksMax: Int) -> [DriverGroup] {
+            tookSlow = permitsSlow && (ready.isEmpty || !tookSlow)
+            return tookSlow ? takeSlowGroup(worksMax: worksMax) : takeOtherGroups(worksMax: worksMax)
+        }
+
+        private mutating func takeSlowGroup(worksMax: Int) -> [DriverGroup] {
+            let key = readySlow.removeFirst()
+            guard var line = lines[key] else { return [] }
+            let group = DriverGroup(driver: line.driver, works: Array(Self.first(of: line.works).prefix(worksMax)))
+            line.isTakenSlow = true
+            slowCount += 1
+            take(group, of: line, at: key)
+            return [group]
+        }
+
+        private mutating func takeOtherGroups(worksMax: Int) -> [DriverGroup] {
             var groups: [DriverGroup] = []
             var count = 0
             var taken = 0
-            // They keep their places at the head of `ready`.
-            var skipped: [TextKey] = []
             while taken < ready.count, count < worksMax {
                 let key = ready[taken]
-                guard var line = lines[key] else {
-                    taken += 1
-                    continue
-                }
-                let mayBeSlow = line.mayBeSlow
-                if mayBeSlow, slowCount >= slowMax {
-                    skipped.append(key)
+                guard let line = lines[key] else {
                     taken += 1
                     continue
                 }
                 let works = Self.first(of: line.works).prefix(worksMax - count)
                 let group = DriverGroup(driver: line.driver, works: Array(works))
                 if group.needsLock, !groups.isEmpty { break }
-                line.works.removeFirst(works.count)
-                line.isTaken = true
-                line.isTakenSlow = mayBeSlow
-                if mayBeSlow { slowCount += 1 }
-                lines[key] = line
+                take(group, of: line, at: key)
                 groups.append(group)
                 count += works.count
                 taken += 1
                 if group.needsLock { break }
             }
-            ready.replaceSubrange(..<taken, with: skipped)
-            workCount -= count
+            ready.removeFirst(taken)
             return groups
+        }
+
+        private mutating func take(_ group: DriverGroup, of line: Line, at key: TextKey) {
+            var line = line
+            line.works.removeFirst(group.works.count)
+            line.isTaken = true
+            lines[key] = line
+            workCount -= group.works.count
         }
 
         /// Returns those first works of one driver's queue that may share a batch. The check of the driver's deadline
@@ -129,9 +147,10 @@ final class WorkQueue: Sendable {
             for (driver, work) in works {
                 let key = TextKey(driver.rawValue)
                 var line = state.lines[key] ?? Line(driver: driver)
-                if line.works.isEmpty, !line.isTaken { state.ready.append(key) }
+                let isNew = line.works.isEmpty && !line.isTaken
                 line.works.append(work)
                 state.lines[key] = line
+                if isNew { state.makeReady(key, line) }
             }
             state.workCount += works.count
             return .success(state.hasReady ? state.idle.popLast() : nil)
@@ -177,7 +196,7 @@ final class WorkQueue: Sendable {
                 state.lines[key] = nil
             } else {
                 state.lines[key] = line
-                state.ready.append(key)
+                state.makeReady(key, line)
             }
             if state.isDrained {
                 defer { (state.idle, state.whenDrained) = ([], []) }
