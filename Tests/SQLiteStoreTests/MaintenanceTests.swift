@@ -65,6 +65,22 @@ struct MaintenanceTests {
         check.close()
     }
 
+    /// A rebuilt database of an older release is checked before its drivers are refolded by the rules of this release.
+    @Test func `before a refold by new rules, check examines the chains but not the verdicts`() async throws {
+        try await fill()
+        try doctor("UPDATE driver SET rules = rules - 1")
+        try doctor("UPDATE event_row SET transition = 0 WHERE key = 'a1'")
+        func found() throws -> DatabaseCheck.Report {
+            let check = try DatabaseCheck(path: path)
+            defer { check.close() }
+            return try check.run(beforeRefold: true) { _ in }
+        }
+        let report = try found()
+        #expect(report.problems == [] && report.refolding == 2)
+        try doctor("UPDATE event_row SET previous = NULL WHERE key = 'a4'")
+        #expect(try !found().problems.isEmpty)
+    }
+
     @Test(arguments: [
         ("UPDATE event_row SET after_state = 2 WHERE key = 'a4'", "is stored with anchored after it"),
         ("UPDATE event_row SET transition = 0 WHERE key = 'a1'", "is stored as none, the fold gives applied"),

@@ -75,20 +75,23 @@ package struct DatabaseCheck: Sendable {
             {
                 try queue.read { db in
                     let isUnderWay = try Bool.fetchOne(
-                        db,
-                        sql: """
-                            SELECT \(RefoldTable.isUnderWaySQL) OR (?2 AND rules <> \(Fold.rulesVersion)) FROM driver
-                            WHERE id = ?1
-                            """, arguments: [driver, beforeRefold])
+                        db, sql: "SELECT \(RefoldTable.isUnderWaySQL) FROM driver WHERE id = ?", arguments: [driver])
                     if isUnderWay == true {
                         report.refolding += 1
                         return
                     }
-                    report.drivers += 1
+                    // The chain does not depend on the rules of the fold.
                     if let broken = try chains?.problems(of: driver, db), !broken.isEmpty {
                         report.problems += broken
                         return
                     }
+                    let rules = try Int64.fetchOne(
+                        db, sql: "SELECT rules FROM driver WHERE id = ?", arguments: [driver])
+                    if beforeRefold, rules != Fold.rulesVersion {
+                        report.refolding += 1
+                        return
+                    }
+                    report.drivers += 1
                     var fold = CheckedFold(driver: driver)
                     report.events += try fold.run(db)
                     report.problems += fold.problems
