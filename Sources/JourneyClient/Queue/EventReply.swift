@@ -42,6 +42,8 @@ enum EventReply: Hashable {
         switch status {
         case 200..<300: self = Self.isAcknowledgement(body, of: eventID) ? .stored(EventResponse(json: body)) : .again()
         case 401, 403: self = .unauthorized
+        // A captive portal redirects every request. A redirect cannot be the event's fault, so the event keeps its place in the queue.
+        case 300..<400: self = .again()
         case 408, 429, 501...:
             self = .again(retryAfterSeconds: body?["retry_after"]?.integer.flatMap(Int.init(exactly:)))
         default: self = Refusal(status: status, body: body).map(EventReply.refused) ?? .serverError

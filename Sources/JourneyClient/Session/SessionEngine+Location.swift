@@ -16,9 +16,9 @@ extension SessionEngine {
         lastFix = fix
         noteZone(of: fix)
         if let previous { noticeTeleport(from: previous, to: fix, at: occurredAt) }
-        // A fix can cause several transitions. For example, a distant fix leads from ANCHORED through NEAR_CHARGER to
-        // IDLE. No fix causes more transitions than that.
-        for _ in 0..<3 where !follow(fix, at: occurredAt) { return }
+        // A fix can cause several transitions: a distant fix leads from ANCHORED through NEAR_CHARGER to IDLE, and with
+        // another charger chosen meanwhile, to NEAR_CHARGER of that one. No fix causes more transitions than that.
+        for _ in 0..<4 where !follow(fix, at: occurredAt) { return }
     }
 
     /// A fix is not used if it was taken more than this number of seconds before the last event. Such a fix does not

@@ -5,7 +5,8 @@
 //
 // Three rules ensure that the server folds the events in the order in which the engine makes them. First, `occurred_at`
 // never decreases, even if the phone's clock is set back by up to five minutes. If the clock was set back by more, its
-// earlier times were wrong, and the server corrects those times too (contract, section 3, "Clocks"). Second, `sequence`
+// earlier times were wrong. The server corrects them if the events were sent while the clock was ahead (contract,
+// section 3, "Clocks"). Otherwise `previous_state` tells the server which event came first. Second, `sequence`
 // orders events of one millisecond. Third, a deadline that has passed is reported before anything that happened after
 // it, with the time of the deadline.
 
@@ -105,6 +106,9 @@ public struct SessionEngine: Sendable {
     /// tolerance within which the server does not correct a clock. All later events would otherwise have the time of
     /// that event until the clock reaches it. A running deadline may be too late by the same error. No deadline can be
     /// further away than its whole duration.
+    ///
+    /// If the clock was right then and is behind now, a deadline becomes too early by the same error. The engine cannot
+    /// tell the two cases apart, and a session that never ends does more harm: it also prevents the next visit.
     mutating func noticeClock(at now: Moment) {
         guard let last = lastEventAt, last.milliseconds(since: now) > ClockCorrection.toleranceMilliseconds else {
             return

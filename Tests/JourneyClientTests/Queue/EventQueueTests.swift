@@ -196,12 +196,23 @@ struct EventQueueTests {
 
     // MARK: Responses that are not this server's
 
+    @Test("after a redirect, by a captive portal for example, the events keep their order and their batch")
+    func redirects() throws {
+        for outcome in [HTTPExchange.Outcome.answer(301), .answer(302, "<html>"), .answer(307, "{\"code\":\"moved\"}")]
+        {
+            let bench = try QueueBench("e1", "e2")
+            for seconds in [100.0, 200, 300, 400, 500, 600, 700] {
+                #expect(bench.exchange(outcome, at: seconds)?.count == 1, "\(outcome)")
+            }
+            #expect(bench.attempt(at: 800)?.eventIDs == ["e1", "e2"])
+        }
+    }
+
     @Test("a redirect, or a 4xx without a code, drops nothing: the event is sent again, and goes behind the others")
     func foreignRefusals() throws {
         let page = "<html>no such page</html>"
         let foreign: [HTTPExchange.Outcome] = [
-            .answer(301), .answer(302, page), .answer(307, "{\"code\":\"moved\"}"), .answer(404, page),
-            .answer(400, "{}"), .answer(410, "{\"code\":7}"), .answer(413, ""), .answer(199),
+            .answer(404, page), .answer(400, "{}"), .answer(410, "{\"code\":7}"), .answer(413, ""), .answer(199),
         ]
         for outcome in foreign {
             let bench = try QueueBench("e1")
@@ -218,7 +229,7 @@ struct EventQueueTests {
 
     @Test("a batch that is answered by another than this server drops nothing; its events are then sent alone")
     func foreignRefusalOfBatch() throws {
-        for outcome in [HTTPExchange.Outcome.answer(302), .answer(404, "<html>"), .answer(413, "<html>")] {
+        for outcome in [HTTPExchange.Outcome.answer(404, "<html>"), .answer(413, "<html>")] {
             let bench = try QueueBench("e1", "e2")
             #expect(bench.exchange(outcome, at: 0) == [.wait(until: .at(1))])
             #expect(bench.attempt(at: 1)?.eventIDs == ["e1"])
