@@ -19,17 +19,13 @@ package actor DriverCounts {
 
     private let reader: any OperatorReader
     private let keptPerDuration: Int
-    private let patience: Duration
+    private let run: SharedRun
     /// The last count that succeeded.
     private var counts: [JourneyState: Int]?
     /// The failure of the last count; nil if it succeeded.
     private var failure: StoreFailure?
     /// No new count begins before this time. Nil until the first count has ended.
     private var keptUntil: ContinuousClock.Instant?
-    private var isCounting = false
-    /// Whether the count under way has taken longer than `patience`.
-    private var isSlow = false
-    private var waiting: [CheckedContinuation<Void, Never>] = []
 
     /// - Parameters:
     ///   - keptPerDuration: a result is kept for `keptPerDuration` times as long as the counting took.
@@ -39,31 +35,17 @@ package actor DriverCounts {
     ) {
         self.reader = reader
         self.keptPerDuration = keptPerDuration
-        self.patience = patience
+        run = SharedRun(patience: patience)
     }
 
     /// Returns the number of drivers by state, from the last count that succeeded. A state without drivers has no
     /// entry. Concurrent calls share one query. Throws only while no count has succeeded.
     package func current() async throws(StoreFailure) -> [JourneyState: Int] {
         if keptUntil.map({ ContinuousClock.now >= $0 }) ?? true {
-            if !isCounting { begin() }
-            if !isSlow { await withCheckedContinuation { waiting.append($0) } }
+            await run.join { await self.count() }
         }
         if let counts { return counts }
         throw failure ?? .unavailable("the drivers are being counted")
-    }
-
-    private func begin() {
-        isCounting = true
-        let timer = Task { [patience] in
-            try? await Task.sleep(for: patience)
-            // This task is cancelled when the count has ended.
-            if !Task.isCancelled { noteSlow() }
-        }
-        Task {
-            await count()
-            timer.cancel()
-        }
     }
 
     private func count() async {
@@ -76,17 +58,5 @@ package actor DriverCounts {
         }
         let end = ContinuousClock.now
         keptUntil = end + (end - begin) * keptPerDuration
-        (isCounting, isSlow) = (false, false)
-        wakeAll()
-    }
-
-    private func noteSlow() {
-        isSlow = true
-        wakeAll()
-    }
-
-    private func wakeAll() {
-        for continuation in waiting { continuation.resume() }
-        waiting = []
     }
 }

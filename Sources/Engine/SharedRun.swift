@@ -1,0 +1,47 @@
+// One run of slow work for all callers that need its effect, with a limit to how long each of them waits. While a
+// database is down or slow, a caller such as a scrape of /metrics gets earlier values, instead of no response.
+
+package actor SharedRun {
+    private let patience: Duration
+    private var isRunning = false
+    /// Whether the run has taken longer than `patience`.
+    private var isSlow = false
+    private var waiting: [CheckedContinuation<Void, Never>] = []
+
+    /// - Parameter patience: how long callers wait, measured from the start of the run.
+    package init(patience: Duration) {
+        self.patience = patience
+    }
+
+    /// Runs the work, or joins the run in progress. Returns when the run has ended, and after `patience` at the latest.
+    /// The run continues in that case.
+    package func join(_ work: @escaping @Sendable () async -> Void) async {
+        if !isRunning { begin(work) }
+        if !isSlow { await withCheckedContinuation { waiting.append($0) } }
+    }
+
+    private func begin(_ work: @escaping @Sendable () async -> Void) {
+        isRunning = true
+        let timer = Task { [patience] in
+            try? await Task.sleep(for: patience)
+            // This task is cancelled when the run has ended.
+            if !Task.isCancelled { noteSlow() }
+        }
+        Task {
+            await work()
+            timer.cancel()
+            (isRunning, isSlow) = (false, false)
+            wakeAll()
+        }
+    }
+
+    private func noteSlow() {
+        isSlow = true
+        wakeAll()
+    }
+
+    private func wakeAll() {
+        for continuation in waiting { continuation.resume() }
+        waiting = []
+    }
+}
