@@ -9,16 +9,22 @@ import Testing
 @testable import PostgresStore
 
 struct WorkQueueTests {
+    /// Returns one event of each driver, with a key of its own. `waiting` gets the outcomes when all works are answered.
+    private func works(
+        of drivers: [DriverID], _ waiting: CheckedContinuation<[EventOutcome], Never>
+    ) -> [(driver: DriverID, work: Work)] {
+        let reply = AppendReply(count: drivers.count, waiting)
+        return drivers.enumerated().map { index, driver in
+            let request = AppendRequest.sample(.sample(.chargerTargeted, key: "k\(index)"), of: driver)
+            return (driver, Work(.append(PreparedAppend(request), reply, index: index), until: .inSeconds(60)))
+        }
+    }
+
     @Test func `a batch has at most its maximum of works, and the rest of a driver waits`() async throws {
         let queue = WorkQueue(worksMax: 1000, slowMax: 1)
         let drivers = (0..<9).map { DriverID("single-\($0)") } + Array(repeating: DriverID("many"), count: 20)
         let outcomes = await withCheckedContinuation { waiting in
-            let reply = AppendReply(count: drivers.count, waiting)
-            let works = drivers.enumerated().map { index, driver in
-                let request = AppendRequest.sample(.sample(.chargerTargeted, key: "k\(index)"), of: driver)
-                let kind = Work.Kind.append(PreparedAppend(request), reply, index: index)
-                return (driver: driver, work: Work(kind, until: .inSeconds(60)))
-            }
+            let works = self.works(of: drivers, waiting)
             Task {
                 try queue.add(works)
                 var counts: [Int] = []
@@ -42,12 +48,7 @@ struct WorkQueueTests {
         let queue = WorkQueue(worksMax: 1000, slowMax: 1)
         let drivers = ["contended", "long", "plain", "late"].map { DriverID($0) }
         let outcomes = await withCheckedContinuation { waiting in
-            let reply = AppendReply(count: drivers.count, waiting)
-            var works = drivers.enumerated().map { index, driver in
-                let request = AppendRequest.sample(.sample(.chargerTargeted, key: "k"), of: driver)
-                let kind = Work.Kind.append(PreparedAppend(request), reply, index: index)
-                return (driver: driver, work: Work(kind, until: .inSeconds(60)))
-            }
+            var works = self.works(of: drivers, waiting)
             works[0].work.conflictCount = DriverGroup.conflictsBeforeLock
             works[1].work.isLong = true
             let (first, last) = (Array(works[..<3]), Array(works[3...]))
@@ -77,15 +78,11 @@ struct WorkQueueTests {
         let queue = WorkQueue(worksMax: 1000, slowMax: 1)
         let drivers = ["long-1", "long-2", "plain"].map { DriverID($0) }
         let outcomes = await withCheckedContinuation { waiting in
-            let reply = AppendReply(count: drivers.count, waiting)
-            let works = drivers.enumerated().map { index, driver in
-                let request = AppendRequest.sample(.sample(.chargerTargeted, key: "k"), of: driver)
-                var work = Work(.append(PreparedAppend(request), reply, index: index), until: .inSeconds(60))
-                work.isLong = index < 2
-                return (driver: driver, work: work)
-            }
+            var works = self.works(of: drivers, waiting)
+            for index in 0..<2 { works[index].work.isLong = true }
+            let added = works
             Task {
-                try queue.add(works)
+                try queue.add(added)
                 var order: [String] = []
                 while order.count < drivers.count, let groups = await queue.take(worksMax: 12) {
                     for group in groups {

@@ -71,21 +71,29 @@ struct RenewalTests {
         await other.close()
     }
 
-    @Test(arguments: DatabaseKind.allCases)
-    func `a session that is refreshed without end keeps two thousand tokens`(_ kind: DatabaseKind) async throws {
-        let fixture = try await AccountFixture(kind)
-        let first = try await fixture.signInWithApple()
+    /// Adds 2,001 spent tokens to the only session, each issued before its unspent token.
+    ///
+    /// - Parameter expiresAtSQL: the time when a token expires, from the columns of the unspent token. `?2` is the number
+    ///   of the added token.
+    private func fill(_ fixture: AccountFixture, expiresAtSQL: String) async throws {
         try await fixture.accounts.change { db in
             for number in 1...2001 {
                 try db.execute(
                     sql: """
                         INSERT INTO refresh_token (digest, session, issued_at_ms, expires_at_ms, spent_at_ms)
-                        SELECT ?1, session, issued_at_ms - ?2, expires_at_ms - ?2, issued_at_ms
-                        FROM refresh_token ORDER BY expires_at_ms DESC LIMIT 1
+                        SELECT ?1, session, issued_at_ms - ?2, \(expiresAtSQL), issued_at_ms
+                        FROM refresh_token WHERE spent_at_ms IS NULL
                         """,
                     arguments: [(0..<32).map { _ in UInt8.random(in: 0...255) }, number])
             }
         }
+    }
+
+    @Test(arguments: DatabaseKind.allCases)
+    func `a session that is refreshed without end keeps two thousand tokens`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
+        let first = try await fixture.signInWithApple()
+        try await fill(fixture, expiresAtSQL: "expires_at_ms - ?2")
         let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 1))
         #expect(try await fixture.count("refresh_token") == AccountRules.refreshTokensPerSessionMax)
         #expect(await refresh(fixture, second.refreshToken, afterMilliseconds: 2) != nil)
@@ -99,17 +107,7 @@ struct RenewalTests {
     {
         let fixture = try await AccountFixture(kind)
         let first = try await fixture.signInWithApple()
-        try await fixture.accounts.change { db in
-            for number in 1...2001 {
-                try db.execute(
-                    sql: """
-                        INSERT INTO refresh_token (digest, session, issued_at_ms, expires_at_ms, spent_at_ms)
-                        SELECT ?1, session, issued_at_ms - ?2, expires_at_ms + 86400000, issued_at_ms
-                        FROM refresh_token WHERE spent_at_ms IS NULL
-                        """,
-                    arguments: [(0..<32).map { _ in UInt8.random(in: 0...255) }, number])
-            }
-        }
+        try await fill(fixture, expiresAtSQL: "expires_at_ms + 86400000")
         let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 1))
         #expect(try await fixture.count("refresh_token") == AccountRules.refreshTokensPerSessionMax)
         // The presented token is kept too, because the request may be repeated.
