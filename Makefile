@@ -13,7 +13,7 @@ run: ## install missing packages, build, serve on 127.0.0.1:8080 (HTTP_PORT) and
 test: ## run all tests: unit, then integration without Redis, with Redis and on PostgreSQL
 	@scripts/test
 
-test-unit: ## run the unit tests; warnings are errors
+test-unit: ## run the unit tests
 	@scripts/test unit
 
 test-integration: ## test the built server over HTTP: without Redis, with Redis and on PostgreSQL

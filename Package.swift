@@ -3,18 +3,23 @@
 
 import PackageDescription
 
-let settings: [SwiftSetting] = [
+let commonSettings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-// The property tests fold, store and refold 100,000 journeys. With -O, the modules that do this work take half of the
-// time. -O is an unsafe flag, and SwiftPM rejects a dependency that has unsafe flags. Therefore -O is set only if the
-// variable DWELL_OPTIMIZED_TESTS is set. scripts/build sets it for debug and test builds.
-let optimizedSettings =
-    Context.environment["DWELL_OPTIMIZED_TESTS"] != nil ? settings + [.unsafeFlags(["-O"])] : settings
+// `make test` runs the unit tests on optimized modules, so that the integration tests and the unit tests need one build,
+// and the property tests do not take hours. For this build, scripts/build sets the variable DWELL_TESTED. Assertions are
+// on, also those of Swift's library, which check the bounds of unsafe buffers. The flags are unsafe, and SwiftPM rejects
+// a dependency that has unsafe flags; therefore they are not always set.
+let isTested = Context.environment["DWELL_TESTED"] != nil
+let settings =
+    commonSettings + (isTested ? [.unsafeFlags(["-enable-testing", "-assert-config", "Debug"])] : [])
+// The tests themselves need no optimization, which would take half of the time of their build. JourneyModelTests and
+// TestSupport are optimized, because they generate the random journeys.
+let testSettings = commonSettings + (isTested ? [.unsafeFlags(["-Onone"])] : [])
 
 let package = Package(
     name: "dwell",
@@ -40,13 +45,13 @@ let package = Package(
     ],
     targets: [
         // Converts days to dates and back, for times in JSON, HTTP fields and log lines.
-        .target(name: "GregorianCalendar", swiftSettings: optimizedSettings),
+        .target(name: "GregorianCalendar", swiftSettings: settings),
         // A cache that limits the number and the age of its values: tokens, sign-in sessions, certificates and rate
         // limit windows.
         .target(name: "Caching", swiftSettings: settings),
 
         // The domain: no I/O, no clock. It imports only Foundation and GregorianCalendar.
-        .target(name: "JourneyModel", dependencies: ["GregorianCalendar"], swiftSettings: optimizedSettings),
+        .target(name: "JourneyModel", dependencies: ["GregorianCalendar"], swiftSettings: settings),
 
         // The phone's part of the domain, for use in Swift apps. This target does not depend on the server.
         .target(name: "JourneyClient", dependencies: ["JourneyModel"], swiftSettings: settings),
@@ -108,7 +113,7 @@ let package = Package(
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: optimizedSettings
+            swiftSettings: settings
         ),
         .target(
             name: "Identity",
@@ -130,7 +135,7 @@ let package = Package(
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ],
-            swiftSettings: optimizedSettings
+            swiftSettings: settings
         ),
 
         // Notifications to phones, and the port to the services that deliver them.
@@ -159,7 +164,7 @@ let package = Package(
             exclude: ["Migrations/postgresql"],
             // A symlink to migrations/. The files are embedded in the binary, which can therefore run in any directory.
             resources: [.embedInCode("Migrations")],
-            swiftSettings: optimizedSettings
+            swiftSettings: settings
         ),
         // The client of PostgreSQL: libpq on our event loops. It knows nothing of Dwell.
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
@@ -259,28 +264,28 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/TestSupport",
-            swiftSettings: optimizedSettings
+            swiftSettings: settings
         ),
         .testTarget(
-            name: "JourneyModelTests", dependencies: ["JourneyModel", "TestSupport"], swiftSettings: optimizedSettings),
-        .testTarget(name: "CachingTests", dependencies: ["Caching"], swiftSettings: settings),
-        .testTarget(name: "FuzzCorpusTests", dependencies: ["FuzzTargets"], swiftSettings: settings),
+            name: "JourneyModelTests", dependencies: ["JourneyModel", "TestSupport"], swiftSettings: settings),
+        .testTarget(name: "CachingTests", dependencies: ["Caching"], swiftSettings: testSettings),
+        .testTarget(name: "FuzzCorpusTests", dependencies: ["FuzzTargets"], swiftSettings: testSettings),
         .testTarget(
             name: "JourneyClientTests", dependencies: ["JourneyClient", "JourneyModel", "TestSupport"],
-            swiftSettings: settings),
-        .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "TestSupport"], swiftSettings: settings),
-        .testTarget(name: "SocketsTests", dependencies: ["Sockets", "TestSupport"], swiftSettings: settings),
+            swiftSettings: testSettings),
+        .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "TestSupport"], swiftSettings: testSettings),
+        .testTarget(name: "SocketsTests", dependencies: ["Sockets", "TestSupport"], swiftSettings: testSettings),
         .testTarget(
             name: "StructuredLoggingTests",
             dependencies: ["Secrets", "StructuredLogging", .product(name: "Logging", package: "swift-log")],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "PrometheusExportTests",
             dependencies: [
                 "MetricInstruments", "PrometheusExport", .product(name: "CoreMetrics", package: "swift-metrics"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "HTTPServerTests",
@@ -289,7 +294,7 @@ let package = Package(
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "EngineTests",
@@ -297,7 +302,7 @@ let package = Package(
                 "Engine", "JourneyModel", "RateLimiting", "PrometheusExport", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "IdentityTests",
@@ -307,7 +312,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "PurchasesTests",
@@ -317,7 +322,7 @@ let package = Package(
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "PushTests",
@@ -325,7 +330,7 @@ let package = Package(
                 "Push", "Engine", "Identity", "JourneyModel", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "SQLiteStoreTests",
@@ -337,14 +342,14 @@ let package = Package(
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "PostgresTests",
             dependencies: [
                 "Postgres", "Secrets", "Sockets", "TestSupport", .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "SharedTablesTests",
@@ -353,7 +358,7 @@ let package = Package(
                 "Purchases", "Push", "Secrets", "Sockets", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "PostgresStoreTests",
@@ -363,7 +368,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "RateLimitingTests",
@@ -371,7 +376,7 @@ let package = Package(
                 "RateLimiting", "Sockets", "JourneyModel", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "OutboundTests",
@@ -382,7 +387,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "APITests",
@@ -391,11 +396,11 @@ let package = Package(
                 "RateLimiting", "PrometheusExport", "Secrets", "StructuredLogging", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "SimulationTests", dependencies: ["Simulation", "JourneyClient", "JourneyModel"],
-            swiftSettings: settings),
+            swiftSettings: testSettings),
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
@@ -404,7 +409,7 @@ let package = Package(
                 "Simulation", "Sockets", "Secrets", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
         .testTarget(
             name: "AppTests",
@@ -416,7 +421,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: settings
+            swiftSettings: testSettings
         ),
     ]
 )
