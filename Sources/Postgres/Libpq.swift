@@ -12,8 +12,8 @@ internal import CPostgres
 /// it.
 final class LibpqConnection: @unchecked Sendable {
     private var connection: OpaquePointer?
-    /// Set if the server, by a notice, reports that it stopped waiting for its standby during a COMMIT. The transaction
-    /// is then committed on the primary, but perhaps not on the standby.
+    /// Set if a notice of the server reports that the server stopped waiting for its standby during a COMMIT. The
+    /// transaction is then committed on the primary, but perhaps not on the standby.
     private(set) var isCommitUnconfirmed = false
 
     private init(_ connection: OpaquePointer) {
@@ -154,7 +154,7 @@ final class LibpqConnection: @unchecked Sendable {
     }
 
     /// Checks whether a notice says that a COMMIT may not be on the synchronous standby. If a COMMIT is cancelled while
-    /// it waits for the standby, the server does not fail it, but sends a warning. The only part of this warning that
+    /// it waits for the standby, it does not fail; the server only sends a warning. The only part of this warning that
     /// never changes is the name of the server's function (syncrep.c), so it is recognised by that name.
     fileprivate func received(_ notice: OpaquePointer) {
         if text(notice, DWELL_PG_SOURCE_FUNCTION) == "SyncRepWaitForLSN" { isCommitUnconfirmed = true }

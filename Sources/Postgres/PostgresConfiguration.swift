@@ -64,7 +64,7 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     func connectParameters(milliseconds: Int) -> [String: String] {
         var parameters = parameters.reveal()
         let hosts = (parameters["host"] ?? parameters["hostaddr"] ?? "").split(separator: ",").count
-        // libpq counts in seconds, and treats 1 as 2. An hour is as good as no limit.
+        // libpq counts in seconds, and treats 1 as 2. An hour has the same effect as no limit.
         let seconds = min(3600, max(2, milliseconds / 1000 / max(1, hosts)))
         let configured = parameters["connect_timeout"].flatMap { Int($0) } ?? 0
         parameters["connect_timeout"] = String(configured > 0 ? min(configured, seconds) : seconds)
@@ -117,8 +117,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Checks `sslmode` and `target_session_attrs`. libpq itself checks their values only when it connects. For the
-    /// second, only the values that select a server that accepts writes are allowed.
+    /// Checks `sslmode` and `target_session_attrs`. libpq itself checks their values only when it connects.
+    /// `target_session_attrs` must have one of the values with which libpq selects a server that accepts writes.
     private static func checkModes(_ parameters: [String: String]) throws(PostgresConfigurationError) {
         let modes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
         if let mode = parameters["sslmode"], !modes.contains(mode) { throw .sslMode }

@@ -33,7 +33,7 @@ package final class PostgresConnection: Sendable {
             try await PostgresSession.setUp(connection, configuration, until: deadline)
         } catch {
             connection.close()
-            // Nothing was committed.
+            // Setting up the session commits nothing, so the new error does not leave a COMMIT in doubt.
             throw error.kind == .timedOut
                 ? PostgresError(.timedOut, error.message) : PostgresError(.cannotConnect, error.message)
         }

@@ -1,5 +1,5 @@
-// Writes the binary form of parameters, which the receive functions of PostgreSQL's types expect (array_recv, int8recv
-// and so on). All numbers are in network byte order.
+// Writes the values of parameters in the binary form that the receive functions of PostgreSQL's types expect
+// (array_recv, int8recv and so on). All numbers are in network byte order.
 
 /// The parameters of one statement, encoded into one buffer.
 struct EncodedParameters: Sendable {
@@ -78,7 +78,7 @@ struct EncodedParameters: Sendable {
     }
 
     /// Appends an element with its length. A length that does not fit into 32 bits is written truncated. This does no
-    /// harm: so long an element exceeds `bytesMax`, and `init` throws.
+    /// harm: an element of that length exceeds `bytesMax`, so `init` throws.
     private mutating func appendElement(_ content: some Collection<UInt8>) {
         append(Int32(truncatingIfNeeded: content.count))
         bytes.append(contentsOf: content)

@@ -116,9 +116,9 @@ extension PostgresPipeline {
             return
         }
         finish(call, call.outcome)
-        // Two errors make the connection unusable. If the server no longer accepts writes, another server may be the
-        // primary now. If the call has no caller, it is the pipeline's own ROLLBACK, and the session is still in a
-        // failed transaction.
+        // The connection becomes unusable after two errors. The first says that the server no longer accepts writes:
+        // another server may be the primary now. The second is any error of a call without a caller. Such a call is the
+        // pipeline's own ROLLBACK, so the session is still in a failed transaction.
         if call.error?.sqlState == SQLState.readOnlyTransaction || call.error != nil && call.caller == nil {
             lose(PostgresError(.connectionLost, "The connection was closed: \(call.error?.message ?? "")"))
         }

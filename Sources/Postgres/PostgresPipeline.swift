@@ -54,8 +54,8 @@ struct PostgresPipeline {
 
     /// The maximum number of reads in one round of the loop. Each reads about 8 KiB or more.
     private static let readsMax = 64
-    /// How often libpq is asked to read again although the socket is empty. OpenSSL may still hold decrypted bytes: at
-    /// most one record, which is 16 KiB. One read by libpq takes at least 8 KiB of them, so two reads empty the buffer.
+    /// How many more times libpq reads although the socket is empty. OpenSSL may still hold decrypted bytes: at most
+    /// one record, which is 16 KiB. One read by libpq takes at least 8 KiB of them, so two reads empty the buffer.
     private static let readsOfOneRecord = 2
 
     init(_ libpq: LibpqConnection, rollbackTimeoutMilliseconds: Int, redact: @escaping @Sendable (String) -> String) {

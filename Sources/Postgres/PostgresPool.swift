@@ -121,7 +121,7 @@ package final class PostgresPool: Sendable {
     ///
     /// - Parameter deadline: limits the wait for a connection, not the closure.
     /// - Throws: the closure's error; `.timedOut` if no connection became free in time; `.cancelled` if the task is
-    ///   cancelled or `run` ends before.
+    ///   cancelled or `run` ends before a connection is free.
     package nonisolated(nonsending) func withConnection<Answer: Sendable>(
         until deadline: Deadline, _ body: (PostgresConnection) async throws(PostgresError) -> Answer
     ) async throws(PostgresError) -> Answer {

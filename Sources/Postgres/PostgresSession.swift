@@ -21,7 +21,12 @@ enum PostgresSession {
             // With force_generic_plan, Citus cannot run some statements.
             ("plan_cache_mode", "auto"),
         ]
-        let changes = settings.indices.map { "set_config($\(2 * $0 + 1), $\(2 * $0 + 2), false)" }
+        // The value of `synchronous_commit` that is checked here is set for the session. It then stays in force even if
+        // the operator changes the setting later, with ALTER SYSTEM and a reload.
+        let changes =
+            settings.indices.map { "set_config($\(2 * $0 + 1), $\(2 * $0 + 2), false)" } + [
+                "set_config('synchronous_commit', current_setting('synchronous_commit'), false)"
+            ]
         let statement = PostgresStatement(
             "session", "SELECT current_setting('synchronous_commit'), " + changes.joined(separator: ", "))
         let query = PostgresQuery(statement, settings.flatMap { [.text($0.0), .text($0.1)] })

@@ -65,7 +65,8 @@ private enum DeadlineStatements {
         ORDER BY next_deadline_ms, id LIMIT 1
         """)
 
-    /// Parameters: now, the cursor's deadline and driver, the number of drivers, the version of the fold's rules.
+    /// Parameters: the current time, the cursor's deadline and driver, the number of drivers, the version of the fold's
+    /// rules.
     static let due = PostgresStatement(
         "due_deadlines",
         """

@@ -36,7 +36,9 @@ extension PostgresEventStore: EventExport {
 
     package var exportedSessions: ExportList {
         ExportList(name: "sessions") { driver, last, limit, db in
-            try Self.keys("session", "number", of: driver, after: last, limit: limit, db)
+            // With number instead of +number, PostgreSQL may read the sessions of all drivers in the order of their
+            // numbers, to find those of this driver.
+            try Self.keys("session", "+number", of: driver, after: last, limit: limit, db)
         } write: { key, driver, now, json, db in
             let row = try SQLRow.fetchOne(db, sql: Self.sessionSQL, arguments: SQLArguments([key, .integer(driver)]))
             guard let row else { return }
@@ -64,9 +66,9 @@ extension PostgresEventStore: EventExport {
 
     private static let sessionMembers = ["session_id", "opened_at_ms", "registered_at_ms", "charger_id", "merchant_id"]
 
-    /// The columns: first the exported members. Then the journey after one of the session's events, the last one after
-    /// which the journey still belongs to this session. The last column is NULL if no event at or after that time
-    /// closed the session. Otherwise it tells whether the closing event was a reset.
+    /// The columns: first the exported members. Then the journey after the session's last event that left the driver in
+    /// this session. The last column is NULL if no event at or after the time of that event closed the session.
+    /// Otherwise it tells whether the closing event was a reset.
     private static let sessionSQL = """
         SELECT session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
             session.registered_merchant, last.after_state, last.after_grace_deadline_ms, last.after_hard_deadline_ms,

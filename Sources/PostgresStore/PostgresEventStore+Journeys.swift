@@ -1,6 +1,7 @@
 // `JourneyReader` on PostgreSQL. The id of an event is its number among the events of its driver (`event.seq`). This
-// number never changes. Of two events of a driver, the one committed later has the higher number: a batch only commits
-// events if the driver's version is unchanged, so it has read the numbers of all events committed before.
+// number never changes. Of two events of a driver, the one committed later has the higher number. The reason: a batch
+// commits events only if the driver's version is unchanged, so the batch has read the numbers of all events committed
+// before.
 
 package import Engine
 package import JourneyModel
@@ -48,18 +49,19 @@ extension PostgresEventStore: JourneyReader {
         return .newest(JourneyChange(id: newest, journey: head, cause: causes[newest]))
     }
 
-    /// Returns the changes that a reader missed who knows those up to event `id`. Returns nil if some of them are no
-    /// longer stored, or if `id` is higher than the number of the newest change.
+    /// Returns the changes after event `id`, for a reader that has the earlier ones. Returns nil if some of the later
+    /// changes are no longer stored, or if `id` is higher than the number of the newest change.
     private static func missed(
         after id: Int64, newest: Int64, _ stored: StoredDriver?
     ) -> [RecentJourneyChanges.Change]? {
         guard id >= 0, id <= newest else { return nil }
         guard let stored else { return [] }
         guard let oldest = stored.recent.changes.first else {
-            // No changes are stored: either there was none, or a refold by new rules or other settings has deleted
-            // them. After a refold, the reader may still have the old state. If the state is IDLE, the reader is taken
-            // to be up to date.
-            return stored.journey.state == .idle ? [] : nil
+            // No changes are stored: either there was none yet, or a refold by new rules or other settings has deleted
+            // them. After such a refold, the reader may still have the old state, so it gets the current one. This is
+            // necessary even if the journey is IDLE: before a correction was undone, readers got the corrected state
+            // with the number 0.
+            return nil
         }
         guard !stored.recent.isFull || oldest.seq <= id else { return nil }
         return stored.recent.changes.filter { $0.seq > id }

@@ -19,13 +19,57 @@ extension PostgresEventStore {
         seconds: Int = BatchRun.roundTripSeconds,
         _ body: @Sendable (PostgresConnection, Deadline) async throws(PostgresError) -> Value
     ) async throws(StoreFailure) -> Value {
-        let deadline = Deadline.inSeconds(2 * seconds)
+        try await inTransaction(on: tending, begin: [.init(.begin)], until: .inSeconds(2 * seconds)) {
+            (_, connection, deadline) async throws(PostgresError) -> Value in
+            try await body(connection, deadline)
+        }
+    }
+
+    /// Runs reads that may take long, on the connection of `searching`. All of them see the same snapshot of the
+    /// database. Otherwise like `inTransaction`.
+    ///
+    /// - Parameters:
+    ///   - seconds: the time limit for all runs together. It is also PostgreSQL's own limit for each statement.
+    ///   - first: the queries of the first round trip. `body` gets their results, and may run further queries.
+    func inSnapshot<Value: Sendable>(
+        seconds: Int, first: [PostgresQuery],
+        _ body: @Sendable ([PostgresResult], PostgresConnection, Deadline) async throws(PostgresError) -> Value
+    ) async throws(StoreFailure) -> Value {
+        let begin = [PostgresQuery(.beginSnapshot), Self.longLimits(seconds: seconds)]
+        return try await inTransaction(on: searching, begin: begin + first, until: .inSeconds(seconds)) {
+            (results, connection, deadline) async throws(PostgresError) -> Value in
+            try await body(Array(results.dropFirst(begin.count)), connection, deadline)
+        }
+    }
+
+    /// Runs one query that may take long, for example because it reads a whole table, on the connection of `searching`.
+    ///
+    /// - Parameter seconds: the time limit for all runs together. It is also PostgreSQL's own limit for the statement.
+    func readLong(_ query: PostgresQuery, seconds: Int) async throws(StoreFailure) -> PostgresResult {
+        let begin = [PostgresQuery(.begin), Self.longLimits(seconds: seconds), query]
+        return try await inTransaction(on: searching, begin: begin, until: .inSeconds(seconds)) {
+            (results, _, _) async throws(PostgresError) -> PostgresResult in
+            results[2]
+        }
+    }
+
+    private static func longLimits(seconds: Int) -> PostgresQuery {
+        PostgresQuery(.longLimits, [.text(String(1_000 * seconds))])
+    }
+
+    /// - Parameters:
+    ///   - begin: the queries of the first round trip, beginning with BEGIN.
+    ///   - body: gets the results of `begin`, and runs all further round trips before COMMIT.
+    private func inTransaction<Value: Sendable>(
+        on pool: PostgresPool, begin: [PostgresQuery], until deadline: Deadline,
+        _ body: @Sendable ([PostgresResult], PostgresConnection, Deadline) async throws(PostgresError) -> Value
+    ) async throws(StoreFailure) -> Value {
         while true {
             do throws(PostgresError) {
-                return try await tending.withConnection(until: deadline) {
+                return try await pool.withConnection(until: deadline) {
                     (connection) async throws(PostgresError) -> Value in
-                    _ = try await connection.run([.init(.begin)], until: deadline)
-                    let value = try await body(connection, deadline)
+                    let begun = try await connection.run(begin, until: deadline)
+                    let value = try await body(begun, connection, deadline)
                     _ = try await connection.run([.init(.commit)], until: deadline)
                     return value
                 }

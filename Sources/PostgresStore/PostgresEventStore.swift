@@ -22,10 +22,9 @@ package final class PostgresEventStore: EventStore {
     package static let requestSeconds = 10
     /// How many of a driver's events are read first to fold a late event.
     package static let tailBegin: Int64 = 64
-    /// How many of a driver's events are read at most to fold a late event. 50,000 events take about 150 MB of memory. A
-    /// phone that sends an event every minute needs five weeks for as many events, and the events of phones arrive
-    /// within days.
-    package static let tailMax: Int64 = 50_000
+    /// The maximum number of a driver's events in memory during a fold. They take about 12 MB. A refold, a trial or a
+    /// check of more events is done in parts of this length.
+    package static let tailMax: Int64 = 4_096
     /// The number of connections for the tables of SharedTables.
     package static let tableConnections = 4
     /// The pause, in milliseconds, after the server could not be reached. Also the pause after a conflict, if the work
@@ -36,9 +35,13 @@ package final class PostgresEventStore: EventStore {
     private let writing: PostgresPool
     private let reading: PostgresPool
     let tables: TableTransactions
-    /// Connections for background work: retention and similar work, which is done in pieces, and counting the drivers,
-    /// which may take minutes. These connections are separate, so that such work never makes a request wait.
+    /// Connections for background work. Retention and similar work is done in pieces; counting the drivers may take
+    /// minutes. The connections are separate, so that this work never makes a request wait.
     let tending: PostgresPool
+    /// The connection for reads that may take ten minutes: checks, trials, and the search for drivers to refold. It is
+    /// separate, so that such a read never makes the work on `tending` wait. The probe of `/readyz` is part of that
+    /// work, and waits only four seconds.
+    let searching: PostgresPool
     private let batches: BatchRun
     let directory = ShardDirectory()
     let settled = SettledPosition()
@@ -59,7 +62,7 @@ package final class PostgresEventStore: EventStore {
     ///   - charging: counts the refolds that late events cause against the rate limits. If nil, refolds are not
     ///     counted.
     ///   - tailBegin: how many of a driver's events are read first to fold a late event.
-    ///   - tailMax: how many are read at most.
+    ///   - tailMax: the maximum number of a driver's events in memory during a fold.
     package init(
         _ configuration: PostgresConfiguration, writersMax: Int = 2, readersMax: Int = 2,
         tableConnections: Int = PostgresEventStore.tableConnections, loops: EventLoopGroup,
@@ -72,7 +75,7 @@ package final class PostgresEventStore: EventStore {
         self.writersMax = min(max(writersMax, 1), 4)
         self.requestSeconds = requestSeconds
         self.logger = logger
-        // One writer is always left for batches that take milliseconds.
+        // With two or more writers, one is always left for batches that take milliseconds.
         queue = WorkQueue(worksMax: PostgresEventStore.waitingMax, slowMax: max(1, self.writersMax - 1))
         writing = PostgresPool(configuration, size: self.writersMax, loops: loops, logger: logger)
         reading = PostgresPool(configuration, size: max(readersMax, 1), loops: loops, logger: logger)
@@ -80,6 +83,7 @@ package final class PostgresEventStore: EventStore {
             configuration, connections: max(tableConnections, 1), loops: loops, requestSeconds: requestSeconds,
             logger: logger)
         tending = PostgresPool(configuration, size: 2, loops: loops, logger: logger)
+        searching = PostgresPool(configuration, size: 1, loops: loops, logger: logger)
         batches = BatchRun(
             pool: writing, directory: directory, charging: charging, digests: digests, knownSettings: KnownSettings(),
             tailBegin: tailBegin, tailMax: tailMax, metrics: self.metrics, logger: logger)
@@ -93,6 +97,7 @@ package final class PostgresEventStore: EventStore {
             group.addTask { await self.reading.run() }
             group.addTask { await self.tables.run() }
             group.addTask { await self.tending.run() }
+            group.addTask { await self.searching.run() }
             await withTaskCancellationHandler {
                 await withTaskGroup(of: Void.self) { writers in
                     for _ in 0..<writersMax { writers.addTask { await self.write() } }
@@ -113,6 +118,9 @@ package final class PostgresEventStore: EventStore {
         await queue.close()
         await tables.waitUntilClosed()
     }
+
+    /// See `init`.
+    var tailMax: Int64 { batches.tailMax }
 
     /// The number of requests that wait for a batch.
     package var writesWaiting: Int { queue.count }
@@ -195,8 +203,9 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
-    /// Returns whether the time of all works in the group was over before their batch began, and fails them if so.
-    /// Work that waits for other slow batches would otherwise delay the next slow one although nobody waits for it.
+    /// If the time limits of all works in the group passed before their batch began, fails these works and returns
+    /// true. This happens to works that wait until other slow batches have ended. Nobody waits for these works any
+    /// more, and their batch would only delay the next slow one.
     private func isOver(_ group: DriverGroup) -> Bool {
         guard group.works.allSatisfy(\.until.hasPassed) else { return false }
         putBack(group.works, of: group.driver, "too many writes were waiting")
@@ -218,9 +227,9 @@ package final class PostgresEventStore: EventStore {
     /// - Parameter isAcknowledging: whether the results tell a client that something is stored. If so, this method
     ///   returns only when the synchronous standby has it too.
     func read(
-        _ queries: [PostgresQuery], seconds: Int = BatchRun.roundTripSeconds, isAcknowledging: Bool = false
+        _ queries: [PostgresQuery], isAcknowledging: Bool = false
     ) async throws(StoreFailure) -> [PostgresResult] {
-        let deadline = Deadline.inSeconds(seconds)
+        let deadline = Deadline.inSeconds(BatchRun.roundTripSeconds)
         while true {
             do throws(PostgresError) {
                 return try await reading.withConnection(until: deadline) {
@@ -240,7 +249,7 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
-    /// Returns the shards. The first call asks the server.
+    /// Returns the shards. The first call reads them from the server.
     func shards() async throws(StoreFailure) -> Shards {
         if let shards = directory.shardsIfKnown { return shards }
         let deadline = Deadline.inSeconds(BatchRun.roundTripSeconds)

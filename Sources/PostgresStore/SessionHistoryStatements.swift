@@ -13,13 +13,15 @@ enum SessionHistoryStatements {
         driver JOIN session ON session.driver = driver.id
             AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("session"))
         """
-    /// SQL condition on a session to show. It excludes a session whose events and registration retention has deleted,
-    /// and whose row remains only because the driver's journey names it as the previous session, or the journey at the
-    /// driver's floor names it. $1 and $2 are those of `LaneParameters`.
+    /// SQL condition on a session to show. It excludes a session of which retention has deleted the events and the
+    /// registration. The row of such a session remains only because the driver's journey names the session as the
+    /// previous one, or because the journey at the driver's floor names it. Without OFFSET 0, PostgreSQL could read all
+    /// events of the driver once, instead of looking for one event of each session. $1 and $2 are those of
+    /// `LaneParameters`.
     static let isThere = """
         (session.registered_at_ms IS NOT NULL OR session.session_id = driver.session_id
         OR EXISTS (SELECT 1 FROM event WHERE event.driver = driver.id AND event.session_id = session.session_id
-            AND \(LaneParameters.condition("event"))))
+            AND \(LaneParameters.condition("event")) OFFSET 0))
         """
     /// Parameters: `LaneParameters`, `driver_id`, the session's id.
     static let one = PostgresStatement(
@@ -28,21 +30,47 @@ enum SessionHistoryStatements {
         SELECT \(columns) FROM \(tables)
         WHERE driver.driver_id = $3::text AND session.session_id = $4::text AND \(isThere)
         """)
-    /// Parameters: `LaneParameters`, `driver_id`, the cursor's time and id, whether there is no cursor, the number
-    /// of rows.
+
+    /// Items of a FROM clause after `driver`: the driver's sessions that were opened last, at `time` or before. These
+    /// are the last `count` sessions opened before `time` (all if there are fewer), those opened in the same
+    /// millisecond as the earliest of them, and those opened at `time`. There are two steps, because a driver may have
+    /// tens of thousands of sessions. The first finds the opening time of that earliest session in the order of an
+    /// index. The second reads the sessions from this time on. Without OFFSET 0, PostgreSQL could compute the time once
+    /// per session.
+    static func latest(_ count: String, until time: String) -> String {
+        let isShown = "\(LaneParameters.condition("session")) AND \(isThere)"
+        return """
+            LATERAL (
+                SELECT coalesce((
+                    SELECT session.opened_at_ms FROM session
+                    WHERE \(RowsInOrder.ofDriver("session")) AND session.opened_at_ms < \(time) AND \(isShown)
+                    ORDER BY session.driver, session.opened_at_ms DESC LIMIT 1 OFFSET \(count) - 1),
+                    '\(Int64.min)'::int8) AS at_ms
+                OFFSET 0) last, LATERAL (
+                SELECT * FROM session
+                WHERE session.driver = driver.id AND session.opened_at_ms >= last.at_ms
+                    AND session.opened_at_ms <= \(time) AND \(isShown)
+                OFFSET 0) session
+            """
+    }
+
+    /// A page of a driver's sessions, the last opened first. Of sessions opened at the same time, such as those that
+    /// one batch opens, the one with the highest number was opened last. Parameters: `LaneParameters`, `driver_id`, the
+    /// cursor's time and id, whether there is no cursor, the number of rows.
     static let page = PostgresStatement(
         "session_page",
         """
-        SELECT \(columns) FROM \(tables)
-        WHERE driver.driver_id = $3::text AND \(isThere)
-            AND ($6::bool OR (session.opened_at_ms, session.session_id) < ($4::int8, $5::text))
-        ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $7::int8
+        SELECT \(columns) FROM driver, \(latest("$7::int8", until: "$4::int8"))
+        WHERE driver.driver_id = $3::text AND \(LaneParameters.condition("driver"))
+            AND ($6::bool OR (session.opened_at_ms, session.number) < ($4::int8, (
+                SELECT place.number FROM session place WHERE place.driver = driver.id AND place.session_id = $5::text
+                    AND \(LaneParameters.condition("place")))))
+        ORDER BY session.opened_at_ms DESC, session.number DESC LIMIT $7::int8
         """)
 
-    /// For each session, the journey after one of its events, the last one after which the journey still belongs to
-    /// this session. The last column is NULL if no event at or after that time closed the session. Otherwise it tells
-    /// whether the closing event was a reset. Parameters: `LaneParameters`, the `driver_id` of drivers, ids of their
-    /// sessions.
+    /// For each session, the journey after the session's last event that left the driver in this session. The last
+    /// column is NULL if no event at or after the time of that event closed the session. Otherwise it tells whether the
+    /// closing event was a reset. Parameters: `LaneParameters`, the `driver_id` of drivers, ids of their sessions.
     static let journeys = PostgresStatement(
         "session_journeys",
         """
@@ -65,26 +93,41 @@ enum SessionHistoryStatements {
             ORDER BY \(EventStatements.descending) LIMIT 1) last
         """)
 
-    /// The corrected time of the cursor's event. Parameters: `LaneParameters`, `driver_id`, the session's id, the
-    /// cursor.
+    /// The corrected time of the cursor's event. Without OFFSET 0, PostgreSQL may look for the event among all events
+    /// of the session, instead of by its key. Parameters: `LaneParameters`, `driver_id`, the session's id, the cursor.
     static let place = PostgresStatement(
         "timeline_place",
         """
-        SELECT event.corrected_at_ms FROM driver JOIN event ON event.driver = driver.id
-        WHERE driver.driver_id = $3::text AND event.session_id = $4::text AND event.seq = $5::int8
-            AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event"))
+        SELECT event.corrected_at_ms FROM driver, LATERAL (
+            SELECT corrected_at_ms, session_id FROM event
+            WHERE event.driver = driver.id AND event.seq = $5::int8 AND \(LaneParameters.condition("event"))
+            OFFSET 0) event
+        WHERE driver.driver_id = $3::text AND event.session_id = $4::text AND \(LaneParameters.condition("driver"))
         """)
 
-    /// The events after the cursor's event, in order. Parameters: `LaneParameters`, `driver_id`, the session's id,
-    /// the cursor or 0, the corrected time of the cursor's event, the number of rows.
+    /// SQL condition on an event of the session $4 of `driver`.
+    private static let isOfSession =
+        "event.driver = driver.id AND event.session_id = $4::text AND \(LaneParameters.condition("event"))"
+
+    /// The events after the cursor's event, in order. A session may have many events, so only the events up to the last
+    /// one of the page, and all further events of the same millisecond, are read and sorted. The first step finds this
+    /// millisecond in the order of an index. Parameters: `LaneParameters`, `driver_id`, the session's id, the cursor or
+    /// 0, the corrected time of the cursor's event, the number of rows.
     static let timeline = PostgresStatement(
         "session_timeline",
         """
         WITH ordered AS (
             SELECT event.*, row_number() OVER (ORDER BY \(EventStatements.ascending)) AS place
-            FROM driver JOIN event ON event.driver = driver.id
-            WHERE driver.driver_id = $3::text AND event.session_id = $4::text AND event.corrected_at_ms >= $6::int8
-                AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event")))
+            FROM driver, LATERAL (
+                SELECT coalesce((
+                    SELECT event.corrected_at_ms FROM event
+                    WHERE \(isOfSession) AND event.corrected_at_ms > $6::int8
+                    ORDER BY event.corrected_at_ms LIMIT 1 OFFSET $7::int8 - 1), \(Int64.max)) AS at_ms
+                OFFSET 0) last, LATERAL (
+                SELECT * FROM event
+                WHERE \(isOfSession) AND event.corrected_at_ms >= $6::int8 AND event.corrected_at_ms <= last.at_ms
+                OFFSET 0) event
+            WHERE driver.driver_id = $3::text AND \(LaneParameters.condition("driver")))
         SELECT seq, coalesce(event_id, idempotency_key), idempotency_key, name, true, source, app_state, charger,
             merchant, sequence, details,
             CASE sender WHEN \(OrderedEvent.Sender.service.rawValue) THEN 'service' END, corrected_at_ms, occurred_at,

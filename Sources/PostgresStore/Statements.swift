@@ -32,9 +32,22 @@ enum LaneParameters {
     static func condition(_ table: String) -> String { "($2::bool OR \(table).lane = ANY ($1::int2[]))" }
 }
 
+/// The condition of a subquery that finds a driver's n-th row in the order of an index that begins with the driver.
+///
+/// It is a comparison of rows, and ORDER BY must begin with the driver too. For an equality, PostgreSQL expects as many
+/// rows as the average driver has. If this estimate is lower than n, PostgreSQL reads all rows of the driver and sorts
+/// them, although the driver may have hundreds of thousands. For a comparison of rows, PostgreSQL expects many rows,
+/// and reads the first n through the index.
+enum RowsInOrder {
+    /// SQL condition on a row of `table` that belongs to `driver`.
+    static func ofDriver(_ table: String) -> String {
+        "(\(table).driver, \(table).lane) BETWEEN (driver.id, driver.lane) AND (driver.id, driver.lane)"
+    }
+}
+
 /// Items of a FROM clause, each a LATERAL subquery that finds one row by its key, for each row of the items before it.
 /// OFFSET 0 makes PostgreSQL use the index of the key. Without it, PostgreSQL may compare every row with every other or
-/// read all rows of a driver, especially while a table has no statistics: an INSERT of 128 events then took 16 ms.
+/// read all rows of a driver, especially while a table has no statistics. An INSERT of 128 events then took 16 ms.
 enum RowByKey {
     /// The driver with the id `asked.driver_id`.
     static let askedDriver = row("driver", where: "driver.driver_id = asked.driver_id")

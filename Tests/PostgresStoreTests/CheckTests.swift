@@ -37,10 +37,56 @@ struct CheckTests {
             #expect(report.problems == [])
             let count = try await database.rows("SELECT count(*) FROM event")
             #expect(report.drivers == 20 && ["\(report.events)"] == count)
+            let inParts = try await StoreFixture.withStores(on: database, tailMax: 1) { (stores) async throws in
+                try await Self.check(stores[0])
+            }
+            #expect(inParts == report)
         }
     }
 
-    /// After the first piece, the driver's row and about half of the events have new ids, the other events the old ones.
+    /// The check reads a driver's events in parts of five, or of more if the last events of a part share a second. Here
+    /// the parts are the events 1 to 5, 6 to 12 and 13 to 17, and an empty part.
+    @Test func `a divergence is named in whatever part of a driver's events it is`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database, tailMax: 4) { (stores) async throws in
+            let store = stores[0]
+            let requests = (1...17).map { number in
+                let sharesSecond = (10...12).contains(number)
+                return AppendRequest.sample(
+                    .sample(
+                        .diagnostic("ping"), key: "ping-\(number)",
+                        at: .sample.advanced(bySeconds: sharesSecond ? 100 : 10 * number), isWholeSecond: sharesSecond),
+                    of: DriverID("d"))
+            }
+            _ = await store.append(requests)
+            let whole = try await Self.check(store)
+            #expect(whole.problems == [] && whole.events == 17)
+            let atPlaces = [1, 5, 6, 12, 13, 17].map { number in
+                (
+                    change: "UPDATE event SET transition = 2, reason = 3 WHERE seq = \(number)",
+                    undo: "UPDATE event SET transition = 0, reason = NULL", problem: "event \(number): is stored as"
+                )
+            }
+            let exchange = "UPDATE event SET second_place = 2 - second_place WHERE seq IN (10, 12)"
+            let inSecond = (change: exchange, undo: exchange, problem: "event 12: and others of its second")
+            for (change, undo, problem) in atPlaces + [inSecond] {
+                _ = try await database.rows(change)
+                let report = try await Self.check(store)
+                #expect(report.problems.count == 1 && report.events == 17)
+                #expect(report.problems.allSatisfy { $0.contains(problem) }, "\(report.problems)")
+                _ = try await database.rows(undo)
+            }
+            #expect(try await Self.check(store) == whole)
+
+            // The settings of all events in the first part are missing. The other parts are checked all the same.
+            _ = try await database.rows("UPDATE event SET settings_version = 'missing' WHERE seq <= 5")
+            let rest = try await Self.check(store)
+            #expect(rest.events == 12 && rest.problems == ["5 events were stored with settings that are missing"])
+        }
+    }
+
+    /// After the first piece of the deletion, the driver's row and about half of the events have new ids. The other
+    /// events still have the old ids.
     @Test func `a driver whose deletion is in progress is counted and not folded`() async throws {
         let database = try await StoreFixture.database()
         let driver = DriverID("drv_marta")
@@ -90,7 +136,7 @@ struct CheckTests {
     ])
     func `what is changed by hand is named`(change: String, problem: String) async throws {
         let database = try await StoreFixture.database()
-        try await StoreFixture.withStores(on: database) { (stores) async throws in
+        try await StoreFixture.withStores(on: database, tailMax: 1) { (stores) async throws in
             let store = stores[0]
             let names: [(EventName, String?)] = [
                 (.enteredChargerIntentZone, nil), (.anchorDwellComplete, nil), (.exclusiveActivatedByWeb, "s"),

@@ -32,11 +32,12 @@ struct CitusTests {
     // MARK: One task
 
     private static let drivers = (0..<40).map { DriverID("one-task-\($0)") }
-    /// This text is appended to a database's URL. With it, Citus rejects a statement that goes to several shards.
+    /// An option that is appended to a database's URL. It makes Citus reject each statement that goes to several
+    /// shards.
     static let noFanOut = "%20-ccitus.multi_task_query_log_level%3Derror"
 
-    /// With this setting, Citus rejects each statement that goes to more than one shard. Citus plans a statement when
-    /// it arrives, so the test covers every statement in the form in which the store sends it.
+    /// With `noFanOut`, Citus rejects each statement that goes to more than one shard. Citus plans a statement when it
+    /// arrives, so the test covers every statement in the form in which the store sends it.
     @Test func `no statement of a driver's requests goes to more than one shard`() async throws {
         let database = try await StoreFixture.database()
         let user = try PostgresConfiguration(url: database.url + Self.noFanOut)
@@ -106,8 +107,9 @@ struct CitusTests {
     // MARK: The feed
 
     /// The test prepares a transaction on a worker, one of the servers other than the coordinator, and leaves it
-    /// prepared. The same happens if the coordinator crashes, or between its own commit and the worker's. The
-    /// transaction's name has the group of another server than the coordinator, so that Citus does not end the
+    /// prepared. After a crash of the coordinator, a transaction can remain in this state. Every transaction that
+    /// writes on several servers is in this state between the coordinator's commit and the worker's. The transaction's
+    /// name contains the group number of another server than the coordinator, so that Citus does not end the
     /// transaction itself.
     @Test func `readers of the feed wait for transactions that are prepared on another server`() async throws {
         let database = try await StoreFixture.database()

@@ -1,6 +1,6 @@
 // Tests of connections that are lost during COMMIT, at one of two exactly known moments. At the first, the transaction
-// is not committed yet: a deferred trigger, which runs before the commit, sleeps. At the second, it is committed on the
-// primary and only the answer is missing: the COMMIT waits for a standby that does not exist.
+// is not committed yet: a deferred trigger, which runs before the commit, sleeps. At the second, the transaction is
+// committed on the primary and only the answer is missing: the COMMIT waits for a standby that does not exist.
 
 import Engine
 import JourneyModel
@@ -27,8 +27,8 @@ struct CommitInDoubtTests {
             async let outcome = stores[0].append(request)
             let pid = try await database.backend(waitingFor: "SyncRep")
             try await database.rows("SELECT pg_terminate_backend(\(pid))")
-            // After the lost connection, the store has looked for the event and found it. It now waits until the
-            // standby has it too.
+            // After the loss of the connection, the store has found the event in the database. It now waits until the
+            // standby has the event too.
             _ = try await database.backend(waitingFor: "SyncRep")
             try await database.setStandby("")
             guard case .stored(let event) = await outcome else {

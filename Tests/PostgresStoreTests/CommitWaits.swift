@@ -1,4 +1,4 @@
-// Lets COMMITs wait, so that a test can act in the middle of one.
+// Makes COMMITs wait, so that a test can act during a COMMIT.
 
 import TestSupport
 

@@ -3,6 +3,7 @@
 
 import Engine
 import JourneyModel
+import Postgres
 import SharedTables
 import Synchronization
 import TestSupport
@@ -99,6 +100,10 @@ struct CorrectionTests {
             // trial finds none.
             #expect(tried.counts.events == 0)
             let trial = try await store.tryRefold(.correction(order), now: Self.now) { _, _ in }
+            let inParts = try await StoreFixture.withStores(on: database, tailMax: 1) { (stores) async throws in
+                try await stores[0].tryRefold(.correction(order), now: Self.now) { _, _ in }
+            }
+            #expect(inParts.counts == trial.counts)
             let versions = try await database.rows("SELECT id, version FROM driver ORDER BY id")
             let (counts, id, continues) = try await Self.correct(order, in: store)
             #expect(!continues)
@@ -127,6 +132,34 @@ struct CorrectionTests {
         }
     }
 
+    @Test func `a stream that showed a correction is told when the correction is undone`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let (store, driver) = (stores[0], DriverID("undone"))
+            var submissions = Array(SampleJourney.whole(prefix: "e", session: "s").prefix(5))
+            submissions.append(.sample(.reset, key: "reset", session: "s", at: .sample.advanced(bySeconds: 600)))
+            let wrong = Settings(gracePeriodSeconds: 60)
+            for submission in submissions {
+                _ = try await store.appended(
+                    .sample(submission, of: driver, receivedAt: Self.received, settings: wrong))
+            }
+            _ = try await store.record(VersionedSettings(Settings()), at: Self.received)
+            #expect(try await store.journey(of: driver).state == .idle)
+
+            _ = try await Self.correct(CorrectionOrder(since: Self.received, settings: .current), in: store)
+            guard case .newest(let corrected) = try await store.changes(of: driver, after: nil) else {
+                Issue.record("a new reader is not told the corrected state")
+                return
+            }
+            #expect(corrected.id == 0 && corrected.journey.state == .inTransit)
+
+            _ = try await Self.correct(CorrectionOrder(since: Self.received, settings: .stored), in: store)
+            #expect(
+                try await store.changes(of: driver, after: corrected.id)
+                    == .newest(JourneyChange(id: 0, journey: Journey(), cause: nil)))
+        }
+    }
+
     @Test func `a trial folds all events of a driver whom an older release folded`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database) { (stores) async throws in
@@ -146,6 +179,45 @@ struct CorrectionTests {
             _ = try await database.rows("UPDATE driver SET rules = \(Fold.rulesVersion - 1)")
             let ofAll = try await store.tryRefold(.correction(order), now: Self.now) { _, _ in }
             #expect(ofAll.counts.events == stored.arrived.count)
+        }
+    }
+
+    /// The statements read many events: those of all drivers, or of a thousand.
+    @Test(.enabled(if: CitusCluster.named == nil, "on Citus, the table of events cannot become a view"))
+    func `a check, a trial and the search for a driver to refold may exceed the session's limit for a statement`()
+        async throws
+    {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let event = EventSubmission.sample(.chargerTargeted, key: "k", charger: "c")
+            _ = try await stores[0].appended(.sample(event, of: DriverID("slow"), receivedAt: Self.received))
+        }
+        // Each read of the event takes 0.6 seconds.
+        _ = try await database.rows(
+            """
+            CREATE FUNCTION wait() RETURNS boolean LANGUAGE plpgsql COST 0.0001
+                AS $$ BEGIN PERFORM pg_sleep(0.6); RETURN true; END $$;
+            ALTER TABLE event RENAME TO event_row;
+            CREATE VIEW event AS SELECT * FROM event_row WHERE wait();
+            """)
+        var configuration = try database.configuration
+        configuration.statementTimeoutMilliseconds = 500
+        try await StoreFixture.withStores(on: database, as: configuration) { (stores) async throws in
+            let store = stores[0]
+            let report = try await store.check { _, _ in }
+            #expect(report.problems == [] && report.events == 1)
+            let order = CorrectionOrder(since: Self.received, settings: .stored)
+            let trial = try await store.tryRefold(.correction(order), now: Self.now) { _, _ in }
+            #expect(trial.counts == RefoldCounts())
+            let all = try await store.tryRefold(
+                .settings(since: Moment(millisecondsSinceEpoch: 0)) { _ in
+                    TrialDurations(gracePeriodSeconds: nil, hardTimeoutSeconds: nil)
+                }, now: Self.now
+            ) { _, _ in }
+            #expect(all.counts.events == 1)
+            #expect(try await Self.correct(order, in: store).counts == RefoldCounts())
+            _ = try await database.rows("UPDATE driver SET rules = \(Fold.rulesVersion - 1)")
+            #expect(try await store.refold(RefoldRequest(since: Self.now)).next == nil)
         }
     }
 
@@ -194,15 +266,12 @@ struct CorrectionTests {
                 }, now: Self.now
             ) { _, _ in }
             #expect(same.counts.verdicts.isEmpty && same.counts.sessions.isEmpty)
-            let asked = Mutex<[TrialEvent]>([])
             let since = Moment.sample.advanced(bySeconds: 3600)
-            _ = try await store.tryRefold(
-                .settings(since: since) { event in
-                    asked.withLock { $0.append(event) }
-                    return TrialDurations(gracePeriodSeconds: nil, hardTimeoutSeconds: nil)
-                }, now: Self.now
-            ) { _, _ in }
-            let events = asked.withLock { $0 }
+            let (events, shorter) = try await Self.tryShorter(since: since, in: store)
+            let inParts = try await StoreFixture.withStores(on: database, tailMax: 1) { (stores) async throws in
+                try await Self.tryShorter(since: since, in: stores[0])
+            }
+            #expect(inParts.events == events && inParts.counts == shorter)
             #expect(events.count < all.reduce(0) { $0 + $1.arrived.count })
             #expect(
                 try await database.rows(
@@ -216,6 +285,102 @@ struct CorrectionTests {
             #expect(
                 try await database.rows(Self.sum)
                     == before)
+        }
+    }
+
+    /// Tries a grace period and a hard timeout of one second each. Also returns the events for which the trial
+    /// requested these durations.
+    private static func tryShorter(
+        since: Moment, in store: PostgresEventStore
+    ) async throws -> (events: [TrialEvent], counts: RefoldCounts) {
+        let asked = Mutex<[TrialEvent]>([])
+        let outcome = try await store.tryRefold(
+            .settings(since: since) { event in
+                asked.withLock { $0.append(event) }
+                return TrialDurations(gracePeriodSeconds: 1, hardTimeoutSeconds: 1)
+            }, now: now
+        ) { _, _ in }
+        return (asked.withLock { $0 }, outcome.counts)
+    }
+
+    @Test func `in each part, an event is tried with the charger of its session's registration`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database, tailMax: 1) { (stores) async throws in
+            let (store, driver) = (stores[0], DriverID("registered"))
+            for session in ["s1", "s2"] {
+                let registration = SessionRegistration(
+                    sessionID: session, driver: driver, chargerID: "of \(session)", merchantID: nil,
+                    receivedAt: Self.received)
+                _ = try await store.register(registration)
+            }
+            for index in 0..<8 {
+                let ping = EventSubmission.sample(
+                    .diagnostic("ping"), key: "\(index)", session: index < 4 ? "s1" : "s2",
+                    at: .sample.advanced(bySeconds: index))
+                _ = try await store.appended(.sample(ping, of: driver, receivedAt: Self.received))
+            }
+            let tried = try await Self.tryShorter(since: Moment(millisecondsSinceEpoch: 0), in: store)
+            #expect(
+                tried.events.map(\.chargerID)
+                    == ["of s1", "of s1", "of s1", "of s1", "of s2", "of s2", "of s2", "of s2"])
+        }
+    }
+
+    /// An event below the floor has no effect, so the trial must not begin with the journey that is stored after that
+    /// event.
+    @Test func `a trial that begins after the floor continues the journey at the floor`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let (store, driver) = (stores[0], DriverID("floor"))
+            let submissions: [EventSubmission] = [
+                .sample(.enteredChargerIntentZone, key: "deleted"),
+                .sample(.anchorDwellComplete, key: "anchored", at: .sample.advanced(bySeconds: 200)),
+            ]
+            for submission in submissions {
+                _ = try await store.appended(.sample(submission, of: driver, receivedAt: Self.received))
+            }
+            let floor = Moment.sample.advanced(bySeconds: 100)
+            _ = try await database.rows(
+                """
+                INSERT INTO journey_base (lane, driver, state)
+                    SELECT lane, driver, after_state FROM event WHERE idempotency_key = 'deleted';
+                DELETE FROM event WHERE idempotency_key = 'deleted';
+                UPDATE driver SET floor_at_ms = \(floor.millisecondsSinceEpoch), version = version + 1
+                """)
+            let late = EventSubmission.sample(.diagnostic("ping"), key: "late", at: .sample.advanced(bySeconds: 50))
+            _ = try await store.appended(.sample(late, of: driver, receivedAt: Self.received))
+            #expect(try await store.check { _, _ in }.problems == [])
+            let since = Moment.sample.advanced(bySeconds: 150)
+            let outcome = try await store.tryRefold(
+                .settings(since: since) { _ in TrialDurations(gracePeriodSeconds: nil, hardTimeoutSeconds: nil) },
+                now: Self.now
+            ) { _, _ in }
+            #expect(outcome.counts.events == 1 && outcome.counts.verdicts.isEmpty)
+        }
+    }
+
+    @Test func `a driver whose deletion is in progress is not tried`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let store = stores[0]
+            for number in 1...3 { _ = try await Self.store(number, in: store) }
+            _ = try await store.change { db in
+                try db.execute(
+                    sql: """
+                        INSERT INTO erasure (driver, driver_digest, step, event_count)
+                        SELECT id, ?, 'events', 0 FROM driver WHERE driver_id = 'corrected-2'
+                        """,
+                    arguments: [[UInt8](repeating: 7, count: 32)])
+            }
+            let tried = Mutex<Set<DriverID>>([])
+            let outcome = try await store.tryRefold(
+                .settings(since: Moment(millisecondsSinceEpoch: 0)) { event in
+                    tried.withLock { _ = $0.insert(event.driver) }
+                    return TrialDurations(gracePeriodSeconds: 1, hardTimeoutSeconds: nil)
+                }, now: Self.now
+            ) { _, _ in }
+            #expect(tried.withLock { $0 } == [DriverID("corrected-1"), DriverID("corrected-3")])
+            #expect(outcome.counts.drivers == 2)
         }
     }
 }

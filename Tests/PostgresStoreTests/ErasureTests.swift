@@ -43,7 +43,7 @@ struct ErasureTests {
     }
 
     /// Returns `count` requests of a driver. Every text that a client may choose contains `word`, so that a search for
-    /// it finds whatever the deletion left.
+    /// `word` finds everything that the deletion left.
     static func requests(_ count: Int, of driver: DriverID, word: String) -> [AppendRequest] {
         (0..<count).map { index in
             let names: [EventName] = [
@@ -200,8 +200,8 @@ struct ErasureTests {
     }
 
     /// A tombstone is the row that says that a driver was deleted. The event's batch looks for the driver's tombstone
-    /// and finds none. It then adds the driver, and waits for the deletion, which adds the same driver and removes it
-    /// again.
+    /// and finds none. The batch then adds the driver and waits for the transaction of the deletion, which adds the
+    /// same driver and removes the driver again.
     @Test func `an event that waits for a deletion of its unknown driver finds the tombstone`() async throws {
         let database = try await StoreFixture.database()
         let driver = DriverID("drv_marta")

@@ -16,16 +16,16 @@ struct EventPositionTests {
 
     private func request(_ key: String) -> AppendRequest { .sample(.sample(.diagnostic("d"), key: key), of: driver) }
 
-    /// The transaction number of a batch decides the positions of its events. A batch that waits for the lock of the
-    /// driver's row gets this number after it has waited for the first update of the row. If the row was updated again
-    /// meanwhile, the batch then waits a second time, and has its number already. This test makes a batch wait there
-    /// while a faster batch gets a later number.
+    /// The transaction number of a batch decides the positions of its events. A batch that waits for the lock on the
+    /// driver's row gets this number when the first update of the row has ended. If another transaction has updated the
+    /// row again in the meantime, the batch waits a second time, now with a number. During this second wait, a faster
+    /// batch gets a later number in this test.
     @Test(.enabled(if: CitusCluster.named == nil, "the backends of a cluster may run on another machine"))
     func `a batch that got its number before a faster batch is run again with another one`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
-        // The test stops a backend with a signal. A backend that looks for a deadlock holds locks that all others need,
-        // so it must not be stopped then. With this timeout no backend looks for one.
+        // The test stops a backend with a signal. A backend must not be stopped while it looks for a deadlock, because
+        // it then holds locks that all others need. With this timeout, no backend looks for a deadlock.
         try await database.rows("ALTER DATABASE \(database.name) SET deadlock_timeout = '1h'")
         try await StoreFixture.withStores(2, on: database) { (stores) async throws in
             _ = try await stores[0].appended(request("first"))
@@ -35,8 +35,7 @@ struct EventPositionTests {
                 next.close()
             }
             _ = try await update.run([.init(.begin), .init(Self.touch)])
-            // The row is locked, so the store repeats the batch. The fourth attempt locks the driver's row, and waits
-            // for it.
+            // The row is locked, so the store repeats the batch. The fourth attempt waits for the lock on the row.
             async let slow = stores[0].append(request("slow"))
             let batch = try await database.backend(waitingFor: "transactionid")
             try await Self.whileStopped(batch) {
@@ -61,8 +60,8 @@ struct EventPositionTests {
     }
 
     /// On Citus, the coordinator gives a transaction its number, and a worker holds the locks on rows. The batch in
-    /// this test waits for the transaction `update`, which gets its number only just before its COMMIT, as a batch of
-    /// another instance may. The waiting batch must get a higher number.
+    /// this test waits for the transaction `update`. `update` gets its number only just before its COMMIT, as a batch
+    /// of another instance may do. The waiting batch must get a higher number.
     @Test(.enabled(if: CitusCluster.named != nil, "DWELL_TEST_CITUS_URL names no Citus cluster"))
     func `a batch on Citus gets its number when it has the driver's row`() async throws {
         let database = try await StoreFixture.database()
@@ -91,8 +90,8 @@ struct EventPositionTests {
         #expect(events == ["first|1", "slow|2"])
     }
 
-    /// Waits until a statement that begins with `sql` waits for a lock on a server of the cluster, and returns the
-    /// global process id of its backend on the coordinator.
+    /// Returns when a statement that begins with `sql` waits for a lock on a server of the cluster. The result is the
+    /// global process id of the statement's backend on the coordinator.
     private static func backend(waitingWith sql: String, _ database: StoreFixture.Database) async throws -> String {
         while true {
             let found = try await database.rows(

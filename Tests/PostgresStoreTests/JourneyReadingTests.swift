@@ -104,6 +104,55 @@ struct JourneyReadingTests {
         }
     }
 
+    /// Adds registered sessions s1, s2 and so on, of which `together` at a time were opened in the same millisecond.
+    private func addSessions(_ count: Int, together: Int = 1, to database: StoreFixture.Database) async throws {
+        try await database.rows(
+            """
+            INSERT INTO session (lane, driver, session_id, opened_at_ms, registered_at_ms)
+            SELECT lane, id, 's' || opened, opened / \(together), opened FROM driver, generate_series(1, \(count)) opened
+            """)
+    }
+
+    @Test(.enabled(if: CitusCluster.named == nil, "Citus does not number the rows of one statement in order"))
+    func `sessions opened at the same time are listed page by page`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            _ = await stores[0].append(.sample(events[0], of: driver))
+            try await addSessions(50, together: 9, to: database)
+            for limit in [1, 7, 49, 50] {
+                var listed: [String] = []
+                var hasMore = true
+                while hasMore {
+                    let page = try #require(
+                        try await stores[0].sessions(of: driver, limit: limit, after: listed.last))
+                    listed += page.sessions.map(\.sessionID)
+                    hasMore = page.hasMore && !page.sessions.isEmpty
+                }
+                #expect(listed == (1...50).reversed().map { "s\($0)" }, "\(limit)")
+            }
+        }
+    }
+
+    @Test(.enabled(if: CitusCluster.named == nil, "the workers of Citus count the rows that they read"))
+    func `a page of sessions reads few of a driver's many sessions`() async throws {
+        let database = try await StoreFixture.database()
+        let count = 2_000
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            _ = await stores[0].append(.sample(events[0], of: driver))
+        }
+        try await addSessions(count, to: database)
+        let before = try await database.fetchedRows(of: "session")
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            for cursor in [nil, "s1500", "s500"] {
+                let page = try await stores[0].sessions(of: driver, limit: 20, after: cursor)
+                #expect(page?.sessions.count == 20)
+            }
+            let detail = try await stores[0].driver(driver, sessions: 20, events: 20)
+            #expect(detail?.sessions.count == 20)
+        }
+        #expect(try await database.fetchedRows(of: "session") - before < count / 2)
+    }
+
     @Test func `a session's events are listed in order, page by page`() async throws {
         try await with { (store) async throws in
             for submission in events.reversed() { _ = await store.append(.sample(submission, of: driver)) }
@@ -129,6 +178,37 @@ struct JourneyReadingTests {
                 try await store.timeline(of: "session", of: DriverID("another"), limit: 2, after: nil)
                     == .sessionNotFound)
         }
+    }
+
+    @Test(.enabled(if: CitusCluster.named == nil, "the workers of Citus count the rows that they read"))
+    func `a page of a session's events reads few of its many events`() async throws {
+        let database = try await StoreFixture.database()
+        let count = 2_000
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            for submission in events { _ = await stores[0].append(.sample(submission, of: driver)) }
+            let more = (1...count).map { number in
+                let at = Moment.sample.advanced(bySeconds: 1000 + number)
+                return AppendRequest.sample(
+                    .sample(.diagnostic("ping"), key: "ping\(number)", session: "session", at: at), of: driver)
+            }
+            _ = await stores[0].append(more)
+        }
+        let before = try await database.fetchedRows(of: "event")
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            var cursor: Int64?
+            for _ in 0..<3 {
+                guard
+                    case .found(let page) = try await stores[0].timeline(
+                        of: "session", of: driver, limit: 20, after: cursor)
+                else {
+                    Issue.record("no page")
+                    return
+                }
+                #expect(page.events.count == 20 && page.hasMore)
+                cursor = page.events.last?.id
+            }
+        }
+        #expect(try await database.fetchedRows(of: "event") - before < count / 2)
     }
 
     @Test func `registered sessions without events are limited`() async throws {

@@ -20,6 +20,11 @@ struct LateEventTests {
         func charge(_ claim: AdmissionClaim, rowCount: Int) { charged.withLock { $0.append(rowCount) } }
     }
 
+    /// The charges of drivers whose rate limits are off.
+    private static let unlimited = RefoldCharges(
+        admission: LocalRateLimiter(limits: noLimits), limits: noLimits)
+    private static let noLimits = RateLimits(sessionEvents: 0, preSessionEvents: 0)
+
     private let driver = DriverID("late")
 
     private func request(_ name: EventName, _ key: String, at seconds: Int) -> AppendRequest {
@@ -77,7 +82,7 @@ struct LateEventTests {
             }
             _ = await stores[0].append(events)
         }
-        let before = try await fetched(in: database)
+        let before = try await database.fetchedRows(of: "event")
         let late = [
             request(.diagnostic("pong"), "quiet", at: 2_000), request(.chargerTargeted, "changing", at: 100),
             request(.anchorDwellComplete, "in order", at: count + 1),
@@ -90,11 +95,105 @@ struct LateEventTests {
                 }
             }
         }
-        let read = try await fetched(in: database) - before
+        let read = try await database.fetchedRows(of: "event") - before
         #expect(read < count / 2)
         #expect(
             try await database.rows("SELECT count(*), max(seq), count(*) FILTER (WHERE after_state = 0) FROM event")
                 == ["\(count + 3)|\(count + 3)|\(count + 3)"])
+    }
+
+    /// Expects that all of the events are stored.
+    private func store(_ requests: [AppendRequest], in store: PostgresEventStore) async {
+        for outcome in await store.append(requests) {
+            guard case .stored = outcome else {
+                Issue.record("\(outcome)")
+                return
+            }
+        }
+    }
+
+    /// With more than 100 events of the same time, each further one counts against a rate limit. If the limit is off, it
+    /// must not have a batch of its own: the batch of 500 events would read them 400 times and exceed the time limit of
+    /// its request.
+    @Test func `events of one time and without a limit share batches`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database, charging: Self.unlimited) { (stores) async throws in
+            await store((0..<500).map { request(.chargerTargeted, "same-\($0)", at: 0) }, in: stores[0])
+        }
+        let rows = try await database.rows("SELECT count(*), count(DISTINCT batch) < 20 FROM event")
+        #expect(rows == ["500|t"])
+    }
+
+    /// Each batch reads the stored events for all of its late events. If it read them only for the first one, each of
+    /// these 300 events would need a batch of its own.
+    @Test(arguments: [120, 1_500])
+    func `late events in any order share batches`(laterCount: Int) async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database, charging: Self.unlimited) { (stores) async throws in
+            let later = (0..<laterCount).map { request(.diagnostic("ping"), "later-\($0)", at: 1_000 + $0) }
+            await store(later, in: stores[0])
+            await store((0..<300).map { request(.chargerTargeted, "late-\($0)", at: 900 - $0) }, in: stores[0])
+        }
+        let rows = try await database.rows(
+            "SELECT count(*), count(DISTINCT batch) < 20 FROM event WHERE idempotency_key LIKE 'late-%'")
+        #expect(rows == ["300|t"])
+    }
+
+    /// The late events lie between stored events, so that a batch must read more of them than it reads at first.
+    @Test func `late events between many others share batches`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database, charging: Self.unlimited) { (stores) async throws in
+            await store((0..<3_000).map { request(.diagnostic("ping"), "stored-\($0)", at: 10 * $0) }, in: stores[0])
+            let late = (0..<200).map { request(.diagnostic("ping"), "late-\($0)", at: 29_905 - 140 * $0) }
+            await store(late, in: stores[0])
+        }
+        let rows = try await database.rows(
+            "SELECT count(*), count(DISTINCT batch) < 20 FROM event WHERE idempotency_key LIKE 'late-%'")
+        #expect(rows == ["200|t"])
+    }
+
+    /// Answers so many questions with "permitted", and all later ones with "refused".
+    private final class Permits: RefoldCharging {
+        private let max: Int
+        private let askedCount = Mutex(0)
+
+        init(_ max: Int) { self.max = max }
+
+        func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool {
+            askedCount.withLock { count in
+                count += 1
+                return count <= max
+            }
+        }
+
+        func charge(_ claim: AdmissionClaim, rowCount: Int) {}
+    }
+
+    /// A service shares its limit among its drivers. A batch of another driver may use up the limit at any time, also
+    /// while the parts of this driver's refold are written. The event and its refold must be stored both, or neither.
+    @Test func `a refold in parts is not committed without its event`() async throws {
+        var permitted = 0
+        while try await !isStored(permitting: permitted) {
+            permitted += 1
+            try #require(permitted < 20)
+        }
+        #expect(permitted > 1, "the limit was asked more than once")
+    }
+
+    /// Returns whether a late event before 1,200 others is stored if the limit permits it so many times. If it is
+    /// refused, expects that no event was folded again.
+    private func isStored(permitting permitted: Int) async throws -> Bool {
+        let database = try await StoreFixture.database()
+        let outcome = try await StoreFixture.withStores(on: database, charging: Permits(permitted), tailMax: 500) {
+            (stores) async throws in
+            _ = await stores[0].append((1...1_200).map { request(.diagnostic("ping"), "later-\($0)", at: $0) })
+            return await stores[0].append(request(.enteredChargerIntentZone, "late", at: 0))
+        }
+        let isStored = if case .stored = outcome { true } else { false }
+        #expect(isStored || outcome == .rateLimited)
+        let rows = try await database.rows("SELECT count(*) FROM event WHERE after_state = 1")
+        #expect(rows == [isStored ? "1201" : "0"])
+        return isStored
     }
 
     /// The three late events have different positions, so the store reads different parts of the driver's events for
@@ -112,18 +211,6 @@ struct LateEventTests {
             ]
             #expect(await stores[0].append(late) == [.rateLimited, .rateLimited, .rateLimited])
         }
-    }
-
-    /// Returns how many rows of `event` PostgreSQL has fetched through indexes. PostgreSQL adds the last counts of a
-    /// connection when the connection ends, so this function first waits until all connections have ended.
-    private func fetched(in database: StoreFixture.Database) async throws -> Int {
-        let connections =
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        while try await database.rows("\(connections) AND backend_type = 'client backend'") != ["0"] {
-            try await Task.sleep(for: .milliseconds(10))
-        }
-        let count = try await database.rows("SELECT idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'event'")
-        return try #require(Int(count.first ?? ""))
     }
 
     /// A limit that one charge uses up.
@@ -176,31 +263,53 @@ struct LateEventTests {
         #expect(try await database.rows("SELECT count(*) FROM event") == ["1200"])
     }
 
-    @Test func `a late event before very many others is refused and charged`() async throws {
+    @Test func `a late event before very many others is folded in parts`() async throws {
         let database = try await StoreFixture.database()
         let charging = Charging()
-        try await StoreFixture.withStores(on: database, charging: charging, tailMax: 2_000) { (stores) async throws in
+        try await StoreFixture.withStores(on: database, charging: charging, tailMax: 500) { (stores) async throws in
             // No event is at 1,001 seconds.
             let later = (1...2_500).map { request(.diagnostic("ping"), "later-\($0)", at: $0 > 1_000 ? $0 + 1 : $0) }
             _ = await stores[0].append(later)
-            let outcomes = await stores[0].append([
-                request(.enteredChargerIntentZone, "too early", at: 0), request(.diagnostic("ping"), "last", at: 3_000),
-            ])
-            guard outcomes[0] == .rateLimited, case .stored = outcomes[1] else {
+            let late = request(.enteredChargerIntentZone, "early", at: 0)
+            let outcomes = await stores[0].append([late, request(.diagnostic("ping"), "last", at: 3_000), late])
+            guard case .stored(let event) = outcomes[0], case .stored = outcomes[1], case .replayed = outcomes[2]
+            else {
                 Issue.record("\(outcomes)")
                 return
             }
-            // One event more than the maximum is read, to find out whether there are more.
-            #expect(charging.charged.withLock { $0 } == [2_001])
-            let late = request(.enteredChargerIntentZone, "late", at: 1_001)
-            guard case .stored(let event) = await stores[0].append(late) else {
+            #expect(event.verdict == .applied && event.journey.state == .nearCharger)
+            #expect(charging.charged.withLock { $0 } == [2_500])
+            let exited = request(.exitedChargerIntentZone, "late", at: 1_001)
+            guard case .stored(let event) = await stores[0].append(exited) else {
                 Issue.record("an event before fewer others")
                 return
             }
             #expect(event.verdict == .applied && event.chargesRefold)
-            #expect(charging.charged.withLock { $0 } == [2_001, 1_501])
+            #expect(charging.charged.withLock { $0 } == [2_500, 1_501])
         }
-        #expect(try await database.rows("SELECT count(*) FROM event") == ["2502"])
+        let counts = "SELECT count(*), count(*) FILTER (WHERE after_state = 1), count(DISTINCT position) FROM event"
+        #expect(try await database.rows(counts) == ["2503|1001|2503"])
+        #expect(try await database.rows("SELECT head_seq, last_seq FROM driver") == ["2502|2503"])
+    }
+
+    @Test func `a long refold that meets the stored journey ends there`() async throws {
+        let database = try await StoreFixture.database()
+        let charging = Charging()
+        try await StoreFixture.withStores(on: database, charging: charging, tailBegin: 1, tailMax: 100) {
+            (stores) async throws in
+            let pings = (1...1_000).map { request(.diagnostic("ping"), "later-\($0)", at: $0 > 350 ? $0 + 1 : $0) }
+            let entered = request(.enteredChargerIntentZone, "entered", at: 351)
+            _ = await stores[0].append(pings + [entered])
+            guard case .stored(let event) = await stores[0].append(request(.enteredChargerIntentZone, "late", at: 0))
+            else {
+                Issue.record("the late event")
+                return
+            }
+            #expect(event.verdict == .applied && event.journey.state == .nearCharger)
+            // The refold ends at the event that already led to this state.
+            #expect(charging.charged.withLock { $0 } == [650, 351])
+        }
+        #expect(try await database.rows("SELECT count(*) FILTER (WHERE after_state = 1) FROM event") == ["1002"])
     }
 
     @Test(arguments: [150, 1_200])

@@ -55,6 +55,15 @@ struct MigrationTests {
         #expect(try await other.rows("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()") == ["1"])
     }
 
+    @Test func `tables of an extension do not make a database another program's`() async throws {
+        let database = try await StoreFixture.emptyDatabase()
+        // PostGIS has a table of this name. Without PostGIS, another extension gets it.
+        _ = try await database.rows("CREATE TABLE spatial_ref_sys (srid int4)")
+        _ = try await database.rows("ALTER EXTENSION plpgsql ADD TABLE spatial_ref_sys")
+        #expect(try await database.migrate() == PostgresMigration.all.map(\.number))
+        #expect(try await database.migrate() == [])
+    }
+
     @Test func `a migration that fails leaves the database as it was`() async throws {
         let database = try await StoreFixture.database()
         let next = Int64(PostgresMigration.all.count) + 1

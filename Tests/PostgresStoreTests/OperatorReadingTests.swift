@@ -45,6 +45,26 @@ struct OperatorReadingTests {
         }
     }
 
+    /// Long reads have a connection of their own. If they used those of other work, the server would report that it is
+    /// not ready while it searches for drivers to refold.
+    @Test func `long reads make no other background work wait`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let store = stores[0]
+            // The sleep is longer than the two seconds that the probe of /readyz may take.
+            let sleep = PostgresStatement("sleep", "SELECT 1 FROM pg_sleep(6)")
+            let reads = (0..<3).map { _ in
+                Task { _ = try? await store.readLong(PostgresQuery(sleep), seconds: 30) }
+            }
+            _ = try await database.backend(waitingFor: "PgSleep")
+            // This pause is long enough for another read to begin if it had a connection.
+            try await Task.sleep(for: .milliseconds(300))
+            try await store.checkWritable()
+            for read in reads { read.cancel() }
+            for read in reads { await read.value }
+        }
+    }
+
     @Test func `the last hour is counted, and then only what is new`() async throws {
         try await withStore { (store) async throws in
             try await append(.chargerTargeted, of: "a", minutesAgo: 90, to: store)
@@ -70,6 +90,53 @@ struct OperatorReadingTests {
             #expect(try await store.removeSimulatedDrivers(driversMax: 8).drivers == 1)
             #expect(try await store.eventCount() == 5)
         }
+    }
+
+    @Test(.enabled(if: CitusCluster.named == nil, "the workers of Citus count the rows that they read"))
+    func `the page of a driver reads few of the driver's many events`() async throws {
+        let database = try await StoreFixture.database()
+        let (driver, count) = (DriverID("a"), 2_000)
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let events = (1...count).map { number in
+                AppendRequest.sample(
+                    .sample(.diagnostic("ping"), key: "\(number)", at: now.advanced(bySeconds: number)), of: driver)
+            }
+            _ = await stores[0].append(events)
+        }
+        let before = try await database.fetchedRows(of: "event")
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let detail = try await stores[0].driver(driver, sessions: 20, events: 50)
+            #expect(detail?.events.map(\.occurredAt) == (0..<50).map { now.advanced(bySeconds: count - $0) })
+        }
+        #expect(try await database.fetchedRows(of: "event") - before < count / 2)
+    }
+
+    @Test(.enabled(if: CitusCluster.named == nil, "the workers of Citus count the rows that they read"))
+    func `the removal of a simulated driver does not read the sessions of all drivers`() async throws {
+        let database = try await StoreFixture.database()
+        let (driver, count) = (DriverID(DriverID.simulatedPrefix + "1"), 20_000)
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            for event in SampleJourney.whole(prefix: "x", session: "simulated") {
+                _ = try await stores[0].appended(.sample(event, of: driver))
+            }
+            #expect(try await database.rows("SELECT count(*) FROM session_owner") == ["1"])
+            try await database.rows(
+                """
+                INSERT INTO session_owner (lane, session_id, owner_lane, owner, claimed_at_ms)
+                SELECT 0, 's' || number, 0, 0, 0 FROM generate_series(1, \(count)) number
+                """)
+            let read = try await stores[0].change { (db: any SQLTransaction) -> Int64? in
+                _ = try SimulatedDrivers.remove(driversMax: 8, db)
+                return try Int64.fetchOne(
+                    db,
+                    sql: """
+                        SELECT CAST(idx_tup_fetch + seq_tup_read AS int8) FROM pg_stat_xact_user_tables
+                        WHERE relname = 'session_owner'
+                        """)
+            }
+            #expect(try #require(read) < count / 2)
+        }
+        #expect(try await database.rows("SELECT count(*) FROM session_owner") == ["\(count)"])
     }
 
     @Test func `a session is found with its driver and its records`() async throws {

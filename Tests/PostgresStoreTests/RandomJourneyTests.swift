@@ -1,5 +1,5 @@
 // Tests random journeys, delivered late, twice and in batches. PostgreSQL gives the same outcomes as the store in
-// memory, and the stored events are in the end the fold of all events in order. DWELL_POSTGRES_JOURNEYS sets the number
+// memory. At the end, the stored events equal the fold of all events in order. DWELL_POSTGRES_JOURNEYS sets the number
 // of journeys. A failure names its seed; DWELL_PROPERTY_SEED=<seed> with DWELL_POSTGRES_JOURNEYS=1 repeats only the
 // failed journey.
 
@@ -22,14 +22,15 @@ struct RandomJourneyTests {
         var expected: [ExpectedEvent] = []
     }
 
-    /// To fold a late event, the store first reads this many of the driver's events, and more if the fold needs more. A
-    /// journey has at most 30 events of clients, so 64 are nearly always enough. With 1, the store must often read
-    /// more.
-    @Test(arguments: [64, 1])
-    func `outcomes are those of the store in memory, and the table is the fold in order`(tailBegin: Int64) async throws
-    {
+    /// To fold a late event, the store first reads `tailBegin` of the driver's events, and more if the fold needs more.
+    /// A journey has at most 30 events of clients, so 64 are nearly always enough. With 1, the store must often read
+    /// more. With at most 2 events in memory (`tailMax`), most refolds are done in parts.
+    @Test(arguments: [(64, 4_096), (1, 4_096), (1, 2)])
+    func `outcomes are those of the store in memory, and the table is the fold in order`(
+        tailBegin: Int64, tailMax: Int64
+    ) async throws {
         let database = try await StoreFixture.database()
-        let played = try await StoreFixture.withStores(on: database, tailBegin: tailBegin) {
+        let played = try await StoreFixture.withStores(on: database, tailBegin: tailBegin, tailMax: tailMax) {
             (stores) async throws -> [Played] in
             try await withThrowingTaskGroup(of: Played.self) { group in
                 var waiting = Self.seeds.makeIterator()

@@ -47,9 +47,10 @@ struct RefoldTests {
         return keys.compactMap { byKey[$0] }
     }
 
-    @Test func `all drivers are refolded one by one, and equal the fold`() async throws {
+    @Test(arguments: [2, PostgresEventStore.tailMax])
+    func `all drivers are refolded one by one, and equal the fold`(tailMax: Int64) async throws {
         let database = try await StoreFixture.database()
-        try await StoreFixture.withStores(on: database) { (stores) async throws in
+        try await StoreFixture.withStores(on: database, tailMax: tailMax) { (stores) async throws in
             let store = stores[0]
             var journeys: [(driver: DriverID, events: [OrderedEvent])] = []
             for number in 1...30 { journeys.append(try await Self.storeOld(number, in: database, store)) }
@@ -58,6 +59,7 @@ struct RefoldTests {
             #expect(
                 try await store.driversAwaitingRefold(among: Set(journeys.map(\.driver))) == Set(journeys.map(\.driver))
             )
+            let trial = try await store.tryRefold(.rules(since: nil), now: Self.end) { _, _ in }
             var counts = RefoldCounts()
             var request = RefoldRequest()
             while true {
@@ -70,6 +72,8 @@ struct RefoldTests {
             #expect(counts.drivers == 30)
             #expect(counts.events == journeys.reduce(0) { $0 + $1.events.count })
             #expect(counts.movedDrivers > 0 && !counts.verdicts.isEmpty && counts.sessionsFolded > 0)
+            #expect(trial.counts.events == counts.events && trial.counts.verdicts == counts.verdicts)
+            #expect(trial.counts.expiries == counts.expiries)
             #expect(try await store.hasUnfinishedRefolds() == false)
             try await StoreFixture.expireAll(store, at: Self.end)
             let stored = try await ExpectedEvent.stored(in: database)

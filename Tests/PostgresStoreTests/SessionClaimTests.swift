@@ -97,8 +97,8 @@ struct SessionClaimTests {
         }
     }
 
-    /// On Citus, a batch may see the claim of a session before it sees the row of the driver who claimed it, because
-    /// the row is on another server.
+    /// On Citus, the claim of a session and the row of the driver who claimed it are on different servers. A batch may
+    /// therefore see the claim earlier than the row.
     @Test(arguments: Request.allCases)
     func `a batch waits for the row of a driver of whom it sees only the claim`(_ request: Request) async throws {
         let database = try await StoreFixture.database()

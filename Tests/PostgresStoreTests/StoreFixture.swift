@@ -58,6 +58,18 @@ enum StoreFixture {
             return output.split(separator: "\n").map(String.init)
         }
 
+        /// Returns how many rows of a table PostgreSQL has fetched through indexes. PostgreSQL adds the last counts of
+        /// a connection when the connection ends, so this function first waits until all connections have ended.
+        func fetchedRows(of table: String) async throws -> Int {
+            let connections =
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            while try await rows("\(connections) AND backend_type = 'client backend'") != ["0"] {
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            let count = try await rows("SELECT idx_tup_fetch FROM pg_stat_user_tables WHERE relname = '\(table)'")
+            return try #require(Int(count.first ?? ""))
+        }
+
         func migrate(_ run: PostgresMigrationRun = PostgresMigrationRun()) async throws -> [Int64] {
             try await PostgresEventStore.migrate(
                 try configuration, on: loops.next(), atMilliseconds: 1, until: .inSeconds(30), run)

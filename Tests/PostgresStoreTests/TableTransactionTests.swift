@@ -58,8 +58,9 @@ struct TableTransactionTests {
         }
     }
 
-    /// The server's API rejects control characters, so no text of a client contains U+0000. If one did, this database
-    /// refuses it, because PostgreSQL cannot store it. GRDB on SQLite would cut the text there.
+    /// The server's API rejects control characters, so no text of a client contains U+0000. If a text contained U+0000,
+    /// this database would refuse the text, because PostgreSQL cannot store the character. GRDB on SQLite would cut the
+    /// text off at U+0000.
     @Test func `a text with U+0000 is refused, and the connection remains usable`() async throws {
         try await StoreFixture.withStores(on: try await database()) { (stores) async throws in
             let runs = Mutex(0)
@@ -141,7 +142,7 @@ struct TableTransactionTests {
                 try Int.fetchOne(db, sql: "SELECT count(*) FROM sample") ?? -1
             }
             // The two transactions insert different rows, so neither waits for the other. But each inserts a row that
-            // the other one has not counted. They cannot both be committed as if one had run after the other.
+            // the other has not counted. No serial order gives both counts, so the two cannot both be committed.
             async let first = stores[0].change { db in
                 let found = try count(db)
                 if runs.withLock({ runs in

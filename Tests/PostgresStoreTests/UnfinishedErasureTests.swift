@@ -35,7 +35,7 @@ struct UnfinishedErasureTests {
             try await store.completeErasure(of: row)
             #expect(try await store.find(["marta"]) == [])
             #expect(try await store.leftovers(ofReceipt: "r") == [])
-            // A refold that was left out during the deletion is done after it.
+            // A refold that was left out during the deletion is done now.
             var refold = RefoldRequest(now: Self.now)
             while let next = try await store.refold(refold).next { refold.after = next }
             #expect(try await store.hasUnfinishedRefolds() == false)

@@ -9,7 +9,8 @@ import Testing
 @testable import PostgresStore
 
 struct WorkQueueTests {
-    /// Returns one event of each driver, with a key of its own. `waiting` gets the outcomes when all works are answered.
+    /// Returns one event for each element of `drivers`. Each event has a key of its own. `waiting` gets the outcomes
+    /// when all works are answered.
     private func works(
         of drivers: [DriverID], _ waiting: CheckedContinuation<[EventOutcome], Never>
     ) -> [(driver: DriverID, work: Work)] {
@@ -57,7 +58,7 @@ struct WorkQueueTests {
                 let take = { @Sendable in await queue.take(worksMax: 12)?.map(\.driver.rawValue) }
                 #expect(await take() == ["contended"])
                 #expect(await take() == ["plain"])
-                // Only the slow one is ready, so this call waits for other work.
+                // Only the second slow batch is left, so this call waits for other work.
                 async let next = take()
                 try await Task.sleep(for: .milliseconds(50))
                 try queue.add(last)

@@ -60,7 +60,9 @@ import Testing
     }
 
     @Test func `a closed port and a standby are passed over`() async throws {
-        let server = try await PostgresServer.shared()
+        // The copy of the shared server would contain the databases of all tests.
+        let server = try await PostgresServer()
+        defer { server.stop() }
         let standby = try await PostgresServer(standbyOf: server)
         defer { standby.stop() }
         #expect(try await standby.run("SELECT pg_is_in_recovery()") == "t")
@@ -93,7 +95,7 @@ import Testing
         let wrongAuthority = "sslmode=verify-full&sslrootcert=\(other.folder)/ca.pem"
         let untrusted = try await failure(server.urlOverTCP(parameters: wrongAuthority))
         #expect(untrusted?.message.contains("certificate verify failed") == true)
-        // verify-full is the default, and it needs an authority.
+        // verify-full is the default and needs a root certificate.
         let missing = try await failure(server.urlOverTCP(parameters: "sslrootcert=/nonexistent.pem"))
         #expect(missing?.message.contains("root certificate file") == true)
     }
@@ -123,6 +125,18 @@ import Testing
         if let error {
             #expect(error.kind == .cannotConnect)
             #expect(error.message.contains("synchronous_commit") && error.message.contains(setting))
+        }
+    }
+
+    @Test func `the checked synchronous_commit stays in force for the session`() async throws {
+        let server = try await PostgresServer.shared()
+        let database = try await server.createDatabase()
+        try await server.with(server.url(database)) { (connection) async throws in
+            // A reload of the server's configuration does not change a value that the session has set.
+            let row = try await connection.one(
+                "SELECT setting, source FROM pg_settings WHERE name = 'synchronous_commit'")[0]
+            #expect(try row.text(0) == "on")
+            #expect(try row.text(1) == "session")
         }
     }
 

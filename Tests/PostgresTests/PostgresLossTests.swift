@@ -145,7 +145,7 @@ import Testing
         }
     }
 
-    /// The deferred trigger sleeps within COMMIT.
+    /// The first statement sleeps before COMMIT. The second statement makes a deferred trigger sleep within COMMIT.
     @Test(arguments: ["SELECT pg_sleep(30)::text", "INSERT INTO slow VALUES (1)"])
     func `a session that is terminated before or during COMMIT commits nothing`(statement: String) async throws {
         let server = try await PostgresServer.shared()
@@ -174,7 +174,8 @@ import Testing
         #expect(try await finalCount(server, database) == "0")
     }
 
-    /// COMMIT waits for a standby that does not exist. The transaction is then already committed on the primary.
+    /// COMMIT waits for a standby that does not exist. During this wait, the transaction is already committed on the
+    /// primary.
     @Test(arguments: ["pg_terminate_backend", "pg_cancel_backend"])
     func `a COMMIT that does not reach the standby is in doubt, although it succeeds`(function: String) async throws {
         let server = try await PostgresServer(settings: ["synchronous_standby_names = 'ghost'"])

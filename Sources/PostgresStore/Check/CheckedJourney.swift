@@ -1,5 +1,5 @@
 // Folds the events of one driver again and compares the results with the stored ones, like DatabaseCheck of the SQLite
-// store. The caller has already read the events from the database.
+// store. The caller reads the events from the database, in parts.
 
 import Engine
 import JourneyModel
@@ -7,7 +7,7 @@ import JourneyModel
 struct CheckedJourney {
     let driver: StoredDriver
     private(set) var problems: [String] = []
-    private let events: [FoldedEvent]
+    private(set) var eventCount = 0
     private var journey: Journey
     private var previous: FoldedEvent?
     /// Events of the second that is being checked, at most the first `searchedMax`. Empty if the times of these events
@@ -17,10 +17,9 @@ struct CheckedJourney {
 
     /// - Parameters:
     ///   - base: the journey at the floor; nil if the driver has no floor.
-    ///   - events: the events from the floor on, in the stored order.
     ///   - numbers: what a query found out about `seq` and `position` of all the driver's events.
-    init(_ driver: StoredDriver, base: Journey?, events: [FoldedEvent], numbers: CheckedNumbers) {
-        (self.driver, self.events) = (driver, events)
+    init(_ driver: StoredDriver, base: Journey?, numbers: CheckedNumbers) {
+        self.driver = driver
         journey = base ?? Journey()
         problems += numbers.problems(of: driver)
         if (driver.floor == nil) != (base == nil) {
@@ -28,10 +27,14 @@ struct CheckedJourney {
         }
     }
 
-    var eventCount: Int { events.count }
+    /// Folds the next events. The first call begins at the floor. The events of all calls are in the stored order.
+    mutating func take(_ part: [FoldedEvent]) {
+        eventCount += part.count
+        for event in part where problems.count < PostgresEventStore.problemsMax { take(event) }
+    }
 
-    mutating func run() {
-        for event in events where problems.count < PostgresEventStore.problemsMax { take(event) }
+    /// Compares the driver's row with the fold. Must be called once, after the last event.
+    mutating func finish() {
         compareSecond()
         if problems.isEmpty { compareHead() }
     }

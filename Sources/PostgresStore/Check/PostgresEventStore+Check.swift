@@ -18,11 +18,11 @@ extension PostgresEventStore: JourneyCheck {
         _ progress: @Sendable (_ done: Int, _ total: Int) -> Void
     ) async throws(StoreFailure) -> JourneyCheckReport {
         var report = JourneyCheckReport()
-        let counted = try await read([PostgresQuery(CheckStatements.eventCount)], seconds: Self.checkSeconds)
-        let total = try decoded { () throws(PostgresError) in Int(try counted[0][0].int8(0)) }
+        let counted = try await readLong(PostgresQuery(CheckStatements.eventCount), seconds: Self.checkSeconds)
+        let total = try decoded { () throws(PostgresError) in Int(try counted[0].int8(0)) }
         for (what, statement) in CheckStatements.references {
-            let found = try await read([PostgresQuery(statement)], seconds: Self.checkSeconds)
-            let count = try decoded { () throws(PostgresError) in try found[0][0].int8(0) }
+            let found = try await readLong(PostgresQuery(statement), seconds: Self.checkSeconds)
+            let count = try decoded { () throws(PostgresError) in try found[0].int8(0) }
             if count > 0 { report.problems.append("\(count) \(what)") }
         }
         var last: Int64? = 0
@@ -45,42 +45,83 @@ extension PostgresEventStore: JourneyCheck {
         return report
     }
 
-    /// Reads the driver and its events in one snapshot, and folds the events. Skips a driver whose row was removed
-    /// meanwhile. Only counts a driver whose deletion is in progress in this snapshot: some of its events have new ids
-    /// and the others still have the old ones, so its rows cannot equal the fold.
+    private enum CheckedDriver: Sendable {
+        case folded(CheckedJourney)
+        case refolding
+        /// Some of the driver's events have new ids and the others still have the old ones, so the rows cannot equal
+        /// the fold.
+        case erasing
+        /// The driver's row was removed after the page with this driver was read.
+        case removed
+    }
+
     private func check(_ driver: Int64, into report: inout JourneyCheckReport) async throws(StoreFailure) {
+        switch try await checked(driver) {
+        case .folded(let journey):
+            report.drivers += 1
+            report.events += journey.eventCount
+            report.problems += journey.problems
+        case .refolding: report.refolding += 1
+        case .erasing: report.erasing += 1
+        case .removed: break
+        }
+    }
+
+    /// Reads the driver and its events in one snapshot, and folds the events. Reads them in parts, like RefoldInParts,
+    /// so that only one part is in memory.
+    private func checked(_ driver: Int64) async throws(StoreFailure) -> CheckedDriver {
         let lanes = try await shards().parameters(ofDriver: driver)
-        let found = try await read(
-            [
-                .init(.beginSnapshot), PostgresQuery(CheckStatements.driver, lanes + [.int8(driver)]),
-                PostgresQuery(DriverStatements.erasing, lanes + [.int8s([driver])]),
-                PostgresQuery(EventStatements.bases, lanes + [.int8s([driver])]),
-                PostgresQuery(CheckStatements.events, lanes + [.int8(driver)]), .init(.commit),
-            ], seconds: Self.checkSeconds)
-        guard found[2].rowCount == 0 else {
-            report.erasing += 1
-            return
+        let partMax = tailMax
+        let first = [
+            PostgresQuery(CheckStatements.driver, lanes + [.int8(driver)]),
+            PostgresQuery(DriverStatements.erasing, lanes + [.int8s([driver])]),
+            PostgresQuery(EventStatements.bases, lanes + [.int8s([driver])]),
+        ]
+        return try await inSnapshot(seconds: Self.checkSeconds, first: first) {
+            (found, connection, deadline) async throws(PostgresError) -> CheckedDriver in
+            if found[1].rowCount > 0 { return .erasing }
+            guard let row = found[0].rows.first else { return .removed }
+            let stored = try StoredDriver(row)
+            if stored.needsRefold { return .refolding }
+            let base = try found[2].rows.first.map { (row) throws(PostgresError) in try Journey(row, at: 1) }
+            var journey = CheckedJourney(stored, base: base, numbers: try CheckedNumbers(row))
+            var next: Moment? = stored.floor ?? Moment(millisecondsSinceEpoch: .min)
+            while let from = next {
+                let time = PostgresValue.int8s([from.millisecondsSinceEpoch])
+                let part = try await connection.run(
+                    [PostgresQuery(EventStatements.sortedTails, lanes + [.int8s([driver]), time, .int8s([partMax])])],
+                    until: deadline)
+                let (events, through) = try Self.foldedEvents(part[0])
+                journey.take(events)
+                next = through?.advanced(byMilliseconds: 1)
+            }
+            journey.finish()
+            return .folded(journey)
         }
-        let checked = try decoded { () throws(PostgresError) -> CheckedJourney? in
-            guard let row = found[1].rows.first else { return nil }
-            let base = try found[3].rows.first.map { (row) throws(PostgresError) in try Journey(row, at: 1) }
-            var events: [FoldedEvent] = []
-            for row in found[4].rows { events.append(try FoldedEvent(row)) }
-            let first = StoredDriver.columnCount
-            let numbers = CheckedNumbers(
-                gap: try row.optionalInt8(first), misplaced: try row.optionalInt8(first + 1),
-                last: try row.int8(first + 2))
-            return CheckedJourney(try StoredDriver(row), base: base, events: events, numbers: numbers)
+    }
+
+    /// Reads the rows of `sortedTails`. Leaves out events whose settings are missing; `references` counts these.
+    ///
+    /// - Returns: the events, and the time through which the driver's events are read; nil if all are.
+    private static func foldedEvents(
+        _ part: PostgresResult
+    ) throws(PostgresError) -> (events: [FoldedEvent], through: Moment?) {
+        var events: [FoldedEvent] = []
+        var through: Moment?
+        for row in part.rows {
+            through = try row.optionalMoment(EventStatements.foldedColumnCount)
+            if try !row.isNull(EventStatements.foldedVersionColumn) { events.append(try FoldedEvent(row)) }
         }
-        guard var checked else { return }
-        guard !checked.driver.needsRefold else {
-            report.refolding += 1
-            return
-        }
-        checked.run()
-        report.drivers += 1
-        report.events += checked.eventCount
-        report.problems += checked.problems
+        return (events, through)
+    }
+}
+
+extension CheckedNumbers {
+    /// Reads the columns after those of `StoredDriver` in a row of `CheckStatements.driver`.
+    fileprivate init(_ row: PostgresRow) throws(PostgresError) {
+        let first = StoredDriver.columnCount
+        self.init(
+            gap: try row.optionalInt8(first), misplaced: try row.optionalInt8(first + 1), last: try row.int8(first + 2))
     }
 }
 
@@ -108,20 +149,9 @@ private enum CheckStatements {
         WHERE driver.id = $3::int8 AND \(LaneParameters.condition("driver"))
         """)
 
-    /// The driver's events from the floor on, in the order of the fold. Parameters: `LaneParameters`, `driver.id`.
-    static let events = PostgresStatement(
-        "check_events",
-        """
-        SELECT \(EventStatements.foldedColumns) FROM event
-        JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
-        WHERE event.driver = $3::int8 AND \(LaneParameters.condition("event")) AND event.corrected_at_ms >= coalesce(
-            (SELECT floor_at_ms FROM driver WHERE driver.id = $3::int8 AND \(LaneParameters.condition("driver"))),
-            -9223372036854775808)
-        ORDER BY \(EventStatements.ascending)
-        """)
-
-    /// References that no foreign key guarantees. A foreign key would have to contain the lane, because every key of
-    /// these tables contains it. Each statement counts rows that must not exist.
+    /// Statements that count rows which must not exist. Most of them check references to `driver`. No foreign key
+    /// checks these: it would have to contain the lane (Lane.swift), as the primary key of `driver` does, but tables
+    /// such as `account` have no lane.
     static let references: [(what: String, statement: PostgresStatement)] =
         [
             count(

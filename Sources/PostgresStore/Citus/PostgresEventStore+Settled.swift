@@ -1,9 +1,10 @@
 // Finds the position below which no new event can appear on Citus. On one PostgreSQL, the lowest number of an
 // unfinished transaction is this limit. On Citus it is not: the coordinator prepares a transaction on the workers
 // (PREPARE TRANSACTION), commits it locally, and only then sends COMMIT PREPARED to the workers. In between, the
-// transaction counts as ended although its rows are not visible. So the reader takes the lowest number, asks every
-// server for the prepared transactions, and waits until these have ended. Then all rows of transactions below the
-// number are visible, because each of these transactions had already been prepared when the number was read.
+// transaction counts as ended although its rows are not visible. So the reader takes the lowest number, reads the names
+// of the prepared transactions from every server, and waits until these transactions have ended. Every transaction
+// below that number was already prepared on the workers when the reader took the number. So the rows of all these
+// transactions are visible after the wait.
 //
 // After a crash, a prepared transaction remains until the maintenance daemon of Citus ends it (every
 // citus.recover_2pc_interval, 60 s). Until then, readers stop at the last settled position.
@@ -12,7 +13,7 @@ import Engine
 import Postgres
 import Synchronization
 
-/// The highest position found so far below which no new event can appear.
+/// The highest settled position that this process has found. No new event can appear below it.
 final class SettledPosition: Sendable {
     private let highest = Mutex<Int64?>(nil)
 

@@ -1,4 +1,4 @@
-// Finds out whether Citus distributes the tables and which shard has which lane, and keeps the answer.
+// Finds out whether Citus distributes the tables and which shard has which lane, and keeps the result in memory.
 
 import Postgres
 import Sockets
@@ -7,7 +7,7 @@ import Synchronization
 final class ShardDirectory: Sendable {
     private let known = Mutex<Shards?>(nil)
 
-    /// Returns the shards. Asks the server if they are not known yet.
+    /// Returns the shards. Reads them from the server if they are not known yet.
     func shards(on connection: PostgresConnection, until deadline: Deadline) async throws(PostgresError) -> Shards {
         if let shards = known.withLock({ $0 }) { return shards }
         let shards = try await Self.read(on: connection, until: deadline)
@@ -15,10 +15,10 @@ final class ShardDirectory: Sendable {
         return shards
     }
 
-    /// Nil before the server was asked.
+    /// Nil until they were read from the server.
     var shardsIfKnown: Shards? { known.withLock { $0 } }
 
-    /// Makes the next call of `shards` ask the server again, because a shard may have been split.
+    /// Makes the next call of `shards` read them again, because a shard may have been split.
     func forget() { known.withLock { $0 = nil } }
 
     private static func read(

@@ -45,7 +45,8 @@ struct Shards: Hashable, Sendable {
 
     /// Returns the queries that run the statement over all the rows, one for each of `groups`.
     ///
-    /// - Parameter values: the parameters after the first two, for the rows of one query.
+    /// - Parameter values: returns the parameters of one query from the rows of its group. They come after the first
+    ///   two parameters of the statement, which are those of `LaneParameters`.
     func queries<Row>(
         _ statement: PostgresStatement, _ rows: [Row], lane: (Row) -> Int16, _ values: ([Row]) -> [PostgresValue]
     ) -> [PostgresQuery] {

@@ -28,7 +28,7 @@ enum ErasedTexts {
     /// SQL condition on a diagnostic event, whose name is not in the API's list.
     private static let isDiagnostic = "lifecycle_rank = \(EventName.diagnostic("d").lifecycleRank)"
 
-    /// The assignments of UPDATE for the columns of an event that have texts of a client.
+    /// The SET list of the UPDATE that replaces a client's texts in the row of an event.
     static let rewrittenEvent =
         (["session_id", "closed_session_id", "after_session_id", "after_previous_session_id"].map {
             "\($0) = \(session("event.\($0)"))"
@@ -43,7 +43,7 @@ enum ErasedTexts {
             "spelling = CASE WHEN \(isDiagnostic) THEN 'erased_diagnostic' ELSE name END",
         ]).joined(separator: ", ")
 
-    /// Returns the assignments of UPDATE for the columns of `driver` or `journey_base` that have texts of a client.
+    /// Returns the SET list of the UPDATE that replaces a client's texts in a row of `driver` or `journey_base`.
     static func rewrittenJourney(_ table: String) -> String {
         """
         session_id = \(session("\(table).session_id")),

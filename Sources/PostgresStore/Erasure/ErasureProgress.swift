@@ -1,16 +1,16 @@
 // Continues a driver's deletion after its first transaction. A driver may have a million events, so the rows are
-// rewritten in pieces, one per transaction. The table `erasure` has the progress. Any instance continues a deletion
-// that was interrupted.
+// rewritten in pieces, one per transaction. The table `erasure` contains the progress. Any instance continues a
+// deletion that was interrupted.
 //
-// Each session gets a new id, made of the pseudonym and the session's number. To replace an old id in an event, a piece
-// looks up the number in the row of the session, by the old id. So the rows of the sessions must keep the old ids until
+// Each session gets a new id, made of the pseudonym and the session's number. To replace an old id in an event, the
+// number is looked up in the row of the session, by the old id. So the rows of the sessions must keep the old ids until
 // all events are rewritten. The driver's row already has the new ids (PostgresEventStore+Erasure). So if an expiry is
 // stored between two pieces, it has the new ids too.
 //
 // Meanwhile, no other code may copy ids from one row to another. Therefore refolds, corrections and retention skip the
 // driver (`DriverStatements.erasing`). If one of them was under way when the deletion began, there are two cases. If it
-// has locked the driver's row, the deletion waits for it. If not, the other work finds that the driver's version was
-// raised, and writes nothing.
+// has locked the driver's row, the deletion waits for it. If not, it finds that the driver's version was raised, and
+// writes nothing.
 
 import JourneyModel
 import SharedTables
@@ -176,11 +176,13 @@ struct ErasureProgress {
     }
 
     private mutating func rewriteSessions(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
+        // With number instead of +number, PostgreSQL may read the sessions of all drivers in the order of their
+        // numbers, to find those of this driver.
         let sessions = try SQLRow.fetchAll(
             db,
             sql: """
                 SELECT number, session_id FROM session
-                WHERE driver = ?1 AND \(Self.isInLane) AND number > ?2 ORDER BY number LIMIT ?3
+                WHERE driver = ?1 AND \(Self.isInLane) AND +number > ?2 ORDER BY +number LIMIT ?3
                 """, arguments: [driver, last ?? .min, rowsMax])
         for session in sessions {
             let number: Int64 = try session[0]
@@ -190,7 +192,7 @@ struct ErasureProgress {
                     UPDATE session SET session_id = ?2, registered_charger = NULL, registered_merchant = NULL
                     WHERE driver = ?1 AND \(Self.isInLane) AND session_id = ?3
                     """, arguments: [driver, new, old])
-            // The row is replaced, because another session_id has another lane.
+            // The row is replaced, because the new session_id has another lane.
             let owned = try SQLRow.fetchOne(
                 db,
                 sql: """

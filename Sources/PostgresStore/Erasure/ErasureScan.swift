@@ -92,8 +92,8 @@ private enum ErasureScan {
         return tables
     }
 
-    /// The data that must not remain of a deleted driver: names for the report, and queries whose parameter is
-    /// `driver.id`.
+    /// The data of a driver that a deletion must remove or rewrite. Each entry has a name for the report, and a query
+    /// for the rows that the deletion has left as they were. The parameter of the query is `driver.id`.
     static var leftovers: [(name: String, sql: String)] {
         var queries = [("the deletion is not complete, its row in erasure", "SELECT 1 FROM erasure WHERE driver = ?")]
         for table in emptyTables { queries.append((table, "SELECT 1 FROM \(table) WHERE driver = ?")) }

@@ -18,13 +18,13 @@ extension PostgresEventStore: EventErasure {
             sql: "DELETE FROM driver WHERE id = ?1 AND lane = \(Lane.sql(ofDriver: "?1")) AND version = 0",
             arguments: [row])
         if removedCount == 0 {
-            // The batch came first: the row is its row. PostgreSQL reports this conflict itself, but a worker of Citus
-            // does not.
+            // The batch came first, and the row is the batch's. PostgreSQL reports this conflict itself, but a worker
+            // of Citus does not.
             throw PostgresError(.server(sqlState: SQLState.serializationFailure), "the driver was added meanwhile")
         }
         // Only needed on Citus, where the tombstone is on the coordinator and the driver on a worker. A waiting batch
-        // continues as soon as the worker commits, and must then find the tombstone. `erasure` is a reference table.
-        // Because this statement changes it, the coordinator commits before the worker.
+        // continues as soon as the worker commits, and must then find the tombstone. So the coordinator must commit
+        // first. It does, because this statement changes a reference table, `erasure`.
         try db.execute(sql: "DELETE FROM erasure WHERE driver = ?1", arguments: [row])
     }
 

@@ -12,12 +12,12 @@ enum ErasedDrivers {
         "erased_drivers",
         "SELECT driver_digest, erased_at_ms FROM erased_driver WHERE driver_digest = ANY ($1::bytea[])")
 
-    /// Removes new drivers' rows that this batch has added although the drivers were deleted meanwhile, after the batch
-    /// had looked for their tombstones. The batch then repeats its work for these drivers. The deletion and the batch
-    /// cannot miss each other, because the deletion adds and removes the row too (`EventErasure.collideWithAdding`). If
-    /// the batch is first, the deletion waits, and then finds the row. If the deletion is first, the batch waits in the
-    /// statement that adds the drivers. This statement comes after that one, so it sees the tombstone that the deletion
-    /// has committed. Parameters: the `driver.id` of drivers, keyed hashes, the times after which a deletion is recent.
+    /// Finds the drivers added by this batch that were deleted after the batch had looked for their tombstones, and
+    /// removes their rows. The batch then repeats its work for these drivers. The deletion and the batch cannot miss
+    /// each other, because the deletion adds and removes the row too (`EventErasure.collideWithAdding`). If the batch
+    /// is first, the deletion waits, and then finds the row. If the deletion is first, the batch waits in the statement
+    /// that adds the drivers. `takeBack` runs after that statement, so it sees the tombstone that the deletion has
+    /// committed. Parameters: the `driver.id` of drivers, keyed hashes, the times after which a deletion is recent.
     private static let takeBack = PostgresStatement(
         "erased_drivers_not_added",
         """

@@ -11,11 +11,11 @@
 // A driver's events have ascending positions in the order of their numbers (`event.seq`), so the feed returns them in
 // this order. The reason: a batch reads the driver's version, then gets its transaction number, and stores events only
 // if the version is still the same. So the transaction that wrote this version had ended before the batch got its own,
-// higher number. Only a batch that locks the driver's row may get its number too early, while it waits for the row. It
-// therefore compares the positions (`BatchReads.isBehind`).
+// higher number. Only a batch that locks the driver's row may get its number too early: it may get the number first,
+// and then wait for the row. Such a batch therefore compares the positions (`BatchReads.isBehind`).
 //
-// For an event that was transferred from SQLite, the position is the event's number there. `raise` makes the positions
-// of all later events higher than these.
+// For an event that was transferred from SQLite, the position is the number that the event had in SQLite. `raise` makes
+// all later events get higher positions than the transferred ones.
 //
 // The alternative, an outbox table, would need a second row for each event, an index on these rows, and deletions. A
 // position costs only one integer in a row that is written anyway, and an index that grows at its end.
@@ -45,9 +45,9 @@ enum EventPosition {
         "SELECT \(ofTransaction), coalesce(server = \(TransactionNumber.serverSQL), false) FROM event_position")
 
     /// On Citus, every batch begins by taking the lock in shared mode. `raiseForServer` takes it in exclusive mode. It
-    /// thereby waits for the batches that use the old offset, because readers know only one offset. A batch takes this
-    /// lock before it locks drivers. In the other order, a deadlock would be possible: a batch that has locked a driver
-    /// would wait for the raise, and the raise for another batch that waits for this driver.
+    /// thereby waits for the batches that use the old offset, because readers use only one offset. A batch takes this
+    /// lock before it locks drivers. In the other order, a deadlock would be possible. A batch that has locked a driver
+    /// would wait for the raise, and the raise would wait for another batch that waits for this driver.
     static let shareOffset = PostgresStatement(
         "event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lock))")
 

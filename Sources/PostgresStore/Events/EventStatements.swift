@@ -1,5 +1,5 @@
-// The statements on the table of events: reads for the fold, the insert of a batch's events, and the new verdicts of
-// events that a late event changed.
+// The statements on the table of events: reads for the fold, the insert of a batch's events, and the update of stored
+// events that were folded again.
 
 import Engine
 import JourneyModel
@@ -9,7 +9,7 @@ import Postgres
 struct EventOfDriver: Sendable {
     var driver: Int64
     var folded: FoldedEvent
-    /// Only for `addPlaced`.
+    /// Set only for `addPlaced`.
     var position: Int64?
 
     private static let keys: [ArrayColumn<EventOfDriver>] = [
@@ -79,7 +79,7 @@ struct EventOfDriver: Sendable {
             add, LaneParameters.any + [.int8(batch)] + (keys + sent + folded).map { $0.values(events) })
     }
 
-    /// Like `add`, for Citus. The worker that inserts the events does not know the coordinator's transaction number, so
+    /// Like `add`, for Citus. The worker that inserts the events cannot read the coordinator's transaction number, so
     /// the position of each event is a parameter.
     static let addPlaced = PostgresStatement(
         "events_added_placed",
@@ -200,7 +200,7 @@ enum EventStatements {
         SELECT event.position FROM unnest($3::text[]) asked(driver_id), \(RowByKey.askedDriver), \(RowByKey.lastEvent)
         """)
 
-    /// The driver's row, then the columns that `FoldedEvent` reads.
+    /// The `driver.id`, then the columns that `FoldedEvent` reads.
     static let foldedColumns = """
         event.driver, event.seq, event.name, event.session_id, event.charger, event.corrected_at_ms, event.sequence,
         coalesce(event.event_id, event.idempotency_key), event.idempotency_key, event.origin, event.sender,
@@ -208,30 +208,39 @@ enum EventStatements {
         event.second_place, event.closed_session_id, event.transition, event.reason, event.implied,
         \(JourneyColumns.after), settings_version.version, event.settings_version, event.received_at_ms
         """
+    /// The number of `foldedColumns`, and the index of `settings_version.version` among them.
+    static let foldedColumnCount = 30
+    static let foldedVersionColumn = 27
 
-    /// The events of drivers from a time on: for each driver, up to the n-th event after that time (counted from 0),
-    /// and all further events of the same millisecond. The last column is this millisecond. If there are fewer events,
-    /// all are read and the column is NULL. The rows are not sorted; the caller sorts the events in memory. Without
-    /// OFFSET 0, PostgreSQL could compute the millisecond once per event. Parameters: `LaneParameters`, the `driver.id`
-    /// of drivers, times, n.
-    static let tails = PostgresStatement(
-        "event_tails",
+    /// The events of drivers from a time on. For each driver, the last one read is the n-th event after that time
+    /// (counted from 0); all further events of its millisecond are read too. The last column is this millisecond. If
+    /// there are fewer events, all are read and the column is NULL. The rows are not sorted; the caller sorts the
+    /// events in memory. Without OFFSET 0, PostgreSQL could compute the millisecond once per event. Parameters:
+    /// `LaneParameters`, the `driver.id` of drivers, and for each driver the time and n.
+    static let tails = PostgresStatement("event_tails", tailsSQL("JOIN"))
+
+    /// Like `tails`, but PostgreSQL sorts the rows, because the check must not rely on the code of the fold. Also
+    /// returns the events whose settings are missing; `FoldedEvent` cannot read these.
+    static let sortedTails = PostgresStatement("event_tails_sorted", "\(tailsSQL("LEFT JOIN")) ORDER BY \(ascending)")
+
+    private static func tailsSQL(_ join: String) -> String {
         """
         SELECT \(foldedColumns), nullif(last.at_ms, \(Int64.max))
-        FROM unnest($3::int8[], $4::int8[]) asked(driver, from_ms), LATERAL (
+        FROM unnest($3::int8[], $4::int8[], $5::int8[]) asked(driver, from_ms, events_max), LATERAL (
             SELECT coalesce((
                 SELECT event.corrected_at_ms FROM event
                 WHERE event.driver = asked.driver AND \(LaneParameters.condition("event"))
                     AND event.corrected_at_ms > asked.from_ms
-                ORDER BY event.corrected_at_ms LIMIT 1 OFFSET $5::int8), \(Int64.max)) AS at_ms OFFSET 0) last, LATERAL (
+                ORDER BY event.corrected_at_ms LIMIT 1 OFFSET asked.events_max), \(Int64.max)) AS at_ms OFFSET 0) last, LATERAL (
             SELECT * FROM event WHERE event.driver = asked.driver AND \(LaneParameters.condition("event"))
                 AND event.corrected_at_ms >= asked.from_ms AND event.corrected_at_ms <= last.at_ms
             OFFSET 0) event
-        JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
-        """)
+        \(join) settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
+        """
+    }
 
     /// The journey after the last event before a time, ignoring events below the floor. There are two steps, so that
-    /// only a few events are read: the first finds the event's millisecond by the index alone, and the second sorts the
+    /// only a few events are read. The first finds the event's millisecond by the index alone. The second sorts the
     /// events of this millisecond. Parameters: `LaneParameters`, the `driver.id` of drivers, times, floors.
     static let starts = PostgresStatement(
         "journey_starts",
@@ -291,7 +300,7 @@ extension FoldedEvent {
     }
 
     /// Returns whether `one` comes before `other` in the stored order. `secondPlace` contains the order that the fold
-    /// has found for events that share a second. FoldOrder of SQLite's store is the same order.
+    /// has found for events that share a second. It is the same order as that of FoldOrder in SQLite's store.
     static func isStored(_ one: FoldedEvent, before other: FoldedEvent) -> Bool {
         if one.event.sharesSecond(with: other.event), let place = one.secondPlace, let otherPlace = other.secondPlace,
             place != otherPlace

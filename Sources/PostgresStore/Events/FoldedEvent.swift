@@ -20,7 +20,7 @@ struct FoldedEvent: Sendable {
     /// The event's index among the driver's events of the same second. Nil if the event's time has a fraction of a
     /// second.
     var secondPlace: Int64?
-    /// The session in progress that this event closed without ending it.
+    /// The session in progress that this event closed without SESSION_ENDED (`Journey.closing`).
     var closedSessionID: String?
     /// The version of the settings with which a stored event is folded: a correction may have replaced the original
     /// ones. Nil for a new event.
@@ -36,8 +36,8 @@ struct FoldedEvent: Sendable {
     /// Whether the fold gave a stored event another verdict, journey or place than its row has.
     var isChanged = false
 
-    /// Whether the event is not among the first `OrderWithinSecond.searchedMax` events of its second to arrive. Only
-    /// those are ordered by the fold. The others follow in the order of arrival.
+    /// Whether the event arrived after the first `OrderWithinSecond.searchedMax` events of its second. The fold orders
+    /// only those first events. The others follow in the order of arrival.
     var isBehindSearch: Bool { secondPlace.map { $0 >= OrderWithinSecond.searchedMax } ?? false }
 
     /// Sets the verdict and the journey after this event. `before` is the journey right before it.

@@ -1,7 +1,8 @@
-// Some of a driver's events, in the fold's order and without gaps, and the journey before them. They are the driver's
-// last events, or a part from the middle. A new event is put in its place. Then the events after it are folded again,
-// up to the first one after which the new journey equals the stored one. SQLite's store has the same algorithm on a
-// table (EventFolding, FoldWalk). Reads no clock and no database.
+// Some of a driver's events, in the fold's order and without gaps, and the journey before them. The events are the
+// driver's last ones, or a part from the middle. A new event is put in its place. Then the events after it are folded
+// again, up to the first one after which the new journey equals the stored one. A refold of very many events continues
+// with the next part (RefoldInParts). SQLite's store has the same algorithm on a table (EventFolding, FoldWalk). This
+// file reads no clock and no database.
 
 import Engine
 import JourneyModel
@@ -39,23 +40,47 @@ struct JourneyTail: Sendable {
         var moves: [(seq: Int64, journey: Journey)] = []
         /// The number of expiries that were added because of the event. They are in `events` already.
         var expiryCount: Int64 = 0
+        /// The journey after the last of `events`, if it differs from the stored one and the driver has later events.
+        /// The later events must then be folded again too (`goOn`). Otherwise nil.
+        var unfinished: Journey?
     }
 
-    /// Puts the event in its place and folds the events after it again. This normally ends within `events`. It does not
-    /// if the driver has later events and the journey after the last of `events` still differs from the stored one.
-    /// Then the method changes nothing and returns nil, and the caller must read more events.
+    typealias MakeExpiry = (_ deadline: (name: EventName, at: Moment), _ running: Journey, _ seq: Int64) -> FoldedEvent
+
+    /// Puts the event in its place and folds the events after it again, up to the first one after which the new journey
+    /// equals the stored one. If `events` has no such event and the driver has later events, changes nothing and
+    /// returns nil. The caller must then read more events.
     ///
     /// - Parameters:
     ///   - new: the event. Its `seq` is one above the driver's highest so far.
     ///   - expiry: creates the expiry event for a deadline of the journey `running`, with the number `seq`.
     mutating func insert(
-        _ new: consuming FoldedEvent,
-        expiry: (_ deadline: (name: EventName, at: Moment), _ running: Journey, _ seq: Int64) -> FoldedEvent
+        _ new: consuming FoldedEvent, expiry: MakeExpiry
     ) -> Insertion? {
         if end == nil, let secondPlace = placeAfterLast(new.event) {
             return append(new, secondPlace: secondPlace, expiry: expiry)
         }
-        return insertLate(new, expiry: expiry)
+        let insertion = insertLate(new, isPart: false, expiry)
+        return insertion.unfinished == nil ? insertion : nil
+    }
+
+    /// Puts a late event in its place, and folds the events after it again, even if this does not end within `events`
+    /// (`Insertion.unfinished`). The last second of `events` must be complete.
+    mutating func insertInPart(_ new: consuming FoldedEvent, expiry: MakeExpiry) -> Insertion {
+        insertLate(new, isPart: true, expiry)
+    }
+
+    /// Continues a refold of earlier events, after which the journey is `running`: folds `events` again, until the
+    /// journey equals the stored one. The last second of `events` must be complete.
+    ///
+    /// - Parameters:
+    ///   - newSeq: the number of the event that was inserted.
+    ///   - expirySeq: the number for the first expiry that is added.
+    mutating func goOn(
+        after running: Journey, newSeq: Int64, expirySeq: Int64, expiry: MakeExpiry
+    ) -> Insertion {
+        let walk = Walk(running: running, newSeq: newSeq, expirySeq: expirySeq)
+        return fold(walk, from: events.startIndex, goesOn: true, expirySeq: expirySeq, isPart: true, expiry)
     }
 
     /// Folds all events again, for example after a change of the rules. Adds the missing expiries to `events`, and
@@ -95,8 +120,8 @@ struct JourneyTail: Sendable {
     }
 
     /// Returns the event's index among the events of its second, if the event comes after the last of `events`. Returns
-    /// nil if it comes earlier. Also returns nil if it shares its second with the last event, because the fold must
-    /// then find their order, unless the second already has `searchedMax` events.
+    /// nil if it comes earlier. Also returns nil if it shares its second with the last event and the second has fewer
+    /// than `searchedMax` events, because the fold must then find their order.
     private func placeAfterLast(_ event: OrderedEvent) -> Int64? {
         guard let last = events.last else { return 0 }
         if last.event.occurredAt != event.occurredAt { return last.event.occurredAt < event.occurredAt ? 0 : nil }
@@ -107,7 +132,7 @@ struct JourneyTail: Sendable {
 
     private mutating func append(
         _ new: consuming FoldedEvent, secondPlace: Int64,
-        expiry: ((name: EventName, at: Moment), Journey, Int64) -> FoldedEvent
+        expiry: MakeExpiry
     ) -> Insertion {
         var insertion = Insertion(seq: new.seq)
         var running = journey
@@ -131,13 +156,15 @@ struct JourneyTail: Sendable {
         return insertion
     }
 
+    /// - Parameter isPart: whether the caller folds the driver's later events next. If false, and these later events
+    ///   would have to be folded again, the method changes nothing.
     private mutating func insertLate(
-        _ new: FoldedEvent, expiry: ((name: EventName, at: Moment), Journey, Int64) -> FoldedEvent
-    ) -> Insertion? {
+        _ new: FoldedEvent, isPart: Bool, _ expiry: MakeExpiry
+    ) -> Insertion {
         var new = new
-        // The index of the last event that is not folded again. The events that share the new one's second are folded
-        // again, because the new one may change their order. But if the second already has `searchedMax` events, the
-        // new one comes after all of them.
+        // The index of the last event that is not folded again. The events that share the new event's second are folded
+        // again, because the new event may change their order. But if the second already has `searchedMax` events, the
+        // new event comes after all of them.
         var predecessor = events.startIndex - 1
         for index in events.indices.reversed() {
             let candidate = events[index]
@@ -151,33 +178,44 @@ struct JourneyTail: Sendable {
             predecessor = index
             break
         }
-        let first = predecessor + 1
         var walk = Walk(
             running: predecessor >= events.startIndex ? events[predecessor].after : start, newSeq: new.seq,
             expirySeq: new.seq + 1)
-        var taken = first
-        var goesOn = walk.take(new, expiry)
+        let goesOn = walk.take(new, expiry)
+        return fold(walk, from: predecessor + 1, goesOn: goesOn, expirySeq: new.seq + 1, isPart: isPart, expiry)
+    }
+
+    /// Continues the walk through the events from the index `first` on, and replaces these events by its results.
+    ///
+    /// - Parameter expirySeq: the number of the walk's first expiry.
+    private mutating func fold(
+        _ begun: consuming Walk, from first: Int, goesOn: Bool, expirySeq: Int64, isPart: Bool, _ expiry: MakeExpiry
+    ) -> Insertion {
+        var walk = begun
+        var insertion = Insertion(seq: walk.newSeq)
+        var (taken, goesOn) = (first, goesOn)
         while goesOn, taken < events.endIndex {
             goesOn = walk.take(events[taken], expiry)
             taken += 1
         }
-        if goesOn {
-            if end != nil { return nil }
-            walk.finish(expiry)
+        if goesOn, end != nil, !isPart {
+            insertion.unfinished = walk.running
+            return insertion
         }
+        if goesOn { goesOn = walk.finish(expiry) }
+        if goesOn, end != nil { insertion.unfinished = walk.running }
         // The walk may stop at an event without folding it. This event stays in `events` as it is.
-        let folded = walk.result.count { $0.seq < new.seq }
-        events.replaceSubrange(first..<(first + folded), with: walk.result)
-        var insertion = Insertion(
-            seq: new.seq, verdict: walk.result.first { $0.seq == new.seq }?.verdict ?? .none, refoldedCount: folded,
-            expiryCount: walk.expirySeq - new.seq - 1)
-        if !walk.hasMetStoredJourney { insertion.moves = [(new.seq, walk.running)] }
+        insertion.refoldedCount = walk.result.count { $0.seq < expirySeq && $0.seq != walk.newSeq }
+        events.replaceSubrange(first..<(first + insertion.refoldedCount), with: walk.result)
+        insertion.verdict = walk.result.first { $0.seq == walk.newSeq }?.verdict ?? .none
+        insertion.expiryCount = walk.expirySeq - expirySeq
+        if !walk.hasMetStoredJourney, insertion.unfinished == nil { insertion.moves = [(walk.newSeq, walk.running)] }
         return insertion
     }
 }
 
-/// Folds events in order. Finds the order of events that share a second anew, because it depends on the journey before
-/// them, and this journey may have changed.
+/// Folds events in order. Determines the order of events that share a second again, because this order depends on the
+/// journey before them, which may have changed.
 private struct Walk {
     /// The journey after the last folded event.
     var running: Journey
@@ -188,7 +226,7 @@ private struct Walk {
     var hasMetStoredJourney = false
     /// Events of one second that are not folded yet, because more events of the same second may follow.
     private var second: [FoldedEvent] = []
-    /// Whether the walk ends where the journey equals the stored one.
+    /// Whether the walk ends as soon as the journey equals the stored one.
     private let stopsEarly: Bool
 
     init(running: Journey, newSeq: Int64, expirySeq: Int64, stopsEarly: Bool = true) {
@@ -198,7 +236,7 @@ private struct Walk {
 
     var firstOfSecond: FoldedEvent? { second.first }
 
-    typealias MakeExpiry = ((name: EventName, at: Moment), Journey, Int64) -> FoldedEvent
+    typealias MakeExpiry = JourneyTail.MakeExpiry
 
     /// Folds the next event, or keeps it until its second is complete. Returns false if the walk ends because the
     /// journey equals the stored one. The walk may already end at the previous second; then this event is not folded.

@@ -23,13 +23,16 @@ struct SessionRow: Sendable {
     ]
 
     /// Inserts new sessions, and updates the registration of stored ones. Leaves out drivers whom this transaction has
-    /// not updated.
+    /// not updated. The rows are inserted in the order given, because the numbers of sessions opened at the same time
+    /// tell which one was opened last.
     static let write = PostgresStatement(
         "sessions_written",
         """
         INSERT INTO session (lane, \(ArrayColumn.names(columns)))
         SELECT driver.lane, \(ArrayColumn.names(columns, of: "given"))
-        FROM \(ArrayColumn.unnest(columns, from: 4, as: "given")), \(RowByKey.movedDriver("given.driver"))
+        FROM \(ArrayColumn.unnest(columns, from: 4, as: "given", numbered: "place")),
+            \(RowByKey.movedDriver("given.driver"))
+        ORDER BY given.place
         ON CONFLICT (driver, session_id, lane) DO UPDATE SET registered_at_ms = excluded.registered_at_ms,
             registered_charger = excluded.registered_charger, registered_merchant = excluded.registered_merchant
         """)
@@ -66,7 +69,7 @@ extension SessionRow {
 /// A new session's claim: which driver it belongs to from now on.
 struct SessionClaim: Sendable {
     var sessionID: String
-    /// The driver's row.
+    /// The `driver.id` of this driver.
     var owner: Int64
     var at: Moment
 
@@ -169,7 +172,7 @@ enum SessionStatements {
         SELECT recent.session_id FROM (
             SELECT session.* FROM session JOIN driver ON driver.id = session.driver\(lanes("driver"))
             WHERE session.driver = \(driver)::int8\(lanes("session")) AND driver.batch = \(batch)::int8
-            ORDER BY opened_at_ms DESC, session_id DESC LIMIT \(recentMax)) recent
+            ORDER BY opened_at_ms DESC, number DESC LIMIT \(recentMax)) recent
         WHERE recent.registered_at_ms IS NOT NULL
             AND NOT EXISTS (SELECT 1 FROM event
                 WHERE event.driver = \(driver)::int8\(lanes("event")) AND event.session_id = recent.session_id)
@@ -177,7 +180,7 @@ enum SessionStatements {
                 AND recent.session_id IN (driver.session_id, driver.previous_session_id))
             AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.driver = \(driver)::int8\(lanes("journey_base"))
                 AND recent.session_id IN (journey_base.session_id, journey_base.previous_session_id))
-        ORDER BY recent.opened_at_ms DESC, recent.session_id DESC OFFSET \(unusedMax)
+        ORDER BY recent.opened_at_ms DESC, recent.number DESC OFFSET \(unusedMax)
         """
     }
 

@@ -99,9 +99,9 @@ enum DriverStatements {
         WHERE driver.id = ANY ($3::int8[]) AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Returns the drivers whose deletion is not complete. The result stays true if the caller has locked the drivers'
-    /// rows, because a deletion begins with a change of the driver's row. Parameters: `LaneParameters`, the `driver.id`
-    /// of drivers.
+    /// Returns the drivers whose deletion is not complete. If the caller has locked the drivers' rows, the result stays
+    /// valid until the transaction ends, because a deletion begins with a change of the driver's row. Parameters:
+    /// `LaneParameters`, the `driver.id` of drivers.
     static let erasing = PostgresStatement(
         "drivers_erasing",
         """
@@ -116,6 +116,14 @@ enum DriverStatements {
         """
         SELECT driver.id FROM driver WHERE driver_id = ANY ($3::text[]) AND \(LaneParameters.condition("driver"))
         ORDER BY driver.id FOR NO KEY UPDATE
+        """)
+
+    /// Writes the batch's number into the row of a driver that the transaction has locked. The statements that update
+    /// the driver's events find the driver by this number. Parameters: `LaneParameters`, the number, `driver.id`.
+    static let mark = PostgresStatement(
+        "driver_marked",
+        """
+        UPDATE driver SET batch = $3::int8 WHERE id = $4::int8 AND \(LaneParameters.condition("driver"))
         """)
 
     /// Adds one driver with version 0. Does nothing if another transaction has already added the driver. The driver

@@ -95,13 +95,24 @@ enum EventLists {
         WHERE lowest.position > (SELECT min(position) FROM event WHERE position >= $1::int8)
         """)
 
-    /// A driver's events, the last ones first. Parameters: `LaneParameters`, `driver_id`, the number of rows.
+    /// A driver's events, the last ones first. A driver may have many events, so only the events from the last one of
+    /// the list on, and all further events of the same millisecond, are read and sorted. The first step finds this
+    /// millisecond in the order of an index. Parameters: `LaneParameters`, `driver_id`, the number of rows.
     static let ofDriver = PostgresStatement(
         "operator_driver_events",
         """
-        SELECT \(columns) FROM driver JOIN event ON event.driver = driver.id
+        SELECT \(columns) FROM driver, LATERAL (
+            SELECT coalesce((
+                SELECT event.corrected_at_ms FROM event
+                WHERE \(RowsInOrder.ofDriver("event")) AND \(LaneParameters.condition("event"))
+                ORDER BY event.driver DESC, event.corrected_at_ms DESC LIMIT 1 OFFSET $4::int8 - 1),
+                '\(Int64.min)'::int8) AS at_ms
+            OFFSET 0) last, LATERAL (
+            SELECT * FROM event
+            WHERE event.driver = driver.id AND event.corrected_at_ms >= last.at_ms
+                AND \(LaneParameters.condition("event"))
+            OFFSET 0) event
         WHERE driver.driver_id = $3::text AND \(LaneParameters.condition("driver"))
-            AND \(LaneParameters.condition("event"))
         ORDER BY event.corrected_at_ms DESC, event.seq DESC LIMIT $4::int8
         """)
 }

@@ -156,7 +156,7 @@ extension PostgresEventStore {
 }
 
 private enum OperatorStatements {
-    /// Parameters: the time.
+    /// Parameters: the time limit with its unit, as text.
     static let countTimeout = PostgresStatement(
         "driver_counts_timeout", "SELECT set_config('statement_timeout', $1, true)")
 
@@ -207,7 +207,7 @@ private enum OperatorStatements {
         SELECT driver.driver_id FROM owned JOIN driver ON driver.id = owned.owner
         """)
 
-    /// Parameters: the time.
+    /// Parameters: the current time.
     static let dueDrivers = PostgresStatement(
         "due_drivers", "SELECT count(*) FROM driver WHERE next_deadline_ms < $1::int8")
 

@@ -50,7 +50,8 @@ extension PostgresEventStore: OperatorListReader {
         var sessionID: TextKey
     }
 
-    /// Reads the rows (`SessionLists.rows`) of sessions. `named` contains the driver's row and the id of each session.
+    /// Reads the rows (`SessionLists.rows`) of sessions. `named` contains the `driver.id` and the session's id for each
+    /// of them.
     private func rows(
         ofSessions named: PostgresResult, charger: String?, sortedBy isBefore: (Place, Place) -> Bool
     ) async throws(StoreFailure) -> [PostgresRow] {
@@ -77,7 +78,8 @@ extension PostgresEventStore: OperatorListReader {
         }
     }
 
-    /// Returns the sessions in the order of their ids. `named` contains the driver's row and the id of each session.
+    /// Returns the sessions in the order of their ids. `named` contains the `driver.id` and the session's id for each
+    /// of them.
     func operatorSessions(named: PostgresResult) async throws(StoreFailure) -> [OperatorSession] {
         try await operatorSessions(
             rows(ofSessions: named, charger: nil) { one, other in one.sessionID < other.sessionID })
@@ -104,7 +106,7 @@ extension PostgresEventStore: OperatorListReader {
 
 enum SessionLists {
     /// The columns of `SessionSummary`, then the driver and the number. If the registration names no charger, the
-    /// column contains the charger of one of the session's events. $1 and $2 are the lanes.
+    /// charger's column contains the charger of one of the session's events. $1 and $2 are the lanes.
     private static let columns = """
         session.session_id, session.opened_at_ms, session.registered_at_ms,
         coalesce(session.registered_charger, (SELECT event.charger FROM event
@@ -146,10 +148,9 @@ enum SessionLists {
     static let ofDriver = PostgresStatement(
         "operator_driver_sessions",
         """
-        SELECT \(columns) FROM driver JOIN session ON session.driver = driver.id
-        WHERE driver.driver_id = $3::text AND \(SessionHistoryStatements.isThere)
-            AND \(LaneParameters.condition("session")) AND \(LaneParameters.condition("driver"))
-        ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $4::int8
+        SELECT \(columns) FROM driver, \(SessionHistoryStatements.latest("$4::int8", until: "\(Int64.max)"))
+        WHERE driver.driver_id = $3::text AND \(LaneParameters.condition("driver"))
+        ORDER BY session.opened_at_ms DESC, session.number DESC LIMIT $4::int8
         """)
 
     /// The drivers and ids of sessions. Parameters: the lower bound of the ids, the upper bound (excluded), the number

@@ -1,6 +1,6 @@
 // The changes of journeys that may cause push notifications. They are read from the column `recent_changes` of the
-// drivers with new events (RecentJourneyChanges.swift). That column contains no change by a late event that changed
-// only the past.
+// drivers with new events (RecentJourneyChanges.swift). A late event that changes only the past adds no change to this
+// column.
 
 import Engine
 import Identity

@@ -16,7 +16,7 @@ struct FoldCorrection: Sendable {
     var until: Moment
     /// The settings to fold with; nil for the settings stored with each event.
     var version: String?
-    /// Only events that were stored with these settings; nil for any.
+    /// The correction applies only to events that were stored with these settings; nil for any settings.
     var insteadOf: String?
     /// The durations in the settings of each version.
     var durations: [TextKey: Durations]

@@ -13,7 +13,6 @@ extension PostgresEventStore: SettingsCorrecting {
     /// Like `examinedMax`, on Citus. The number is lower, because the query on Citus reads all events of the examined
     /// drivers.
     private static let examinedMaxOfShards: Int64 = 50
-    private static let searchSeconds = 60
 
     package func begin(
         _ order: CorrectionOrder, note: SettingsChangeNote, at now: Moment
@@ -50,11 +49,11 @@ extension PostgresEventStore: SettingsCorrecting {
         let isDistributed = try await shards().areDistributed
         let next = isDistributed ? CorrectionStatements.nextOfShards : CorrectionStatements.next
         let examinedMax = isDistributed ? Self.examinedMaxOfShards : Self.examinedMax
-        let found = try await read(
-            [PostgresQuery(next, [.int8(request.after), .int8(examinedMax)] + settings.parameters)],
+        let found = try await readLong(
+            PostgresQuery(next, [.int8(request.after), .int8(examinedMax)] + settings.parameters),
             seconds: Self.searchSeconds)
         let (last, number, driver, from) = try decoded { () throws(PostgresError) in
-            let row = found[0][0]
+            let row = found[0]
             return (
                 try row.optionalInt8(0), try row.optionalInt8(1), try row.optionalText(2), try row.optionalMoment(3)
             )
@@ -89,8 +88,9 @@ enum CorrectionStatements {
 
     /// Examines the next drivers, and finds the first one with events that the correction changes. Leaves out drivers
     /// whose deletion is not complete. Columns: the number of the last examined driver; the number and id of the driver
-    /// that was found, and the time of the first changed event, or three times NULL. Parameters: the number after which
-    /// to begin, the number of drivers to examine, those of `FoldCorrection.changes`.
+    /// that was found, and the time of the first changed event. The last three are NULL if no driver was found.
+    /// Parameters: the number after which to begin, the number of drivers to examine, those of
+    /// `FoldCorrection.changes`.
     static let next = PostgresStatement(
         "correction_next",
         """

@@ -6,18 +6,20 @@ import JourneyModel
 import Postgres
 
 extension PostgresEventStore: JourneyRefolder {
+    /// The time limit in seconds of the search for the next driver. It may read all events of very many drivers.
+    static let searchSeconds = 600
+
     package func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
         if let correction = request.correction { return try await correct(correction, request) }
         let next = try await shards().areDistributed ? RefoldStatements.nextOfShards : RefoldStatements.next
-        let found = try await read([
+        let found = try await readLong(
             PostgresQuery(
                 next,
                 [
                     .int8(Fold.rulesVersion), .int8(request.after),
                     request.since.map { .int8($0.millisecondsSinceEpoch) } ?? .null,
-                ])
-        ])
-        guard let row = found[0].rows.first else { return RefoldPart(next: nil, counts: RefoldCounts()) }
+                ]), seconds: Self.searchSeconds)
+        guard let row = found.rows.first else { return RefoldPart(next: nil, counts: RefoldCounts()) }
         let (number, driver) = try decoded { () throws(PostgresError) in
             (try row.int8(0), DriverID(try row.text(1)))
         }

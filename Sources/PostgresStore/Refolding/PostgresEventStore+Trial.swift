@@ -5,6 +5,7 @@ package import Engine
 package import JourneyModel
 import Postgres
 import SharedTables
+import Sockets
 
 extension PostgresEventStore: RefoldTrying {
     private static let trialSeconds = 600
@@ -17,8 +18,8 @@ extension PostgresEventStore: RefoldTrying {
         var outcome = TrialOutcome()
         var correction: FoldCorrection?
         if case .correction(let order) = change { correction = try await self.correction(order, now: now) }
-        let counted = try await read([PostgresQuery(TrialStatements.driverCount)], seconds: Self.trialSeconds)
-        let total = try decoded { () throws(PostgresError) in Int(try counted[0][0].int8(0)) }
+        let counted = try await readLong(PostgresQuery(TrialStatements.driverCount), seconds: Self.trialSeconds)
+        let total = try decoded { () throws(PostgresError) in Int(try counted[0].int8(0)) }
         let isDistributed = try await shards().areDistributed
         var (last, done): (Int64?, Int) = (0, 0)
         while let after = last {
@@ -36,10 +37,10 @@ extension PostgresEventStore: RefoldTrying {
                 case .settings(let since, _):
                     PostgresQuery(TrialStatements.bySettings, page + [.int8(since.millisecondsSinceEpoch)])
                 }
-            let found = try await read([query], seconds: Self.trialSeconds)
+            let found = try await readLong(query, seconds: Self.trialSeconds)
             let drivers = try decoded { () throws(PostgresError) in
                 var drivers: [(id: Int64, number: Int64, from: Moment?)] = []
-                for row in found[0].rows {
+                for row in found.rows {
                     drivers.append((try row.int8(0), try row.int8(1), try row.optionalMoment(2)))
                 }
                 return drivers
@@ -80,73 +81,84 @@ extension PostgresEventStore: RefoldTrying {
         return correction
     }
 
-    /// Folds the driver's events from `from` on.
+    /// Folds the driver's events from `from` on. Reads them from one snapshot, in the same parts as the real refold, so
+    /// that only one part is in memory.
     private func tryRefold(
         _ driver: Int64, from: Moment, _ change: TriedChange, _ correction: FoldCorrection?, now: Moment
     ) async throws(StoreFailure) -> RefoldCounts {
-        let lanes = try await shards().parameters(ofDriver: driver)
-        let time = PostgresValue.int8s([from.millisecondsSinceEpoch])
-        let id = PostgresValue.int8s([driver])
-        let found = try await read(
-            [
-                .init(.beginSnapshot), PostgresQuery(TrialStatements.driver, lanes + [.int8(driver)]),
-                PostgresQuery(TrialStatements.events, lanes + [.int8(driver), .int8(from.millisecondsSinceEpoch)]),
-                PostgresQuery(
-                    EventStatements.starts, lanes + [id, time, .int8s([Int64.min])]),
-                PostgresQuery(EventStatements.bases, lanes + [id]),
-                PostgresQuery(TrialStatements.chargers, lanes + [.int8(driver)]),
-                PostgresQuery(TrialStatements.appVersion, [.int8(driver)]), .init(.commit),
-            ], seconds: Self.trialSeconds)
-        return try decoded { () throws(PostgresError) in
-            guard let row = found[1].rows.first else { return RefoldCounts() }
+        let shards = try await shards()
+        let lanes = shards.parameters(ofDriver: driver)
+        let partMax = tailMax
+        let first = [
+            PostgresQuery(TrialStatements.driver, lanes + [.int8(driver)]),
+            PostgresQuery(TrialStatements.appVersion, [.int8(driver)]),
+        ]
+        return try await inSnapshot(seconds: Self.trialSeconds, first: first) {
+            (found, connection, deadline) async throws(PostgresError) -> RefoldCounts in
+            guard let row = found[0].rows.first else { return RefoldCounts() }
             let stored = try StoredDriver(row)
-            var events: [FoldedEvent] = []
-            for row in found[2].rows
-            where try stored.floor.map({ (floor) throws(PostgresError) in
-                try row.moment(5) >= floor
-            }) ?? true {
-                events.append(try FoldedEvent(row))
+            let appVersion = try found[1].rows.first.flatMap { (row) throws(PostgresError) in try row.optionalText(0) }
+            // Retention may have raised the floor after `from` was read.
+            let begin = stored.floor.map { max($0, from) } ?? from
+            var refold = RefoldInParts(of: stored, from: begin, now: now) { event in correction?.apply(to: &event) }
+            var reads = BatchReads(of: stored)
+            while let next = refold.next {
+                let read = try await reads.readPart(
+                    of: stored.driver, from: next, eventsMax: partMax, shards, on: connection, until: deadline)
+                // Nil if the driver's deletion has begun since the page with this driver was read.
+                guard var part = read else { return RefoldCounts() }
+                if case .settings(_, let durations) = change {
+                    let chargers = try await Self.chargers(
+                        of: part.tail.events, lanes + [.int8(driver)], on: connection, until: deadline)
+                    part.tail.correct { event, before in
+                        guard event.event.origin == .client, let receivedAt = event.receivedAt else { return }
+                        let charger = before.settingsCharger(
+                            registered: event.event.sessionID.flatMap { chargers[TextKey($0)] },
+                            event: event.event.chargerID, sessionID: event.event.sessionID)
+                        let chosen = durations(
+                            TrialEvent(
+                                driver: stored.driver, chargerID: charger, appVersion: appVersion,
+                                receivedAt: receivedAt))
+                        if let seconds = chosen.gracePeriodSeconds { event.event.gracePeriodSeconds = seconds }
+                        if let seconds = chosen.hardTimeoutSeconds { event.event.hardTimeoutSeconds = seconds }
+                    }
+                }
+                _ = refold.take(part)
+                refold.forgetAdded()
             }
-            events.sort(by: FoldedEvent.isStored(_:before:))
-            var start = try found[4].rows.first.map { (row) throws(PostgresError) in try Journey(row, at: 1) }
-            if stored.floor.map({ from > $0 }) ?? true, let row = found[3].rows.first {
-                start = try Journey(row, at: 1)
-            }
-            var fold = DriverFold(
-                stored,
-                tail: BatchReads.Tail(
-                    from: from, through: nil, tail: JourneyTail(start: start ?? Journey(), events: events)))
-            guard case .settings(_, let durations) = change else {
-                return fold.refold(at: now) { event, _ in correction?.apply(to: &event) }
-            }
-            var chargers: [TextKey: String] = [:]
-            for row in found[5].rows { chargers[TextKey(try row.text(0))] = try row.text(1) }
-            let appVersion = try found[6].rows.first.flatMap { (row) throws(PostgresError) in try row.optionalText(0) }
-            return fold.refold(at: now) { event, before in
-                guard event.event.origin == .client, let receivedAt = event.receivedAt else { return }
-                let charger = before.settingsCharger(
-                    registered: event.event.sessionID.flatMap { chargers[TextKey($0)] }, event: event.event.chargerID,
-                    sessionID: event.event.sessionID)
-                let chosen = durations(
-                    TrialEvent(
-                        driver: stored.driver, chargerID: charger, appVersion: appVersion, receivedAt: receivedAt))
-                if let seconds = chosen.gracePeriodSeconds { event.event.gracePeriodSeconds = seconds }
-                if let seconds = chosen.hardTimeoutSeconds { event.event.hardTimeoutSeconds = seconds }
-            }
+            return refold.counts
         }
+    }
+
+    /// Returns the chargers with which the sessions of the events are registered.
+    ///
+    /// - Parameter driver: the parameters that identify the driver: `LaneParameters`, `driver.id`.
+    private static func chargers(
+        of events: [FoldedEvent], _ driver: [PostgresValue], on connection: PostgresConnection, until deadline: Deadline
+    ) async throws(PostgresError) -> [TextKey: String] {
+        let sessions = Set(events.compactMap { $0.event.sessionID.map(TextKey.init) })
+        if sessions.isEmpty { return [:] }
+        let found = try await connection.run(
+            [PostgresQuery(TrialStatements.chargers, driver + [.texts(sessions.map { $0.text })])], until: deadline)
+        var chargers: [TextKey: String] = [:]
+        for row in found[0].rows { chargers[TextKey(try row.text(0))] = try row.text(1) }
+        return chargers
     }
 }
 
 private enum TrialStatements {
     static let driverCount = PostgresStatement("trial_drivers", "SELECT count(*) FROM driver")
 
+    /// The next drivers. A driver whose deletion is in progress is left out, as in the real refold. Some of its events
+    /// already have the ids from after the deletion, and others do not.
     private static let examined = """
-        (SELECT * FROM driver WHERE number > $1::int8 ORDER BY number LIMIT $2::int8) examined
+        (SELECT * FROM driver WHERE number > $1::int8 AND \(ErasureProgress.isNotErasing("driver"))
+            ORDER BY number LIMIT $2::int8) examined
         """
 
     /// Returns an SQL expression for the time from which the events of a driver are to be folded; NULL if no event
-    /// changes. This is the time of the first changed event. But if an older release folded the driver, it is the
-    /// floor, because all events must be folded by the new rules. Without a floor, it is the lowest time.
+    /// changes. Normally, it is the time of the first changed event (`changed`). If an older release folded the driver,
+    /// all events must be folded by the new rules, so it is the floor, or the lowest time if there is no floor.
     private static func start(changed: String) -> String {
         """
         CASE WHEN examined.rules < \(Fold.rulesVersion) AND \(changed) IS NOT NULL
@@ -156,7 +168,8 @@ private enum TrialStatements {
 
     /// Drivers in the order in which they were added, each with the time from which its events are to be folded. The
     /// time is NULL if the change does not affect the driver. Parameters: the number of the last driver, the number of
-    /// rows, the version of the fold's rules, a time of receipt or NULL.
+    /// rows, the version of the fold's rules, a time of receipt or NULL. If a time of receipt is given, a driver
+    /// without events received since then counts as not affected.
     static let byRules = PostgresStatement(
         "trial_by_rules",
         """
@@ -219,20 +232,13 @@ private enum TrialStatements {
         WHERE driver.id = $3::int8 AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Parameters: `LaneParameters`, `driver.id`, the first time.
-    static let events = PostgresStatement(
-        "trial_events",
-        """
-        SELECT \(EventStatements.foldedColumns) FROM event
-        JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
-        WHERE event.driver = $3::int8 AND event.corrected_at_ms >= $4::int8 AND \(LaneParameters.condition("event"))
-        """)
-
+    /// Parameters: `LaneParameters`, `driver.id`, ids of sessions.
     static let chargers = PostgresStatement(
         "trial_chargers",
         """
         SELECT session_id, registered_charger FROM session
-        WHERE driver = $3::int8 AND registered_charger IS NOT NULL AND \(LaneParameters.condition("session"))
+        WHERE driver = $3::int8 AND session_id = ANY ($4::text[]) AND registered_charger IS NOT NULL
+            AND \(LaneParameters.condition("session"))
         """)
 
     /// The app version of the driver's most recently updated device.

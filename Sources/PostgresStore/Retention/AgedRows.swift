@@ -24,14 +24,15 @@ enum AgedRows {
         """
     }
 
-    /// SQL condition on an outlived session whose row can be deleted. Its driver's journey does not name it as the
-    /// previous session, and the journey at the driver's floor does not name it. (The journeys after the stored events
-    /// need no check. They follow from these events and the journey at the floor, so they contain no other sessions.)
+    /// SQL condition on an outlived session: its row can be deleted, because no journey names the session. Two journeys
+    /// are checked: the driver's current one, which may name it as the previous session, and the one at the driver's
+    /// floor. (The journeys after the stored events need no check. They follow from these events and the journey at the
+    /// floor, so they contain no other sessions.)
     ///
     /// - Parameters:
     ///   - lanes: like that of `outlived`.
-    ///   - condition: SQL condition on the sessions that must not be named. A session that does not meet it counts as
-    ///     unneeded.
+    ///   - condition: SQL condition on the session. A session that does not meet it counts as unneeded, even if a
+    ///     journey names it.
     private static func unneeded(_ lanes: (String) -> String, if condition: String = "true") -> String {
         """
         NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = session.driver AND \(condition)

@@ -107,9 +107,9 @@ enum RetentionHorizon {
         JOIN driver ON driver.id = given.driver AND \(LaneParameters.condition("driver"))
         """
 
-    /// Stores IDLE as the journey at the new floor, if there is no event between the old floor and the new one. Changes
-    /// nothing if a journey at the old floor is stored, because that journey then holds at the new floor too.
-    /// Parameters: those of `given`.
+    /// For drivers without an event between the old floor and the new one: stores IDLE as the journey at the new floor.
+    /// If a journey is stored already, changes nothing: that is the journey at the old floor, and without an event in
+    /// between it holds at the new floor too. Parameters: those of `given`.
     private static let keepIdleBases = PostgresStatement(
         "retention_idle_bases",
         """

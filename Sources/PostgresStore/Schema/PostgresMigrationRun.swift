@@ -143,12 +143,16 @@ package struct PostgresMigrationRun: Sendable {
     private static let noLockTimeout = PostgresStatement("migration_lock_timeout", "SET LOCAL lock_timeout = 0")
     private static let noTimeout = PostgresStatement("migration_timeout", "SET LOCAL statement_timeout = 0")
 
+    /// Tables that belong to an extension do not count: PostGIS, for example, has one.
     private static let contents = PostgresStatement(
         "migration_contents",
         """
         SELECT to_regclass('schema_migration') IS NOT NULL,
-            (SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()), current_setting('server_encoding'),
-            to_regclass('transfer') IS NOT NULL
+            (SELECT count(*) FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+                WHERE nspname = current_schema() AND relkind IN ('r', 'p') AND NOT EXISTS (
+                    SELECT 1 FROM pg_depend
+                    WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype = 'e')),
+            current_setting('server_encoding'), to_regclass('transfer') IS NOT NULL
         """)
     private static let records = PostgresStatement(
         "migration_records", "SELECT number, sha256, applied_at_ms FROM schema_migration ORDER BY number")

@@ -21,8 +21,8 @@ extension PostgresEventStore: SQLDatabase {
 }
 
 extension PostgresEventStore: AccountStatistics, InstanceStore, SettingsHistoryStore, HistoryStore, OperatorReader {
-    /// A transaction takes the id of its entry before it commits. `TableTransactions` gives up a transaction after this
-    /// time. If PostgreSQL commits the transaction later nevertheless, because its synchronous standby was away, the
-    /// entry is not counted.
+    /// The time after which `TableTransactions` gives up a transaction. A transaction takes the id of its audit entry
+    /// before it commits, so the entry becomes visible within this time. There is one exception: if the synchronous
+    /// standby is away, PostgreSQL may commit the transaction later. The metrics then do not count the entry.
     package var auditSettlesMilliseconds: Int64 { Int64(Self.requestSeconds) * 1000 }
 }

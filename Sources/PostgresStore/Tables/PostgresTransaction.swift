@@ -54,8 +54,8 @@ final class PostgresTransaction: SQLTransaction {
         }
     }
 
-    /// Returns the `driver.id` of the driver, who is added if there is no row. If another transaction adds the same
-    /// driver at the same time, this one waits for it or fails with 40001 (serialization failure).
+    /// Returns the `driver.id` of the driver. Adds the driver if it has no row. If another transaction adds the same
+    /// driver at the same time, this transaction waits for the other or fails with 40001 (serialization failure).
     func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64 {
         // If another driver already has the random number, another number is tried.
         for _ in 0..<3 {
@@ -90,7 +90,7 @@ final class PostgresTransaction: SQLTransaction {
         """)
 
     /// Commits. Does nothing if no statement was run. A change that wrote nothing may still tell a client that data is
-    /// stored, because it has read this data. So its COMMIT waits too, until the synchronous standby has the data.
+    /// stored, because it has read this data. So its COMMIT also waits until the synchronous standby has the data.
     func commit() throws(PostgresError) {
         if let failure { throw failure }
         guard hasBegun else { return }
@@ -116,7 +116,7 @@ final class PostgresTransaction: SQLTransaction {
     }
 
     /// Sends BEGIN in the same round trip as the first statement. A change also asks for the transaction's number in
-    /// the same round trip as each statement, until it has the number. PostgreSQL gives the number at the first
+    /// the same round trip as each statement, until it has the number. PostgreSQL assigns the number at the first
     /// statement that changes something.
     private func run(_ query: PostgresQuery) throws(PostgresError) -> PostgresResult {
         if let failure { throw failure }

@@ -1,5 +1,5 @@
-// PostgreSQL's number of a transaction. With it, the store finds out whether a transaction was committed if the answer
-// to its COMMIT was lost.
+// PostgreSQL's number of a transaction. If the answer to a COMMIT is lost, the store uses this number to find out
+// whether the transaction was committed.
 
 import Postgres
 
@@ -39,9 +39,9 @@ struct TransactionNumber: Hashable, Sendable {
     private static let status = PostgresStatement(
         "transaction_status", "SELECT pg_xact_status($1::xid8), \(serverSQL)")
 
-    /// Reads the result of `query`. A number may belong to two transactions (see `server`), but never if the first of
-    /// them was committed. So "aborted" means that this transaction was not committed. "committed" may be the other
-    /// transaction's status. It is this transaction's only if `server` is unchanged.
+    /// Reads the result of `query`. A number may belong to two transactions (see `server`), but only if the first of
+    /// them was not committed. So "aborted" always means that this transaction was not committed. But if `server` has
+    /// changed, "committed" may be the status of the other transaction.
     func status(_ row: PostgresRow) throws(PostgresError) -> Status {
         switch try row.optionalText(0) {
         case "committed": try row.text(1) == server ? .committed : .unknown
@@ -51,8 +51,8 @@ struct TransactionNumber: Hashable, Sendable {
         }
     }
 
-    /// Reads the error of `query`. 22023 means that the server has not yet given the number to a transaction: a crash
-    /// or failover has undone this one, so it is not committed. Returns nil for another error, which does not tell the
-    /// status.
+    /// Reads the error of `query`. 22023 means that the server has not yet given the number to a transaction. A crash
+    /// or failover has then undone this transaction, so it is not committed. Returns nil for another error, which does
+    /// not tell the status.
     static func status(_ error: PostgresError) -> Status? { error.sqlState == "22023" ? .notCommitted : nil }
 }

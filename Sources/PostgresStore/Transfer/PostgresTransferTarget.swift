@@ -167,9 +167,9 @@ package actor PostgresTransferTarget: TransferTarget {
         for driver in drivers { self.ids[driver] = nil }
     }
 
-    /// Returns the queries that remove the drivers' rows. A session whose owner is another driver by now keeps this
-    /// owner. `session` and `session_owner` have different lanes. Citus can join such tables only if one side is
-    /// MATERIALIZED.
+    /// Returns the queries that remove the drivers' rows. If a session belongs to another driver by now, its row of
+    /// `session_owner` is kept. `session` and `session_owner` have different lanes. Citus can join such tables only if
+    /// one side is MATERIALIZED.
     private static func removing(_ ids: [Int64]) -> [PostgresQuery] {
         if ids.isEmpty { return [] }
         let statements = [

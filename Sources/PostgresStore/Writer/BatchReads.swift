@@ -35,6 +35,8 @@ struct BatchReads: Sendable {
     /// The rows of sessions. The value nil means that the row was looked for, and that the driver has no such session.
     var sessions: [DriverText: SessionRow?] = [:]
     var tails: [TextKey: Tail] = [:]
+    /// The refold whose parts this transaction has written. Its driver is then the only one of the batch.
+    var refolded: RefoldInParts?
     /// When a driver without a row was deleted. The value nil means that there is no tombstone: the driver was never
     /// deleted.
     var erasedAt: [TextKey: Moment?] = [:]
@@ -52,8 +54,13 @@ struct BatchReads: Sendable {
     /// higher number stored events of the driver.
     var isBehind = false
 
+    init() {}
+
+    /// The reads of one driver's parts (`readPart`).
+    init(of driver: StoredDriver) { drivers[TextKey(driver.driver.rawValue)] = driver }
+
     /// Reads the rows for the groups. With `isLocked`, begins a transaction and locks the drivers first. On Citus,
-    /// always begins a transaction. If it begins a transaction, reads the transaction's number after the drivers.
+    /// always begins a transaction. If a transaction is begun, its number is read after the drivers.
     static func read(
         _ groups: [DriverGroup], isLocked: Bool, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -119,8 +126,7 @@ struct BatchReads: Sendable {
         until deadline: Deadline
     ) async throws(PostgresError) {
         var asked: [AskedText] = []
-        var rows: [(key: TextKey, row: StoredDriver, from: Moment)] = []
-        var eventsMax: Int64 = 0
+        var rows: [(key: TextKey, row: StoredDriver, tail: BatchNeed.Tail)] = []
         var digests: [[UInt8]?] = []
         var unnamed: [Int64] = []
         for (driver, need) in needs {
@@ -135,8 +141,7 @@ struct BatchReads: Sendable {
             }
             guard let row = drivers[key] else { continue }
             if let tail = need.tail {
-                rows.append((key, row, tail.from))
-                eventsMax = max(eventsMax, tail.eventsMax ?? .max)
+                rows.append((key, row, tail))
             }
             if let sessionID = need.sessionID { asked.append(AskedText(driver.rawValue, sessionID)) }
         }
@@ -151,10 +156,10 @@ struct BatchReads: Sendable {
             }
         }
         let query = {
-            (statement: PostgresStatement, more: [PostgresValue], values: (StoredDriver, Moment) -> [Int64]) in
+            (statement: PostgresStatement, values: (StoredDriver, BatchNeed.Tail) -> [Int64]) in
             shards.queries(statement, rows, lane: \.row.lane) { part in
-                let columns = part.map { values($0.row, $0.from) }
-                return (columns.first ?? []).indices.map { index in .int8s(columns.map { $0[index] }) } + more
+                let columns = part.map { values($0.row, $0.tail) }
+                return (columns.first ?? []).indices.map { index in .int8s(columns.map { $0[index] }) }
             }
         }
         var trip = RoundTrip()
@@ -162,14 +167,16 @@ struct BatchReads: Sendable {
             shards.queries(DriverStatements.ids, unnamed, lane: Lane.of(driver:)) { [.int8s($0)] })
         // The unfinished deletions are read before the events. A deletion that ended before this read has rewritten all
         // events. A deletion that begins later raises the driver's version, so the batch writes nothing for the driver.
-        let erased = trip.add(query(DriverStatements.erasing, []) { row, _ in [row.id] })
+        let erased = trip.add(query(DriverStatements.erasing) { row, _ in [row.id] })
         let tails = trip.add(
-            query(EventStatements.tails, [.int8(eventsMax)]) { row, from in [row.id, from.millisecondsSinceEpoch] })
-        let starts = trip.add(
-            query(EventStatements.starts, []) { row, from in
-                [row.id, from.millisecondsSinceEpoch, row.floor?.millisecondsSinceEpoch ?? .min]
+            query(EventStatements.tails) { row, tail in
+                [row.id, tail.from.millisecondsSinceEpoch, tail.eventsMax ?? .max]
             })
-        let bases = trip.add(query(EventStatements.bases, []) { row, _ in [row.id] })
+        let starts = trip.add(
+            query(EventStatements.starts) { row, tail in
+                [row.id, tail.from.millisecondsSinceEpoch, row.floor?.millisecondsSinceEpoch ?? .min]
+            })
+        let bases = trip.add(query(EventStatements.bases) { row, _ in [row.id] })
         let sessions = trip.add(Self.sessionQueries(asked, shards))
         if trip.queries.isEmpty { return }
         let results = try await connection.run(trip.queries, until: deadline)
@@ -179,19 +186,34 @@ struct BatchReads: Sendable {
         var lasts: [Int64: Moment] = [:]
         for row in results.rows(tails) {
             events[try row.int8(0), default: []].append(try FoldedEvent(row))
-            lasts[try row.int8(0)] = try row.optionalMoment(30)
+            lasts[try row.int8(0)] = try row.optionalMoment(EventStatements.foldedColumnCount)
         }
         var journeys: [Int64: Journey] = [:]
         for row in results.rows(bases) { journeys[try row.int8(0)] = try Journey(row, at: 1) }
         for row in results.rows(starts) { journeys[try row.int8(0)] = try Journey(row, at: 1) }
-        for (key, row, from) in rows {
+        for (key, row, asked) in rows {
             let sorted = (events[row.id] ?? []).sorted(by: FoldedEvent.isStored(_:before:))
             let through = lasts[row.id]
             let tail = JourneyTail(
                 start: journeys[row.id] ?? Journey(), events: sorted, end: through == nil ? nil : row.journey)
-            self.tails[key] = Tail(from: from, through: through, tail: tail)
+            self.tails[key] = Tail(from: asked.from, through: through, tail: tail)
         }
         try take(results.rows(sessions), asked: asked)
+    }
+
+    /// Reads the part of a driver's events that begins at `from`. Returns nil if the driver's deletion is not complete.
+    /// The driver's row must be in `drivers`, and `from` must not be below the floor.
+    mutating func readPart(
+        of driver: DriverID, from: Moment, eventsMax: Int64, _ shards: Shards, on connection: PostgresConnection,
+        until deadline: Deadline
+    ) async throws(PostgresError) -> Tail? {
+        let key = TextKey(driver.rawValue)
+        let tail = BatchNeed.Tail(from: from, eventsMax: eventsMax)
+        // Each part replaces the one before it, so that only one part is in memory.
+        tails[key] = nil
+        try await readMore([(driver, BatchNeed(tail: tail))], shards, on: connection, until: deadline)
+        guard let row = drivers[key], !erasing.contains(row.id) else { return nil }
+        return tails[key]
     }
 
     private mutating func take(_ rows: [PostgresRow], asked: [AskedText]) throws(PostgresError) {
@@ -249,8 +271,8 @@ struct BatchReads: Sendable {
 struct BatchNeed: Sendable {
     struct Tail: Sendable {
         var from: Moment
-        /// How many events to read, if there are so many; nil for all. More are read if the last one shares its
-        /// millisecond with others, or if another driver of the batch needs more.
+        /// The maximum number of events to read; nil for all. It is exceeded if the last event shares its millisecond
+        /// with others.
         var eventsMax: Int64?
     }
 
@@ -264,6 +286,10 @@ struct BatchNeed: Sendable {
     /// group's driver. The owner may still be this driver: on Citus, the claim of a session may be visible before the
     /// driver's row.
     var owner: Int64?
+    /// A refold whose parts must be read and written first. Only needed by a group that has a batch of its own.
+    var refold: RefoldInParts?
 
-    var isNothing: Bool { tail == nil && sessionID == nil && tombstone == nil && owner == nil }
+    var isNothing: Bool {
+        tail == nil && sessionID == nil && tombstone == nil && owner == nil && refold == nil
+    }
 }

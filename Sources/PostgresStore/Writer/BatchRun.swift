@@ -39,13 +39,14 @@ struct BatchRun: Sendable {
     /// it as the limit for one round trip. A batch normally takes milliseconds, so a server that exceeds this limit
     /// counts as unreachable.
     static let roundTripSeconds = 5
-    /// Like `roundTripSeconds`, for a batch with a locked driver. It is longer, because all of the driver's events may
-    /// be read and written. In a long batch, PostgreSQL also gives each statement this time.
+    /// The same limit for a batch with a locked driver. It is longer than `roundTripSeconds`, because all of the
+    /// driver's events may be read and written. In a long batch, it is also PostgreSQL's own limit for each statement
+    /// (`statement_timeout`).
     static let lockedSeconds = 60
 
     /// A batch's number, whether the batch may have written something, and how many events it has read to fold late
-    /// ones.
-    private final class Progress: Sendable {
+    /// events.
+    final class Progress: Sendable {
         let batch = Int64.random(in: 1...Int64.max)
         private let hasSentWrites = Atomic(false)
         private let tailCount = Atomic(0)
@@ -109,11 +110,17 @@ struct BatchRun: Sendable {
             folded = groups.map { fold.fold($0) }
             let needs = zip(groups, folded).filter { !$1.need.isNothing }.map { ($0.driver, $1.need) }
             if needs.isEmpty { break }
-            try await reads.readMore(needs, shards, on: connection, until: deadline)
-            progress.noteRead(eventCount: reads.tails.values.reduce(0) { $0 + $1.tail.events.count })
+            if let (driver, need) = needs.first, let refold = need.refold {
+                try await write(refold, of: driver, &reads, shards, on: connection, progress)
+            } else {
+                try await reads.readMore(needs, shards, on: connection, until: deadline)
+                progress.noteRead(eventCount: reads.tails.values.reduce(0) { $0 + $1.tail.events.count })
+            }
         }
         let begins = !isLocked && !shards.areDistributed
         let writes = BatchWrites(folded, batch: progress.batch, begins: begins, known: knownSettings, shards)
+        // The parts of a refold must not be committed without the driver's row.
+        if writes == nil, reads.refolded != nil { return groups.map { _ in .conflict } }
         var moved: Set<Int64> = []
         if let writes {
             progress.noteWriting()
@@ -130,8 +137,8 @@ struct BatchRun: Sendable {
             // A transaction that has updated no driver may have written nothing. Its COMMIT then waits for no standby.
             if moved.isEmpty { progress.noteNothingWritten() } else { connection.noteCommit() }
         }
-        // The answers tell clients that events are stored, so the standby must have these events. For a locked driver
-        // this is not certain: an event may be from a transaction whose backend was terminated while it waited for the
+        // The answers tell clients that events are stored, so the standby must have these events. It may lack an event
+        // of a locked driver: the backend that committed the event may have been terminated while it waited for the
         // standby.
         let answers = folded.contains { $0.isDone(afterMoving: moved) }
         if answers, moved.isEmpty, isLocked || !connection.isConfirmed {
@@ -159,8 +166,8 @@ struct BatchRun: Sendable {
 
     // MARK: Failures
 
-    /// Charges the late event of a long batch that took too long as if it were stored. Otherwise its client could cause
-    /// the same work again and again without a charge.
+    /// If a long batch took too long, charges its late event as if the event were stored. Otherwise the client could
+    /// cause the same work again and again without a charge.
     private func chargeLateEvent(in groups: [DriverGroup], after error: PostgresError, eventCount: Int) {
         // 57014: a statement took too long. 25P03: the pause between two statements was too long.
         guard let charging, eventCount > 0,
@@ -208,7 +215,7 @@ struct BatchRun: Sendable {
         return Failure(error, isWriting: isWriting)
     }
 
-    /// Returns whether the connection is gone, so that an attempt on another one may succeed.
+    /// Returns whether the connection is gone, so that an attempt on another connection may succeed.
     static func isLost(_ error: PostgresError) -> Bool {
         switch error.kind {
         case .connectionLost: true

@@ -6,9 +6,9 @@ import Postgres
 import Synchronization
 
 struct BatchWrites {
-    /// BEGIN, then the inserts of settings and new drivers, which do nothing for rows that exist already, and the
-    /// update of drivers. All batches take locks in the same order, so that no two batches wait for each other:
-    /// settings, new drivers, drivers by id, owners of sessions.
+    /// BEGIN, the inserts of settings and new drivers, and the update of drivers. The inserts do nothing for rows that
+    /// exist already. All batches take locks in this order: settings, new drivers, drivers by id, owners of sessions.
+    /// So no two batches wait for each other.
     let moving: [PostgresQuery]
     /// The indexes in `moving` of the update of drivers. Its results contain the `driver.id` of the updated drivers.
     let moves: Range<Int>
@@ -80,10 +80,18 @@ struct BatchWrites {
         }
     }
 
-    /// Returns the queries that update stored events with new verdicts or other settings.
+    /// Returns the queries that write a part of a refold.
+    static func updates(
+        _ changes: RefoldInParts.Changes, of driver: Int64, batch: Int64, _ shards: Shards
+    ) -> [PostgresQuery] {
+        let ofDriver = { (events: [FoldedEvent]) in events.map { EventOfDriver(driver: driver, folded: $0) } }
+        return EventOfDriver.updateQueries(ofDriver(changes.refolded), batch: batch, shards)
+            + EventOfDriver.correctQueries(ofDriver(changes.corrected), batch: batch, shards)
+    }
+
+    /// Returns the queries that write new verdicts into stored events.
     static func updates(of groups: [FoldedGroup], batch: Int64, _ shards: Shards) -> [PostgresQuery] {
         EventOfDriver.updateQueries(events(of: groups, \.refolded), batch: batch, shards)
-            + EventOfDriver.correctQueries(events(of: groups, \.corrected), batch: batch, shards)
     }
 }
 

@@ -1,4 +1,4 @@
-// One driver during a batch: the row that was read, and in memory the changes by the batch's events.
+// One driver during a batch: the row that was read, and the changes that the batch's events make to it in memory.
 
 import Engine
 import JourneyModel
@@ -10,6 +10,8 @@ struct DriverFold {
     private(set) var tail: JourneyTail
     /// Events below the floor, which have no effect.
     private(set) var belowFloor: [FoldedEvent] = []
+    /// The events that a refold in parts has added.
+    private var addedByRefold: [FoldedEvent] = []
     /// The time of the driver's last stored event.
     private let storedHeadAt: Moment?
     /// The time span, both ends included, whose stored events are all in `tail`. If `through` is nil, the span has no
@@ -25,6 +27,16 @@ struct DriverFold {
         storedHeadAt = row.headCorrectedAt
         self.read = read.map { ($0.from, $0.through) }
         tail = read?.tail ?? JourneyTail(start: row.journey)
+    }
+
+    /// Creates the fold after a refold. No further event can be added.
+    init(after refold: RefoldInParts) {
+        row = refold.row
+        seen = refold.seen
+        storedHeadAt = refold.row.headCorrectedAt
+        tail = JourneyTail(start: refold.row.journey)
+        addedByRefold = refold.added
+        isChanged = true
     }
 
     /// The journey after the last event.
@@ -66,14 +78,9 @@ struct DriverFold {
             return (.none, 0)
         }
         var before = journey
-        let (request, driver) = (unsaved.append.request, row.driver)
+        let driver = row.driver
         let insertion = tail.insert(new) { deadline, running, seq in
-            var expiry = FoldedEvent.expiry(
-                deadline, of: running, driver: driver, at: request.receivedAt, settings: request.settings,
-                settingsVersion: unsaved.settingsVersion)
-            expiry.seq = seq
-            expiry.apply(to: running)
-            return expiry
+            FoldedEvent.expiry(deadline, of: running, driver: driver, because: unsaved, seq: seq)
         }
         guard let insertion else { return nil }
         isChanged = true
@@ -85,46 +92,6 @@ struct DriverFold {
         return (insertion.verdict, insertion.refoldedCount)
     }
 
-    /// Folds the events in `tail` again, by the rules of this release. If an older release has folded the driver's
-    /// events, `tail` must contain all of them.
-    ///
-    /// - Parameters:
-    ///   - now: see `RefoldRequest.now`.
-    ///   - correct: changes the settings of the events first. Gets each event with the stored journey before it.
-    mutating func refold(
-        at now: Moment?, correct: ((inout FoldedEvent, _ before: Journey) -> Void)? = nil
-    ) -> RefoldCounts {
-        isChanged = true
-        let stored = tail.events
-        if let correct { tail.correct(correct) }
-        let before = (journey: journey, driver: row.driver)
-        let expiryCount = tail.refold(newSeq: row.lastSeq + 1) { deadline, running, next, seq in
-            let version = next.settingsVersion ?? Settings().version
-            let settings = Settings(
-                gracePeriodSeconds: next.event.gracePeriodSeconds, hardTimeoutSeconds: next.event.hardTimeoutSeconds)
-            // `at` is the time at which the server would have stored the expiry.
-            var expiry = FoldedEvent.expiry(
-                deadline, of: running, driver: before.driver, at: deadline.at,
-                settings: VersionedSettings(settings: settings, version: version), settingsVersion: version)
-            expiry.seq = seq
-            expiry.apply(to: running)
-            return expiry
-        }
-        row.lastSeq += expiryCount
-        row.rules = Fold.rulesVersion
-        // The recent changes come from the old rules or settings, so they are dropped.
-        row.recent = RecentJourneyChanges()
-        var tally = RefoldTally()
-        tally.note(stored, tail.events)
-        return tally.counts(stored: before.journey, folded: journey, now: now)
-    }
-
-    /// Adds the expiry of a deadline that has passed. If more stored events must be read first, changes nothing and
-    /// returns false.
-    mutating func add(_ expiry: FoldedEvent) -> Bool {
-        expiry.unsaved.flatMap { add(expiry.event, $0) } != nil
-    }
-
     mutating func write(_ session: SessionRow) {
         isChanged = true
         sessions[TextKey(session.sessionID)] = session
@@ -134,6 +101,11 @@ struct DriverFold {
     func added(underKey key: String) -> FoldedEvent? {
         if let event = tail.event(underKey: key) { return event.unsaved == nil ? nil : event }
         return belowFloor.last { haveSameBytes($0.event.idempotencyKey, key) }
+    }
+
+    /// The events to insert, in the order of arrival, so that the feed delivers them in this order.
+    var added: [FoldedEvent] {
+        (belowFloor + addedByRefold + tail.events.filter { $0.unsaved != nil }).sorted { $0.seq < $1.seq }
     }
 
     /// Returns the number of events with the corrected time `time`, counting at most `max`.
@@ -159,6 +131,39 @@ struct DriverFold {
 }
 
 extension FoldedEvent {
+    /// Returns the expiry of a deadline that passes before the new event `unsaved`, or before a later event that is
+    /// folded again because of `unsaved`. The expiry is folded already.
+    static func expiry(
+        _ deadline: (name: EventName, at: Moment), of running: Journey, driver: DriverID, because unsaved: Unsaved,
+        seq: Int64
+    ) -> FoldedEvent {
+        let request = unsaved.append.request
+        var expiry = expiry(
+            deadline, of: running, driver: driver, at: request.receivedAt, settings: request.settings,
+            settingsVersion: unsaved.settingsVersion)
+        expiry.seq = seq
+        expiry.apply(to: running)
+        return expiry
+    }
+
+    /// Returns the expiry for a deadline of the journey `running` that passes before the stored event `next`. The
+    /// returned expiry already has its verdict and the journey after it.
+    static func expiry(
+        _ deadline: (name: EventName, at: Moment), of running: Journey, driver: DriverID, before next: FoldedEvent,
+        seq: Int64
+    ) -> FoldedEvent {
+        let version = next.settingsVersion ?? Settings().version
+        let settings = Settings(
+            gracePeriodSeconds: next.event.gracePeriodSeconds, hardTimeoutSeconds: next.event.hardTimeoutSeconds)
+        // `at` is the time at which the server would have stored the expiry.
+        var expiry = expiry(
+            deadline, of: running, driver: driver, at: deadline.at,
+            settings: VersionedSettings(settings: settings, version: version), settingsVersion: version)
+        expiry.seq = seq
+        expiry.apply(to: running)
+        return expiry
+    }
+
     /// Returns the event that the server stores when a deadline of the journey `running` passes. Its `seq`, its verdict
     /// and the journey after it are still missing.
     static func expiry(

@@ -15,8 +15,6 @@ struct FoldedGroup: Sendable {
     var creatingDigest: [UInt8]?
     var added: [FoldedEvent] = []
     var refolded: [FoldedEvent] = []
-    /// Stored events whose settings a correction has replaced.
-    var corrected: [FoldedEvent] = []
     var sessions: [SessionRow] = []
     var claims: [SessionClaim] = []
     /// The settings of the added events.
@@ -24,13 +22,13 @@ struct FoldedGroup: Sendable {
     /// Whether a session was registered. The driver may then have too many unused sessions, and the oldest are deleted.
     var hasRegistered = false
     var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
-    /// Whether a late event was folded, or refused, and its refold counts against the rate limit. The works after this
-    /// event are left to another batch. The reason: the refold is counted only after this batch, and the rate limit may
+    /// Whether a late event was folded and its refold counts against a rate limit that is not off. The works after this
+    /// event are left to another batch, because the refold is charged only after this batch, and the rate limit may
     /// then refuse the next late event.
     var isCharged = false
     /// Whether the next work needs stored events that were not read. This work and those after it are left to another
-    /// batch. Events are read only for the first work of a group. If they were read for later works too, two works that
-    /// need different events could replace each other's events again and again, and never be stored.
+    /// batch. Only the first work of a group causes events to be read. If later works did so too, two works that need
+    /// different events could replace each other's events again and again, and never be stored.
     var isLeft = false
     /// What must be read before the group can be folded. If this is not empty, ignore the other properties.
     var need = BatchNeed()

@@ -16,7 +16,7 @@ struct Work: Sendable {
     }
 
     let kind: Kind
-    /// The work fails if it is not done by then.
+    /// The time after which the work fails if it is not done.
     let until: Deadline
     /// How many batches failed to do this work because of another transaction. At `DriverGroup.conflictsBeforeLock`
     /// failures, the next batch locks the driver and contains no other work.
@@ -33,14 +33,14 @@ struct Work: Sendable {
     var isInDoubt: Bool { !batchesInDoubt.isEmpty }
 
     /// Whether the work's batch may take much longer than others, because it is long or waits for a lock that another
-    /// server has taken.
+    /// instance has taken.
     var mayBeSlow: Bool { isLong || conflictCount >= DriverGroup.conflictsBeforeLock }
 
     init(_ kind: Kind, until: Deadline) {
         (self.kind, self.until) = (kind, until)
     }
 
-    /// Nil for other work.
+    /// The order of a refold; nil for other kinds of work.
     var refold: DriverRefold? {
         if case .refold(let refold, _) = kind { return refold }
         return nil

@@ -15,7 +15,8 @@ struct DriverGroup: Sendable {
     let driver: DriverID
     var works: [Work]
 
-    /// Whether the driver's row must be locked before it is read. Such a group is a batch of its own.
+    /// Whether the driver's row must be locked before it is read. A group that needs this lock is never in a batch with
+    /// other groups.
     var needsLock: Bool { works.contains { $0.mayBeSlow || $0.isAlone || $0.isInDoubt } }
 
     /// See `Work.isLong`.
@@ -36,15 +37,15 @@ final class WorkQueue: Sendable {
         /// Whether that batch is counted in `State.slowCount`.
         var isTakenSlow = false
 
-        /// Whether the batch of the first works may be slow. Works that were tried and put back come first, and are
-        /// slow together.
+        /// Whether the batch of the first works may be slow. This depends only on the first work: works that were put
+        /// back come first, and none of them has failed more often than the one before it.
         var mayBeSlow: Bool { works.first?.mayBeSlow ?? false }
     }
 
     private struct State {
         var lines: [TextKey: Line] = [:]
-        /// The drivers with waiting work of whom no batch has work: those whose next batch may be slow, and all others.
-        /// The driver who has waited longest comes first.
+        /// The drivers with waiting work of whom no batch has work. A driver whose next batch may be slow is in
+        /// `readySlow`, any other in `ready`. The driver who has waited longest comes first.
         var readySlow: [TextKey] = []
         var ready: [TextKey] = []
         /// Whether the last batch was taken from `readySlow`. The next one is then taken from `ready`, so that neither
@@ -120,8 +121,8 @@ final class WorkQueue: Sendable {
         }
 
         /// Returns those first works of one driver's queue that may share a batch. The check of the driver's deadline
-        /// is never in one batch with other work of this driver: the driver's earlier events must be stored before the
-        /// server can know which deadline has passed.
+        /// is never in one batch with other work of this driver. Until the driver's earlier events are stored, it is
+        /// not certain which deadline has passed.
         private static func first(of works: [Work]) -> ArraySlice<Work> {
             if case .expire = works.first?.kind { return works.prefix(1) }
             return works.prefix { if case .expire = $0.kind { false } else { true } }
