@@ -43,7 +43,7 @@ CREATE TABLE session (
 CREATE TABLE place (
     id        INTEGER PRIMARY KEY,
     place_id  TEXT NOT NULL UNIQUE
-) STRICT;
+, is_charger INTEGER CHECK (is_charger IN (0, 1))) STRICT;
 
 CREATE TABLE settings_version (
     id                    INTEGER PRIMARY KEY,

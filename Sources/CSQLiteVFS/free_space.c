@@ -11,9 +11,9 @@
 // A page that is not a b-tree page must not be changed:
 //
 // - An overflow page and a trunk page of the freelist begin with the number of the next page, or 0. A b-tree page
-//   begins with its kind, so its first four bytes, read as a number, are 2^25 or more. If this number is above the
-//   number of pages in the file, it cannot be the number of a page, and only then the page is changed. With pages of 4
-//   KiB, this is true for every b-tree page of a file below 128 GiB.
+//   begins with its kind, so its first four bytes, read as a number, are 2^25 or more. A page is changed only if this
+//   number is above the number of pages in the file, because then it cannot be the number of a next page. With pages of
+//   4 KiB, every b-tree page of a file below 128 GiB meets this condition.
 // - A pointer map page can look like a b-tree page. Only files with auto_vacuum have pointer map pages. In such a file,
 //   no page is changed.
 // - A leaf page of the freelist may be changed, because nothing reads it. The lock-byte page is never written.
@@ -50,9 +50,9 @@ static void begin(struct checkpoint *checkpoint, const sqlite3_io_methods *below
 int dwell_note_checkpoint(
     struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, int operation, void *argument
 ) {
-    // `begin` runs before the checkpoint's first write, because SQLite sends CKPT_START before it. If the checkpoint
-    // makes the file larger, SQLite then sends the new size, which replaces the size that `begin` read (wal.c,
-    // walCheckpoint).
+    // `begin` runs before the checkpoint's first write, because SQLite sends CKPT_START before that write. If the
+    // checkpoint makes the file larger, SQLite then sends the new size, which replaces the size that `begin` read
+    // (wal.c, walCheckpoint).
     if (operation == SQLITE_FCNTL_CKPT_START) begin(checkpoint, below, file);
     if (operation == SQLITE_FCNTL_CKPT_DONE) checkpoint->clears_pages = 0;
     if (operation == SQLITE_FCNTL_SIZE_HINT && *(sqlite3_int64 *)argument > checkpoint->file_bytes)

@@ -4,7 +4,7 @@
 
 #include <sqlite3.h>
 
-// What a layer over the database file knows about the running checkpoint. All fields are zero at first.
+// The state of the running checkpoint, kept by a layer over the database file. All fields are zero at first.
 struct checkpoint {
     // Whether the pages that the checkpoint writes may be changed.
     int clears_pages;

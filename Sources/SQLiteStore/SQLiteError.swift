@@ -70,6 +70,16 @@ extension SQLiteError {
     /// An error of this server, not of SQLite. Only the request of this event fails, with `StoreFailure.driverErased`.
     static let driverWasErased = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "the driver was just erased")
 
+    /// An error of this server, not of SQLite. This release must not fold the driver's events, because a release with
+    /// newer rules has folded them, or is refolding them now.
+    static let foldedByNewerRelease = SQLiteError(
+        extendedCode: SQLITE_CONSTRAINT, message: "the journey was folded by the rules of a newer release")
+
+    /// The database file is no longer at its path. SQLite itself refuses to write a rollback journal then, with this
+    /// error, SQLITE_READONLY_DBMOVED. In WAL mode SQLite does not check the path, so `WriterTransaction.start` does.
+    static let fileMoved = SQLiteError(
+        extendedCode: SQLITE_READONLY | (4 << 8), message: "the database file was moved, replaced or deleted")
+
     /// Returns the error for a stored value that no release of this server writes.
     static func unreadable(_ column: String) -> SQLiteError {
         SQLiteError(extendedCode: SQLITE_CORRUPT, message: "unreadable value in column \(column)")

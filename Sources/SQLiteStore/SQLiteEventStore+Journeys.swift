@@ -12,7 +12,7 @@ extension SQLiteEventStore: DeadlineStore {
                 db,
                 sql: """
                     SELECT next_deadline_ms FROM driver WHERE next_deadline_ms IS NOT NULL
-                        AND NOT \(RefoldTable.isUnderWaySQL)
+                        AND NOT \(RefoldTable.isUnderWaySQL) AND rules <= \(Fold.rulesVersion)
                     ORDER BY next_deadline_ms LIMIT 1
                     """
             ).map(Moment.init(millisecondsSinceEpoch:))

@@ -27,7 +27,7 @@ extension SQLiteEventStore: TruncatableWAL {
     }
 
     package func logBytes() -> Int64? {
-        let attributes = try? FileManager.default.attributesOfItem(atPath: path + "-wal")
+        let attributes = try? FileManager.default.attributesOfItem(atPath: DatabaseFiles.resolved(path) + "-wal")
         return (attributes?[.size] as? NSNumber)?.int64Value
     }
 }

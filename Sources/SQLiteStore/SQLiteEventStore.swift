@@ -22,7 +22,7 @@ package final class SQLiteEventStore: EventStore {
     ///   - digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
     ///   - charging: charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
     ///   - report: called during migration 26 of a database with events, which may take minutes.
-    /// - Throws: `MigrationRefusal`, `MaintenanceRefusal`, `DurabilityNotGranted`, or SQLite's error.
+    /// - Throws: the errors of `DatabaseOpening.open`.
     package convenience init(
         path: String, nowMilliseconds: Int64, waitingMax: Int? = nil, digests: KeyedHashes? = nil,
         charging: (any RefoldCharging)? = nil,

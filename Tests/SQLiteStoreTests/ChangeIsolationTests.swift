@@ -1,5 +1,5 @@
-// Account changes share transactions with events. A change that fails halfway does not affect the other changes and
-// events. A change that ends the transaction makes its group fail, but not what comes later.
+// Tests of account changes, which share transactions with events. A change that fails halfway does not affect the other
+// changes and events. A change that ends the transaction makes its group fail, but not what comes later.
 
 import Engine
 import GRDB

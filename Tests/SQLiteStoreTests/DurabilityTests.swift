@@ -1,5 +1,5 @@
-// Tests that an acknowledged event is on disk. The required SQLite settings are in effect, and a copy of a running
-// store's files contains every acknowledged event exactly once.
+// Tests that an acknowledged event is in the files. The required SQLite settings are in effect, and a copy of a running
+// store's files contains every acknowledged event exactly once. FaultTests shows that a commit needs its sync.
 
 import Engine
 import Foundation
@@ -17,7 +17,7 @@ struct DurabilityTests {
         let counts = Mutex([Int](repeating: 0, count: 16))
     }
 
-    @Test func `the writer commits in WAL mode with synchronous FULL`() async throws {
+    @Test func `the connection of the writer has WAL mode, synchronous FULL and foreign keys`() async throws {
         let folder = try ScratchFolder()
         let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
         let store = try SQLiteEventStore(pool: pool)
@@ -54,7 +54,7 @@ struct DurabilityTests {
     /// The files are copied without closing the store and without a checkpoint. The copy therefore equals what kill -9
     /// would leave.
     @Test(.timeLimit(.minutes(1)))
-    func `every acknowledged event is in a copy of the files at any moment`() async throws {
+    func `every acknowledged event is in a copy of the files that is made while others are stored`() async throws {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
         let acknowledged = Acknowledged()

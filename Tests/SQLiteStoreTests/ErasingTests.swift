@@ -93,8 +93,8 @@ struct ErasingTests {
         }
     }
 
-    /// Registers a session and stores events, with the texts in the members whose values drivers share in tables
-    /// (places, sources, diagnostic names), and with digits in occurred_at, sequence and schema_version.
+    /// Registers a session and stores events. The texts are in the members whose values drivers share in tables:
+    /// places, sources and diagnostic names. The events also have digits in occurred_at, sequence and schema_version.
     private func store(_ texts: Texts, of driver: DriverID, in fixture: AccountFixture) async throws {
         _ = try await fixture.store.register(
             SessionRegistration(
@@ -186,8 +186,9 @@ struct ErasingTests {
         await fixture.close()
     }
 
-    /// The test sends a code and makes a wrong guess while the phone number has no account yet. The deletion of the
-    /// later account must remove the address from these entries too.
+    /// The test sends a code and makes a wrong guess while the phone number has no account yet. Both actions are in the
+    /// audit with the client's address. The deletion of the later account must also remove the address from these
+    /// entries.
     @Test func `the lines of the audit about a number lose their address with the account`() async throws {
         let fixture = try await AccountFixture()
         let phone = "+4915155555555"
@@ -322,6 +323,18 @@ struct ErasingTests {
         #expect(try await slow.accounts.nextDue(at: start)?.subjectDigest == plainDigest("001.slow"))
         #expect(try await slow.count("account") == 0)
         await slow.close()
+    }
+
+    @Test func `after the clock was set back, a revocation does not wait for the old time`() async throws {
+        let fixture = try await AccountFixture()
+        let driver = try await driverWithEverything(fixture, "someone")
+        _ = try await fixture.own.erase(driver.caller, from: .at(start))
+        let id = try #require(try await fixture.accounts.nextDue(at: start)).id
+        try await fixture.accounts.failed(id, tryAgainAt: start.advanced(bySeconds: 3600))
+        // The clock of another server is a minute behind.
+        #expect(try await fixture.accounts.nextDue(at: start.advanced(bySeconds: -60)) == nil)
+        #expect(try await fixture.accounts.nextDue(at: start.advanced(bySeconds: -61))?.id == id)
+        await fixture.close()
     }
 
     @Test func `each app's token is revoked by itself`() async throws {

@@ -78,8 +78,8 @@ struct ErasureProgressTests {
         await fixture.close()
     }
 
-    /// Stores many rows of each kind of which a driver can have many: entries of the audit, sessions, events, chargers,
-    /// event names.
+    /// Stores 35 rows of each kind of which a driver can have many: audit entries, sessions, events, chargers and event
+    /// names.
     private func storeMany(of driver: DriverID, in fixture: AccountFixture) async throws {
         for number in 0..<35 {
             var event = EventSubmission.sample(

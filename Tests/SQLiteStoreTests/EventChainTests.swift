@@ -50,7 +50,8 @@ struct EventChainTests {
                 for number in 0..<150 {
                     try table.add(at: arrival.time(number, of: 150, &random))
                     guard number % 20 == 19 else { continue }
-                    // Delete mostly the oldest events, as retention does, and sometimes any others, even all.
+                    // Delete a random share of the oldest events, from none to all, as retention does. In half of the
+                    // cases, keep some events of this share.
                     let share = Int.random(in: 0...10, using: &random)
                     let oldest = table.places.prefix(table.places.count * share / 10)
                     let isSparse = Bool.random(using: &random)
@@ -124,7 +125,7 @@ struct EventChainTests {
     }
 }
 
-/// A table with the columns of a chain, of one driver, and a sorted array with the same events.
+/// A table with the chain of one driver's events, and a sorted array with the same events.
 private final class ChainTable {
     private let db: Database
     let chain: EventChain

@@ -3,6 +3,7 @@
 
 import Engine
 import Foundation
+import GRDB
 import JourneyModel
 import SQLiteStore
 import TestSupport
@@ -58,6 +59,28 @@ import Testing
         #expect(!events.isCut)
         #expect(try records.events(of: Self.driver, last: 8)?.isCut == false)
         #expect(try records.events(of: Self.driver, last: 7)?.isCut == true)
+    }
+
+    /// The file contains pages of the transaction, which only a rollback removes.
+    @Test("a file with an unfinished transaction is not read")
+    func unfinishedTransaction() async throws {
+        let folder = try ScratchFolder()
+        let (path, copy) = (folder.file("a"), folder.file("b"))
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        try await Self.store(SampleJourney.whole(prefix: "a", session: "s1"), in: store)
+        await store.close()
+        try await DatabaseQueue(path: path).writeWithoutTransaction { db in
+            _ = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
+            // With a cache of one page, the pages of the transaction are written before its end.
+            try db.execute(sql: "PRAGMA cache_size = 1; BEGIN; CREATE TABLE filler (bytes BLOB)")
+            for _ in 0..<100 { try db.execute(sql: "INSERT INTO filler VALUES (zeroblob(4000))") }
+            for suffix in ["", "-journal"] {
+                try FileManager.default.copyItem(atPath: path + suffix, toPath: copy + suffix)
+            }
+            try db.execute(sql: "ROLLBACK")
+        }
+        let error = #expect(throws: RecordsUnreadable.self) { try EventRecords(path: copy) }
+        #expect(error?.description.contains("unfinished transaction") == true, "\(String(describing: error))")
     }
 
     @Test("the database file is the same afterwards, byte for byte")

@@ -1,8 +1,9 @@
-// In each round, the n-th write or the n-th sync fails, for every n. The tests then check the files that a crash would
+// Tests in which the n-th write or the n-th sync fails, for every n. The tests then check the files that a crash would
 // leave. Acknowledged events are stored, and definitely rejected events are not stored. The store recovers when the
 // disk recovers (contract, sections 3 and 5). Checkpoints run after a few pages, so that they encounter the faults too.
 
 import Engine
+import Foundation
 import GRDB
 import JourneyModel
 import TestSupport
@@ -53,6 +54,31 @@ struct FaultTests {
         try await pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA max_page_count = 1000000") }
         guard case .stored = try await store.appended(.sample(large, of: driver)) else {
             Issue.record("not stored after there was room")
+            return
+        }
+        #expect(try await store.eventCount() == 2)
+        await store.close()
+    }
+
+    @Test func `a moved database file takes no events until it is back`() async throws {
+        let folder = try ScratchFolder()
+        let store = try SQLiteEventStore(pool: DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0))
+        _ = try await store.appended(.sample(.sample(.chargerTargeted, key: "before"), of: driver))
+        try FileManager.default.moveItem(atPath: folder.file("db"), toPath: folder.file("moved"))
+        for content in [nil, Data()] {
+            if let content { try content.write(to: URL(fileURLWithPath: folder.file("db"))) }
+            let outcome = await store.append(.sample(.sample(.chargerTargeted, key: "moved"), of: driver))
+            guard case .failed(.unavailable(let reason)) = outcome else {
+                Issue.record("\(outcome)")
+                return
+            }
+            #expect(reason.contains("moved, replaced or deleted"))
+            await #expect(throws: StoreFailure.self) { try await store.checkWritable() }
+        }
+        try FileManager.default.removeItem(atPath: folder.file("db"))
+        try FileManager.default.moveItem(atPath: folder.file("moved"), toPath: folder.file("db"))
+        guard case .stored = await store.append(.sample(.sample(.chargerTargeted, key: "moved"), of: driver)) else {
+            Issue.record("not stored after the file was back")
             return
         }
         #expect(try await store.eventCount() == 2)

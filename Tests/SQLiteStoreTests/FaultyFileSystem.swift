@@ -132,7 +132,8 @@ private func faulty(_ methods: Methods) -> Methods? {
     return Methods(bitPattern: address)
 }
 
-/// Returns the fault that this operation must have, nil if it is to succeed, and SQLite's own methods for the file.
+/// Returns the fault that this operation must have (nil if the operation is to succeed), and SQLite's own methods for
+/// the file.
 private func next(_ file: File, isSync: Bool) -> (fault: FaultScript.Fault?, methods: Methods?) {
     let address = UInt(bitPattern: file)
     let (script, original) = FaultyFileSystem.state.withLock { ($0.files[address], $0.originalMethods[address]) }

@@ -66,8 +66,9 @@ struct FreeSpaceTests {
         }
     }
 
-    /// Returns the statements of one transaction. Names are unique: once a name is removed, it must not be found
-    /// anywhere. A blob mostly has bytes with which a page of a b-tree can begin, and is sometimes longer than a page.
+    /// Returns the statements of one transaction. Each name is used only once, so a removed name must not be found
+    /// anywhere. A blob repeats one byte sequence, usually one with which a page of a b-tree can begin. Some blobs are
+    /// longer than a page.
     private func change(_ count: Int, _ next: inout Int, _ pageBytes: Int, _ random: inout SeededRandom) -> [String] {
         var statements: [String] = []
         for _ in 0..<count {

@@ -1,5 +1,5 @@
-// Tests of the moves of keys to `event_key` across restarts. A move continues where it stopped, so the number of events
-// that a start must read is bounded, however short the life of each process is.
+// Tests of the moves of keys to `event_key` across restarts. A move continues where it stopped. The number of events
+// that a start must read is therefore bounded, even if every process runs only for a short time.
 
 import Engine
 import GRDB
@@ -22,7 +22,7 @@ struct KeyMoveTests {
 
     private func open() throws -> SQLiteEventStore { try keys.open(countMax: Self.countMax) }
 
-    /// Hashes of one bit give most keys the same place.
+    /// With hashes of one bit, most keys share their place in the table with other keys.
     @Test(arguments: zip([1, 7, 7, 40, 40, 130], [24, 24, 1, 24, 1, 1]))
     func `lives of any length move keys`(eventsPerLife: Int, bits: Int) async throws {
         try DatabaseOpening.open(path: keys.path, nowMilliseconds: 0).close()
@@ -76,8 +76,8 @@ struct KeyMoveTests {
         #expect(try keys.problems() == [])
     }
 
-    /// The events and their rows are deleted. `event_key_early` still has the numbers of these events, and must not
-    /// grow with each deletion.
+    /// If an event is deleted before its key is moved, its number is noted in `event_key_early`. Moves remove such
+    /// numbers, so the table must not grow with each deletion.
     @Test(arguments: [1, 40])
     func `the numbers of deleted events are forgotten, too`(eventsPerLife: Int) async throws {
         for first in stride(from: 1, to: 170, by: eventsPerLife) {

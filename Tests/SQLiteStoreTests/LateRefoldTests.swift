@@ -213,8 +213,8 @@ struct LateRefoldTests {
         #expect(try await store.delete(aged[...]) == 0)
         _ = try await completeRefolds(store)
         #expect(try await store.delete(aged[...]) == 100)
-        // 200 events remain. The late event is older than the deleted ones, so it is below the floor, and the check
-        // leaves it out.
+        // 201 events remain. The late event is older than the deleted events and therefore below the floor. The check
+        // leaves it out and counts the other 200.
         #expect(try check("db") == DatabaseCheck.Report(drivers: 1, events: 200))
         await store.close()
     }
@@ -236,6 +236,30 @@ struct LateRefoldTests {
         #expect(try check("db") == DatabaseCheck.Report(drivers: 1, events: 301))
         #expect(charges.drivers == [DriverID("erased-1")])
         await store.close()
+    }
+
+    /// The app gets 401, because its token belongs to the erased driver. A service's token is still valid, so a service
+    /// gets 404 `driver_not_found`.
+    @Test func `a driver who is erased during the refold of a late event is unknown to a service`()
+        async throws
+    {
+        let digests = KeyedHashes(secret: SymmetricKey(data: Data(repeating: 1, count: 32)))
+        for (sender, expected) in [(nil, .failed(.driverErased)), (DriverID("partner"), .driverNotFound)]
+            as [(DriverID?, EventOutcome)]
+        {
+            let name = sender == nil ? "app" : "service"
+            let pool = try DatabaseOpening.open(path: folder.file(name), nowMilliseconds: 0)
+            let pace = RefoldPace(rowsPerLateEvent: 1, rowsPerPiece: 1)
+            let store = try SQLiteEventStore(pool: pool, digests: digests, pace: pace)
+            try await journey(of: 2_000, in: store)
+            let answer = Task { [store, request = late("late", from: sender)] in await store.append(request) }
+            while try await !reached(store).isUnderWay { await Task.yield() }
+            let now = Moment.sample.advanced(bySeconds: 1_000_000)
+            try await StoredAccounts(store: store, digests: digests).erase(
+                driver, receipt: ErasureReceipt(id: "rcp_1", deletedAt: now), pseudonym: "erased-1", from: .at(now))
+            #expect(await answer.value == expected, "\(name)")
+            await store.close()
+        }
     }
 
     @Test func `a store that is closed during a refold does not say that the event is not stored`() async throws {

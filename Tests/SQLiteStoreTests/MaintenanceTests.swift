@@ -252,6 +252,35 @@ struct MaintenanceTests {
         #expect(try problems(file) == [])
     }
 
+    @Test func `a backup replaces no device, no directory and no file that belongs to the database`() async throws {
+        try await fill()
+        for name in ["db-wal", "db-shm", "db-journal", "db.jwt-key", "db.sock"] {
+            #expect(throws: MaintenanceRefusal("\(folder.file(name)) belongs to the database: choose another name")) {
+                try DatabaseBackup.make(of: path, to: folder.file(name), replacing: true) { _ in }
+            }
+        }
+        let pipe = folder.file("pipe")
+        try #require(mkfifo(pipe, 0o600) == 0)
+        for file in [pipe, "/dev/null", folder.path] {
+            #expect(throws: MaintenanceRefusal("\(file) is not a regular file: choose another name")) {
+                try DatabaseBackup.make(of: path, to: file, replacing: true) { _ in }
+            }
+            #expect(DatabaseCopy.exists(file) && !DatabaseCopy.exists(file + ".partial"))
+        }
+    }
+
+    @Test func `when the disk is full, a backup says so and names its own file`() async throws {
+        try await fill()
+        let file = folder.file("backup")
+        let script = FaultScript()
+        try FaultyFileSystem.watch(file, script)
+        script.arm(.diskFull, after: 0, failureCount: .max)
+        #expect(throws: MaintenanceRefusal("\(file).partial: database or disk is full")) {
+            try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        }
+        #expect(!DatabaseCopy.exists(file + ".partial"))
+    }
+
     @Test func `a database whose rows name nothing is not backed up, and what was there stays`() async throws {
         try await fill()
         let file = folder.file("backup")
@@ -417,6 +446,35 @@ struct MaintenanceTests {
         #expect(try ErasureRecords.read(path).isEmpty)
     }
 
+    /// The link and the database are in different folders, which may be on different disks.
+    @Test(arguments: [false, true])
+    func `a restore through a symbolic link replaces the file to which it leads`(isDamaged: Bool) async throws {
+        try await fill()
+        let (file, link) = (folder.file("backup"), folder.file("links/db"))
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        try doctor("DELETE FROM driver")
+        try FileManager.default.createDirectory(atPath: folder.file("links"), withIntermediateDirectories: false)
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: path)
+        if isDamaged { try Data("not a database".utf8).write(to: URL(fileURLWithPath: path)) }
+        let old = try #require(try DatabaseBackup.restore(file, to: link, stamp: "then") { _ in })
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == path)
+        #expect(old == "\(path).before-restore-then")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.file("links")) == ["db"])
+        #expect(try rowCounts(path) == rowCounts(file))
+    }
+
+    @Test func `a restore through a symbolic link to a missing file creates this file`() async throws {
+        try await fill()
+        let (file, link) = (folder.file("backup"), folder.file("link"))
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        try FileManager.default.createDirectory(atPath: folder.file("disk"), withIntermediateDirectories: false)
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "disk/db")
+        let old = try DatabaseBackup.restore(file, to: link, stamp: "then") { _ in }
+        #expect(old == nil)
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == "disk/db")
+        #expect(try rowCounts(folder.file("disk/db")) == rowCounts(file))
+    }
+
     @Test func `a restore over a newer database whose deletions cannot be read is to be confirmed`() async throws {
         try await fill()
         let file = folder.file("backup")
@@ -433,6 +491,42 @@ struct MaintenanceTests {
         let unreadable = #expect(throws: RecordsUnreadable.self) { try ErasureRecords.read(path) }
         let reason = unreadable?.description ?? ""
         #expect(reason.contains("run a newer one"), "\(reason)")
+    }
+
+    /// Overwrites the page of the table of deletions, or the page with the schema.
+    @Test(arguments: ["erased_driver", "sqlite_schema"])
+    func `a restore over a damaged database is possible, and says that its deletions are unknown`(
+        table: String
+    ) async throws {
+        try await fill()
+        let file = folder.file("backup")
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        let queue = try DatabaseQueue(path: path)
+        let (page, size) = try await queue.read { db in
+            (
+                try Int.fetchOne(db, sql: "SELECT rootpage FROM sqlite_schema WHERE name = ?", arguments: [table]) ?? 1,
+                try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 0
+            )
+        }
+        try queue.close()
+        let handle = try #require(FileHandle(forWritingAtPath: path))
+        // The first page begins with SQLite's header of 100 bytes.
+        let headerBytes = page == 1 ? 100 : 0
+        try handle.seek(toOffset: UInt64((page - 1) * size + headerBytes))
+        try handle.write(contentsOf: Data(repeating: 0x7f, count: size - headerBytes))
+        try handle.close()
+
+        let plan = try DatabaseBackup.planRestore(of: file, to: path)
+        if table == "sqlite_schema" {
+            guard case .unreadable = plan.current else {
+                Issue.record("\(plan.current)")
+                return
+            }
+        }
+        #expect(plan.undoneErasures == nil)
+        #expect(plan.loss == nil)
+        _ = try DatabaseBackup.restore(file, to: path, stamp: "then") { _ in }
+        #expect(try problems() == [])
     }
 
     @Test func `the last backup is recorded in the database that it is of, beside a server`() async throws {

@@ -137,8 +137,8 @@ struct NewestKeysTests {
         #expect(try keys.problems() == [])
     }
 
-    /// Event 6 is rolled back. The other process then stores events 7 to 9, which get the numbers that the rolled-back
-    /// event would have had and the following ones.
+    /// Event 6 is rolled back. The other process then stores events 7 to 9. They get the number of the rolled-back
+    /// event and the numbers after it.
     @Test(arguments: ["ROLLBACK", "ABORT"])
     func `after a rollback, events that another process stores are found`(raise: String) async throws {
         let store = try keys.open(countMax: 1000)

@@ -177,6 +177,50 @@ struct OperatorChangesTests {
         await again.close()
     }
 
+    @Test func `the search for missing deletions reads no other tombstones`() async throws {
+        let fixture = try await AccountFixture()
+        let (digests, now) = (fixture.digests, self.now)
+        let (known, unknown) = (digests.driver(DriverID("known")), digests.driver(DriverID("unknown")))
+        try await fixture.accounts.change { (db: any SQLTransaction) in
+            for digest in [known] + (0..<2000).map({ digests.driver(DriverID("\($0)")) }) {
+                try Erasing.addTombstone(digest, at: now, db)
+            }
+        }
+        let asked = [known, unknown].map { RecordedErasure(digest: $0, at: now, receipt: nil) }
+        let (missing, rowCount) = try await fixture.accounts.read { (db: any SQLTransaction) in
+            let counting = CountingTransaction(db)
+            let missing = try MissingErasures(asked, digests, counting)
+            return (missing, counting.rowCount)
+        }
+        #expect(missing.withoutDriver == [asked[1]] && missing.drivers.isEmpty)
+        #expect(rowCount == 1)
+        await fixture.close()
+    }
+
+    /// Counts the rows that are fetched.
+    private final class CountingTransaction: SQLTransaction {
+        private let db: any SQLTransaction
+        private(set) var rowCount = 0
+
+        init(_ db: any SQLTransaction) {
+            self.db = db
+        }
+
+        func execute(sql: String, arguments: SQLArguments) throws -> Int {
+            try db.execute(sql: sql, arguments: arguments)
+        }
+
+        func fetchAll(sql: String, arguments: SQLArguments) throws -> [SQLRow] {
+            let rows = try db.fetchAll(sql: sql, arguments: arguments)
+            rowCount += rows.count
+            return rows
+        }
+
+        func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64 { try db.addDriver(driver, at: now) }
+
+        func session(_ sessionID: String) throws -> ReferencedSession? { try db.session(sessionID) }
+    }
+
     @Test func `who came back after a deletion is not deleted again`() async throws {
         let fixture = try await AccountFixture()
         let driver = DriverID("external")

@@ -115,7 +115,7 @@ import Testing
         let fixture = try await AccountFixture(
             pace: RefoldPace(rowsPerLateEvent: 10, rowsPerPiece: 10, pauseFactor: 1_000_000, quiet: .seconds(3600)))
         let caller = try await driver(events: 4, in: fixture)
-        let received = start.advanced(bySeconds: 200)
+        let received = start.advanced(bySeconds: 60)
         for number in 1...60 {
             let diagnostic = EventSubmission.sample(
                 .diagnostic("d"), key: "d\(number)", at: start.advanced(bySeconds: 120 + number))
@@ -140,6 +140,12 @@ import Testing
         #expect(try await fixture.store.pushChanges(after: 64, since: atEnd).last == 64)
         let after = atEnd.advanced(byMilliseconds: 1)
         #expect(try await fixture.store.pushChanges(after: 64, since: after).last == 69)
+        // Readers do not wait either if the event's time of receipt is more than a minute in the future, because the
+        // clock was set back.
+        let setBack = minuteBefore.advanced(byMilliseconds: -ServerClocks.differenceMillisecondsMax)
+        #expect(try await fixture.store.pushChanges(after: 64, since: setBack).last == 64)
+        let setBackFurther = setBack.advanced(byMilliseconds: -1)
+        #expect(try await fixture.store.pushChanges(after: 64, since: setBackFurther).last == 69)
 
         try fixture.folder.copyDatabase("db", to: "copy")
         await fixture.close()
@@ -186,7 +192,7 @@ import Testing
         #expect(due.first?.device == device(activity: "ab"))
         #expect(due.first?.sessionID == "session-driver")
         #expect(due.first?.entry.expiresAt == start.advanced(bySeconds: 90 + 3600))
-        // The updates for both changes, then the warning.
+        // The remaining entries are the updates for both changes, and then the warning.
         try await finish(due, .remove, in: fixture)
         var kinds: [PushKind] = []
         for moment in [now, now, warningAt.advanced(byMilliseconds: -1), warningAt] {

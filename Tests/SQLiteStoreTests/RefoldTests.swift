@@ -166,4 +166,43 @@ struct RefoldTests {
         #expect(try check(path) == [])
         await store.close()
     }
+
+    @Test(arguments: [false, true])
+    func `a driver whom a newer release has folded, or is refolding, is left to it`(isUnderWay: Bool) async throws {
+        let scratch = try ScratchFolder()
+        let store = try SQLiteEventStore(path: try version6(scratch), nowMilliseconds: 0)
+        _ = try await refoldAll(store)
+        let newer = Fold.rulesVersion + 1
+        try await store.change { db in
+            try db.execute(
+                sql: "UPDATE driver SET rules = ?, hard_deadline_ms = 600000 WHERE id = 1",
+                arguments: [isUnderWay ? 0 : newer])
+            guard isUnderWay else { return }
+            try db.execute(
+                sql: "INSERT INTO refold (driver, rules, last_event, row_count) VALUES (1, ?, 1, 1)",
+                arguments: [newer])
+        }
+        let event = EventSubmission.sample(.sessionRestored, key: "next", session: "s", at: .sample)
+        await #expect(throws: StoreFailure.unavailable("the journey was folded by the rules of a newer release")) {
+            try await store.appended(.sample(event, of: DriverID("lost-dwell")))
+        }
+        #expect(try await store.earliestDeadline() == nil)
+        let settings = VersionedSettings(settings: Settings(), version: Settings().version)
+        let expiries = try await store.storeExpiries(ExpiryRequest(now: .sample, settings: settings, driversMax: 8))
+        #expect(expiries.drivers.isEmpty && expiries.failures.isEmpty)
+        #expect(try await refoldAll(store).drivers == 0)
+        #expect(try await refoldAll(store, RefoldRequest(resumesOnly: true)).drivers == 0)
+        #expect(try await !store.hasUnfinishedRefolds())
+        let stored = try await store.read { db in
+            try Int64.fetchAll(db, sql: "SELECT rules FROM driver WHERE id = 1 UNION ALL SELECT rules FROM refold")
+        }
+        #expect(stored == (isUnderWay ? [0, newer] : [newer]))
+        // The other driver's events are stored.
+        let other = EventSubmission.sample(.chargerTargeted, key: "next", at: .sample)
+        guard case .stored = try await store.appended(.sample(other, of: DriverID("one-second"))) else {
+            Issue.record("it is not stored")
+            return
+        }
+        await store.close()
+    }
 }

@@ -4,6 +4,7 @@
 import Dispatch
 import Engine
 import GRDB
+import GRDBSQLite
 import JourneyModel
 import TestSupport
 import Testing
@@ -75,6 +76,30 @@ struct SessionReadingTests {
         #expect(try await store.sessions(of: driver, limit: 3, after: "o3") == nil, "another driver's")
         #expect(try await store.sessions(of: driver, limit: 3, after: "never") == nil)
         #expect(try await store.sessions(of: DriverID("nobody"), limit: 3, after: nil)?.sessions == [])
+        await store.close()
+    }
+
+    @Test func `a page prepares the statement that reads a session's journey once, not once for each session`()
+        async throws
+    {
+        let store = try open()
+        for index in 0..<20 {
+            try await append(.sample(.sessionRestored, key: "k\(index)", session: "s\(index)"), store)
+        }
+        let driver = driver
+        let runs = try await store.read { (db: Database) -> [Int32] in
+            let page = try StoredSessions.page(of: driver, limit: 20, after: nil, db)
+            #expect(page?.sessions.count == 20)
+            // How often each statement that is still prepared has run.
+            var runs: [Int32] = []
+            var statement = sqlite3_next_stmt(db.sqliteConnection, nil)
+            while let current = statement {
+                runs.append(sqlite3_stmt_status(current, SQLITE_STMTSTATUS_RUN, 0))
+                statement = sqlite3_next_stmt(db.sqliteConnection, current)
+            }
+            return runs
+        }
+        #expect(runs.contains(20))
         await store.close()
     }
 

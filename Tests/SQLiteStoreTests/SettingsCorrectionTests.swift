@@ -318,6 +318,35 @@ struct SettingsCorrectionTests {
         await store.close()
     }
 
+    @Test func `a stream that showed a correction is told when the correction is undone`() async throws {
+        let store = try store("db", rowsPerPiece: 500)
+        let driver = DriverID("undone")
+        var submissions = Array(SampleJourney.whole(prefix: "e", session: "s").prefix(5))
+        submissions.append(.sample(.reset, key: "reset", session: "s", at: .sample.advanced(bySeconds: 600)))
+        let wrong = Settings(gracePeriodSeconds: 60)
+        _ = await store.append(
+            submissions.map { AppendRequest.sample($0, of: driver, receivedAt: Self.since, settings: wrong) })
+        try await recordDefaults(store)
+        #expect(try await store.journey(of: driver).state == .idle)
+
+        let correction = try await begin(toDefaults, store).correction
+        _ = try await refold(correction.id, store)
+        guard case .newest(let corrected) = try await store.changes(of: driver, after: nil) else {
+            Issue.record("a new reader is not told the corrected state")
+            return
+        }
+        #expect(corrected.id == 0 && corrected.journey.state == .inTransit)
+
+        var order = toDefaults
+        order.settings = .stored
+        let undoing = try await begin(order, store).correction
+        _ = try await refold(undoing.id, store)
+        #expect(
+            try await store.changes(of: driver, after: corrected.id)
+                == .newest(JourneyChange(id: 0, journey: Journey(), cause: nil)))
+        await store.close()
+    }
+
     @Test func `unknown settings, and settings that no event has yet`() async throws {
         let store = try store("db", rowsPerPiece: 500)
         await visit(DriverID("d"), in: store)

@@ -1,5 +1,6 @@
-// Tests that the settings of the rules decide when a session ends, that the store finds the event's charger, and that a
-// later fold uses the settings with which each event was stored.
+// Tests of settings rules in the store. The rules can choose settings by charger, so the store finds the charger of
+// each event, and stores the event with the settings for this charger. These settings decide when a session ends. A
+// later fold uses them too, even if the rules have changed since then.
 
 import Engine
 import GRDB

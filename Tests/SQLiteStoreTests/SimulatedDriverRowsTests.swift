@@ -54,7 +54,8 @@ struct SimulatedDriverRowsTests {
         try await fill(server, ["simulated-2"])
         #expect(try await server.eventCount() == 24)
         // The consumer counts a gap in the ids as lost events. It has not read 14 of the 16 removed events, and will
-        // count them as lost when it passes the gap. The removal therefore subtracts 14 from its count in advance.
+        // count these as lost when it passes the gap. The removal therefore subtracts 14 from the count of lost events
+        // in advance.
         #expect(try await server.position(of: "analytics").lostCount == -14)
         await server.close()
         let check = try DatabaseCheck(path: path)

@@ -1,8 +1,10 @@
 // Tests that the WAL is truncated when nothing is being written and no reader needs it.
 
 import Engine
+import Foundation
 import GRDB
 import JourneyModel
+import SharedTables
 import TestSupport
 import Testing
 
@@ -34,6 +36,25 @@ struct WALTruncationTests {
         #expect(try #require(store.logBytes()) > 0)
         #expect(try await store.eventCount() == 51)
         await store.close()
+    }
+
+    @Test func `the WAL of a database behind a symbolic link is found`() async throws {
+        await store.close()
+        let links = folder.file("links")
+        let link = links + "/db"
+        try FileManager.default.createDirectory(atPath: links, withIntermediateDirectories: false)
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: folder.file("db"))
+        let linked = try SQLiteEventStore(path: link, nowMilliseconds: 0)
+        _ = try await linked.appended(.sample(.sample(.chargerTargeted, key: "k"), of: DriverID("in-the-wal")))
+        #expect(try #require(linked.logBytes()) > 0)
+        let found = try ErasureScan(path: link).find(["in-the-wal"]).map(\.location)
+        #expect(found.contains { $0.hasPrefix("db-wal, byte ") }, "\(found)")
+        #expect(throws: MaintenanceRefusal.self) {
+            try DatabaseBackup.make(of: link, to: folder.file("db-wal"), replacing: true) { _ in }
+        }
+        await linked.truncateLog(quietFor: .zero)
+        #expect(linked.logBytes() == 0)
+        await linked.close()
     }
 
     /// Deleted data may stay in the WAL only while a reader needs it. This also holds if the server restarts in the

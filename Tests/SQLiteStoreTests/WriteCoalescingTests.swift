@@ -1,6 +1,6 @@
-// Tests that a commit makes one write to the WAL and one sync. For this, Dwell's VFS delays and joins SQLite's writes.
-// Other connections must not notice the delay. This also holds if commits are not synced, and if a transaction exceeds
-// the cache or is rolled back. FaultTests tests failing writes.
+// Tests that a commit makes one write to the WAL and one sync. For this, Dwell's VFS delays SQLite's writes and joins
+// them. Other connections must not notice the delay, even if commits are not synced, or if a transaction exceeds the
+// cache or is rolled back. FaultTests covers writes that fail.
 
 import Foundation
 import GRDB

@@ -15,13 +15,14 @@ struct sqlite3;
 // zeros.
 //
 // The database must be in WAL mode, without an open transaction. Returns SQLITE_OK, or the result code of the error.
-// The connection holds writes back until it closes its files.
+// The connection holds writes back until it closes its files. Until then, it also zeros the unallocated space of the
+// pages that it copies from the WAL to the database file.
 int dwell_join_log_writes(struct sqlite3 *connection);
 
 // Divides this connection's writes to the database file into steps. The first step of a checkpoint has `pages` writes.
 // After each step, the file is synced, and `after_step` is called with the duration of the step in nanoseconds. The
-// next step begins when `after_step` returns, and has as many writes as `after_step` returned. `after_step` and
-// `context` must be valid until the connection is closed.
+// next step begins when `after_step` returns, and has as many writes as `after_step` returned. The unallocated space of
+// the written pages is zeroed. `after_step` and `context` must be valid until the connection is closed.
 //
 // Returns SQLITE_OK, or the result code of the error. The division ends when the connection closes the file.
 int dwell_step_writes(

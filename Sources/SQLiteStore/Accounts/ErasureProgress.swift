@@ -160,9 +160,9 @@ struct ErasureProgress {
     /// Replaces the ids, idempotency keys, sequences and times that the client sent, so that they cannot identify the
     /// driver any more. The order of the events stays the same:
     ///
-    /// Within a millisecond, events are ordered by their sequence, then by members that are kept, and finally by the
-    /// bytes of event_id and the idempotency key. A new key contains the event's rank in that order, as a number of
-    /// fixed length. event_id becomes NULL, which means that it equals the key. A sequence becomes its rank.
+    /// Within a millisecond, events are ordered by their sequence, then by members that the deletion keeps, and finally
+    /// by the bytes of event_id and the idempotency key. A new key contains the event's rank in that order, as a number
+    /// of fixed length. event_id becomes NULL, which means that it equals the key. A sequence becomes its rank.
     ///
     /// A client can write any information into the digits and the offset of a time. Only two facts about a time are
     /// therefore kept: the moment, and whether the time had a fraction of a second.
@@ -210,8 +210,8 @@ struct ErasureProgress {
     // MARK: Shared texts
 
     /// Overwrites the texts that only this driver uses. Texts that other drivers use too remain, because they identify
-    /// no one. Also deletes the records that this driver uses a text. So when the last user of a shared text is
-    /// deleted, no other user is recorded, and the text is overwritten.
+    /// no one. Also deletes this driver's rows of `table`, which record the use of the texts. When the last user of a
+    /// shared text is deleted, no other row records a use of the text, and the text is overwritten.
     private func rewriteTexts(
         _ table: String, _ column: String, _ rowsMax: Int, _ db: Database,
         _ overwrite: (String, StatementArguments, Database) throws -> Void

@@ -85,8 +85,8 @@ package enum ErasureRecords {
         return words.count == 3 && words[0] == "#" && words[1] == "deletions:" ? Int(words[2]) : nil
     }
 
-    /// Compares the deletions in the database at `path` with those in the database at `other`. Returns how many of them
-    /// are missing from `other`, or are recorded there with an earlier time.
+    /// Returns how many deletions in the database at `path` are missing from the database at `other`, or are recorded
+    /// there with an earlier time.
     static func count(in path: String, missingFrom other: String) throws -> Int {
         let known = try database(other).reduce(into: [[UInt8]: Moment]()) { $0[$1.digest] = $1.at }
         return try database(path).count { erasure in known[erasure.digest].map { $0 < erasure.at } ?? true }

@@ -7,6 +7,14 @@ import Foundation
 import GRDB
 package import SharedTables
 
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
 package struct ErasureScan: ErasureSearch {
     /// Minimum length of an identifier in bytes. A shorter one would match by chance.
     package static let identifierBytesMin = 4
@@ -32,7 +40,7 @@ package struct ErasureScan: ErasureSearch {
                 }
             }
         }
-        let files = try ["", "-wal", "-journal"].map { path + $0 }
+        let files = try ["", "-wal", "-journal"].map { DatabaseFiles.resolved(path) + $0 }
             .filter { FileManager.default.fileExists(atPath: $0) }
             .flatMap { file in try Self.search(file, for: identifiers) }
         return columns + files
@@ -65,8 +73,8 @@ package struct ErasureScan: ErasureSearch {
         }
     }
 
-    /// Returns whether `event_key` still has an entry that was made for an event's key from before the deletion. Such
-    /// an entry lists one of the driver's events at a place that the event's present key does not have.
+    /// A deletion gives each event of the driver a new key. Returns whether `event_key` still has an entry for an old
+    /// key. Such an entry lists an event of the driver at a place that belongs to none of the new keys.
     private static func hasOldKey(_ events: Set<Int64>, _ db: Database) throws -> Bool {
         guard try db.tableExists("event_key") else { return false }
         let keys = try EventKeyTable(db)
@@ -122,8 +130,8 @@ package struct ErasureScan: ErasureSearch {
             ("event.sequence", "SELECT 1 FROM \(DriverEvents.listedSQL("?2")) WHERE sequence >= 10000000"),
         ]
 
-    /// Queries for what a deletion should have removed: texts that only this driver uses, and the records that the
-    /// driver uses a text. Texts that other drivers use too may remain.
+    /// Queries for what a deletion should have removed: texts that only this driver uses, and the rows that record the
+    /// driver's use of texts. Texts that other drivers use too may remain.
     private static let remainingTextQueries: [(name: String, sql: String)] = [
         (
             "place.place_id",
@@ -196,7 +204,10 @@ package struct ErasureScan: ErasureSearch {
     /// Reads the file in overlapping chunks, so that a match across the border of two chunks is found. A UUID is
     /// searched for as a text and in the form in which `event.key` stores it.
     private static func search(_ file: String, for identifiers: [String]) throws -> [ErasureFinding] {
-        let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: file))
+        // The file is not opened by FileHandle, because the errors of FileHandle are not sentences for the operator.
+        let descriptor = open(file, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw MaintenanceRefusal(errnoAt: file) }
+        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         defer { try? handle.close() }
         let patterns = identifiers.enumerated().flatMap { index, identifier in
             let stored = StoredKey(identifier).withBytes { Data($0.prefix(16)) }

@@ -23,8 +23,8 @@ struct ChainEnd: Equatable {
     /// The id of the driver's last event; nil without events.
     var last: Int64? { climb.last }
 
-    /// Returns whether a new event with this `corrected_at_ms` comes after all others. This includes the time of the
-    /// last event: a new event has the highest id, and so comes last among events of one time.
+    /// Returns whether a new event with this `corrected_at_ms` comes after all others. Also true if `time` is the time
+    /// of the last event: the new event has the highest id, so it comes last among the events of that time.
     func isBefore(_ time: Int64) -> Bool { climb.isEmpty || time >= self.time }
 
     /// Appends an event that comes after all others. Returns the ids for the event's columns `previous` and `jump`.

@@ -10,9 +10,9 @@ struct ChainWalk {
     private let chain: EventChain
     private let direction: Direction
     private let times: ClosedRange<Int64>
-    /// Backward: contains only the next event, or nothing at the end. Forward: contains the events that were read while
-    /// searching back from the driver's last event. Before the first step, the last element is the next event. In each
-    /// later step, `nextForward` first searches back from the last element to the event after `current`.
+    /// Backward: contains only the next event, or nothing at the end. Forward: a stack of events after `current` that
+    /// searches have visited, the earliest on top. Before the first step, the top is the next event. In each later
+    /// step, `nextForward` first searches back from the top to the event directly after `current`.
     private var path: [ChainLink] = []
     /// Forward: the event that was returned last.
     private var current: ChainLink?

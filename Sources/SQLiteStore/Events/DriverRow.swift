@@ -1,6 +1,6 @@
-// A driver's row: among others, the head of the fold, and what is known about the phone's clock. While the row is
-// cached, it is not read again. It is written once for each transaction that changes it, even if the transaction stores
-// many events of the driver.
+// A driver's row in the database. Among other values, it has the head of the fold and what is known about the phone's
+// clock. A cached row is not read again. It is written once for each transaction that changes it, even if the
+// transaction stores many events of the driver.
 
 import Engine
 import JourneyModel
@@ -74,8 +74,8 @@ final class DriverRow {
         return try change(&chain)
     }
 
-    /// Sets what is known about the phone's clock. Most events change nothing here, and the row is then not written
-    /// because of them.
+    /// Sets what is known about the phone's clock. Most events change nothing here, and the column `clock_memory` is
+    /// then not written.
     func remember(_ memory: ClockMemory) {
         if memory == clockMemory { return }
         clockMemory = memory
@@ -132,7 +132,10 @@ final class DriverRow {
     var isRefolding: Bool { rules == 0 }
 
     /// Whether the driver's events must be refolded before anything else is done with them.
-    var needsRefold: Bool { rules != Fold.rulesVersion }
+    var needsRefold: Bool { rules < Fold.rulesVersion }
+
+    /// Whether a release with newer rules has folded the driver's events.
+    var isOfNewerRelease: Bool { rules > Fold.rulesVersion }
 }
 
 /// A cache of recently seen drivers, in their state within the current transaction. `forget` must be called after every

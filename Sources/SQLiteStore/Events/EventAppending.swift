@@ -74,11 +74,18 @@ final class EventAppending {
 
     func append(_ append: PreparedAppend) throws(SQLiteError) -> Appended {
         let driver = try drivers.row(of: append.request.driver)
+        if let driver, try isOfNewerRelease(driver) {
+            // An event that is stored already has begun a refold, which the newer release has taken over.
+            let reason = SQLiteError.foldedByNewerRelease.message
+            return .outcome(.failed(append.isStored ? .unknown(reason) : .unavailable(reason)))
+        }
         if let driver, driver.needsRefold, try !refold(driver).isComplete { return .waits(append) }
         if let driver, let stored = try repeated(append, of: driver) { return .outcome(stored) }
         // This event was stored earlier and began a refold, but is not found under its key any more. So its driver was
-        // erased before the refold was complete.
-        if append.isStored { return .outcome(.failed(.driverErased)) }
+        // erased before the refold was complete. A service gets the outcome for an unknown driver.
+        if append.isStored {
+            return .outcome(append.request.service == nil ? .failed(.driverErased) : .driverNotFound)
+        }
         // The sender is a service, which may have sent a wrong driver's id. Its event must not create a driver. It also
         // must not be added to a deleted driver, whose id is a pseudonym.
         if append.request.service != nil, driver == nil || append.request.driver.isPseudonym {
@@ -137,8 +144,8 @@ final class EventAppending {
             driver: driver.id, append: append,
             placed: OrderedEvent(append.request, correctedAt: clock.corrected, settings: settings.settings),
             kind: kind.id, session: try row(of: session, driver: driver, at: receivedAt),
-            charger: try internTables.place(append.request.submission.chargerID),
-            merchant: try internTables.place(append.request.submission.merchantID),
+            charger: try internTables.place(append.request.submission.chargerID, isCharger: true),
+            merchant: try internTables.place(append.request.submission.merchantID, isCharger: false),
             settingsVersion: try internTables.settingsVersion(settings, at: receivedAt), clock: clock)
         driver.remember(clock.memory)
         if let place = new.charger { try uses.note(place: place, of: driver) }
@@ -218,6 +225,14 @@ final class EventAppending {
         case .known(let id): id
         case .opens(let sessionID): try sessions.open(sessionID, of: driver.id, at: now)
         }
+    }
+
+    /// Returns whether a release with newer rules has folded the driver's events, or is refolding them now. The
+    /// processes of both releases use the database while the new one replaces the old one.
+    func isOfNewerRelease(_ driver: DriverRow) throws(SQLiteError) -> Bool {
+        if driver.isOfNewerRelease { return true }
+        guard driver.isRefolding, let mark = try refolds.mark(of: driver.id) else { return false }
+        return mark.rules > Fold.rulesVersion
     }
 
     /// Refolds as many of the driver's events as the transaction's budget still allows. `isComplete` of the result is

@@ -163,8 +163,9 @@ final class EventChain {
     /// the removed events, but only afterwards. Returns the id of the last remaining event; nil if none remains.
     func unlink(_ links: [ChainLink], from end: ChainEnd) throws(SQLiteError) -> Int64? {
         var last = end.last
-        // The remaining event directly after the removed ones. Its `previous` changes with each removed event before
-        // it, so it is written only when the next removed event is elsewhere.
+        // The remaining event directly after the removed ones. Its `previous` changes with every removed event directly
+        // before it. The column is therefore written only when the next removed event is not directly before this
+        // event.
         var after: ChainLink?
         var isWritten = true
         for gone in links.sorted(by: { $0.place > $1.place }) {

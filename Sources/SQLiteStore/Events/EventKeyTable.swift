@@ -4,9 +4,9 @@
 // place where the event is, so a search ends at the first free place.
 //
 // The table lists every event up to the number `event_key_progress.listed_through`. The writer keeps the keys of later
-// events in memory and moves them here later (KeyMove.swift). If other code changes or deletes such an event before the
-// move, it notes the event's number in `event_key_early`, and lists a changed event itself. The move then leaves the
-// event out.
+// events in memory and moves them here later (KeyMove.swift). If other code deletes such an event before the move, or
+// gives it another key, that code calls `remove`, and `add` for the new key. Both functions note the event's number in
+// `event_key_early`, and the move leaves out the noted events.
 //
 // Not Sendable: used only on the queue of its connection.
 

@@ -96,9 +96,9 @@ final class EventKeys {
         newest.remove(after: committedNumber)
     }
 
-    /// Must be called before COMMIT. Brings memory up to date and moves keys to `event_key`. So memory never lacks a
-    /// committed event of this process. Does nothing if no key was used yet: a command that stores no events is spared
-    /// reading the rows of the newest events.
+    /// Must be called before COMMIT. Brings memory up to date, so that memory never lacks a committed event of this
+    /// process. Then moves keys to `event_key`. Does nothing if no key was used yet, so that a command that stores no
+    /// events does not read the rows of the newest events.
     func finishTransaction() throws(SQLiteError) {
         guard newest.lastNumber >= 0 else { return }
         try bringUpToDate()

@@ -14,8 +14,8 @@ extension EventTable {
         /// the floor. `secondPlace` describes an exception.
         var predecessor: FoldedEventRow?
         /// Usually nil. The fold reorders only the first `OrderWithinSecond.searchedMax` events of a second. If at
-        /// least so many come before the new event, this is the new event's index in the second, and `predecessor` is
-        /// the last of them.
+        /// least that many events of the second come before the new event, this is the new event's index in the second,
+        /// and `predecessor` is the last of those events.
         var secondPlace: Int64?
     }
 

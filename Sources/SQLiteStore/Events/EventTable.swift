@@ -74,9 +74,9 @@ final class EventTable {
 
     /// - Parameters:
     ///   - newestKeys: filled at the first use of a key.
-    ///   - derivesEvidence: old releases stored no `previous_state` and no `second_place`. If true, `forEach` computes
-    ///     these values for such rows. A refold that writes passes false, because it first stores the values
-    ///     (Refolding.swift).
+    ///   - derivesEvidence: whether `forEach` computes `previous_state` and `second_place` for rows of old releases,
+    ///     which did not store these values. False for a refold that writes, because such a refold first stores the
+    ///     values (Refolding.swift).
     init(
         on connection: OpaquePointer, newestKeys: NewestKeys = NewestKeys(), derivesEvidence: Bool = false
     ) throws(SQLiteError) {

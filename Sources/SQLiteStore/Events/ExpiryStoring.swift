@@ -24,13 +24,14 @@ final class ExpiryStoring {
             """
             SELECT driver_id, next_deadline_ms, id FROM driver
             WHERE next_deadline_ms < ?1 AND next_deadline_ms >= ?2 AND (next_deadline_ms > ?2 OR id > ?3)
-                AND NOT \(RefoldTable.isUnderWaySQL)
+                AND NOT \(RefoldTable.isUnderWaySQL) AND rules <= \(Fold.rulesVersion)
             ORDER BY next_deadline_ms, id LIMIT ?4
             """, on: connection)
     }
 
-    /// Returns at most `driversMax` drivers with a due deadline, the earliest deadline first. Reads the database and
-    /// not the cache, so `DriverCache.writeChanged` must be called before.
+    /// Returns at most `driversMax` drivers with a due deadline, the earliest deadline first. Leaves out the drivers of a
+    /// release with newer rules, whose expiries that release stores. Reads the database and not the cache, so
+    /// `DriverCache.writeChanged` must be called before.
     func due(_ request: ExpiryRequest) throws(SQLiteError) -> [DueDriver] {
         var due: [DueDriver] = []
         try findDue.forEach { (bindings) throws(SQLiteError) in

@@ -27,8 +27,8 @@ struct HeadSeconds {
     private var seconds: [Int64: HeadSecond] = [:]
     private var rowCount = 0
 
-    /// Returns the driver's entry if the event shares its second; otherwise nil. The entry is removed, so that the
-    /// caller can change it without copying its array. The caller then stores it again.
+    /// Returns the driver's entry if the event falls into the entry's second; otherwise nil. The entry is removed, so
+    /// that the caller can change it without copying its array. The caller then stores it again.
     mutating func take(of driver: DriverRow, sharedBy event: OrderedEvent) -> HeadSecond? {
         guard let head = driver.head, head.correctedAt == event.occurredAt, let second = remove(driver),
             second.head == head.event, let first = second.rows.first, first.event.sharesSecond(with: event)

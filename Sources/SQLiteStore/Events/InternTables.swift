@@ -58,12 +58,19 @@ final class InternTables {
         var hasFreeText: Bool
     }
 
+    /// A row of `place`.
+    private struct PlaceRow {
+        var id: Int64
+        /// Whether the row is marked as the place of a charger.
+        var isCharger: Bool
+    }
+
     private var kinds: [Kind: KindRow] = [:]
     /// For each event name, the kind that was used last. The index is the lifecycle rank of the name; all diagnostic
-    /// names share one rank. It is tried first: nearly all events of a name have the same kind, and a comparison is
-    /// faster than the hashing for a look-up in `kinds`.
+    /// names share one rank. This kind is tried first, because nearly all events of a name have the same kind, and a
+    /// comparison is faster than the hashing for a look-up in `kinds`.
     private var lastKinds: [(kind: Kind, row: KindRow)?] = []
-    private var places: [String: Int64] = [:]
+    private var places: [String: PlaceRow] = [:]
     private var settings: [String: Int64] = [:]
     private var lastSettings: (version: String, id: Int64)?
 
@@ -71,6 +78,7 @@ final class InternTables {
     private let addKind: PreparedStatement
     private let findPlace: PreparedStatement
     private let addPlace: PreparedStatement
+    private let markCharger: PreparedStatement
     private let findSettings: PreparedStatement
     private let addSettings: PreparedStatement
 
@@ -86,8 +94,9 @@ final class InternTables {
             (name, has_session, spelling, schema_version, source, origin, app_state, sender, lifecycle_rank)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
             """, on: connection)
-        findPlace = try PreparedStatement("SELECT id FROM place WHERE place_id = ?1", on: connection)
-        addPlace = try PreparedStatement("INSERT INTO place (place_id) VALUES (?1)", on: connection)
+        findPlace = try PreparedStatement("SELECT id, is_charger IS 1 FROM place WHERE place_id = ?1", on: connection)
+        addPlace = try PreparedStatement("INSERT INTO place (place_id, is_charger) VALUES (?1, ?2)", on: connection)
+        markCharger = try PreparedStatement("UPDATE place SET is_charger = 1 WHERE id = ?1", on: connection)
         findSettings = try PreparedStatement("SELECT id FROM settings_version WHERE version = ?1", on: connection)
         addSettings = try PreparedStatement(
             """
@@ -151,15 +160,33 @@ final class InternTables {
         return row
     }
 
-    func place(_ placeID: String?) throws(SQLiteError) -> Int64? {
+    /// - Parameter isCharger: whether the event names the place as its charger. The row is then marked as a charger's,
+    ///   because the same place may have been stored as a merchant before.
+    func place(_ placeID: String?, isCharger: Bool) throws(SQLiteError) -> Int64? {
         guard let placeID else { return nil }
         let isASCII = placeID.isASCII
-        if isASCII, let id = places[placeID] { return id }
-        func bind(_ bindings: borrowing Bindings) throws(SQLiteError) { try bindings.set(1, placeID) }
-        let found = try findPlace.first(bind) { row in row.integer(0) }
-        let id = if let found { found } else { try addPlace.inserted(bind) }
-        if isASCII { Self.remember(id, as: placeID, in: &places) }
-        return id
+        if isASCII, let row = places[placeID], row.isCharger || !isCharger { return row.id }
+        var row: PlaceRow
+        let found = try findPlace.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, placeID)
+        } read: { row in
+            PlaceRow(id: row.integer(0), isCharger: row.integer(1) == 1)
+        }
+        if let found {
+            row = found
+            if isCharger, !row.isCharger {
+                try markCharger.run { (bindings) throws(SQLiteError) in try bindings.set(1, found.id) }
+                row.isCharger = true
+            }
+        } else {
+            let id = try addPlace.inserted { (bindings) throws(SQLiteError) in
+                try bindings.set(1, placeID)
+                try bindings.set(2, isCharger ? 1 : 0)
+            }
+            row = PlaceRow(id: id, isCharger: isCharger)
+        }
+        if isASCII { Self.remember(row, as: placeID, in: &places) }
+        return row.id
     }
 
     func settingsVersion(_ versioned: VersionedSettings, at now: Moment) throws(SQLiteError) -> Int64 {

@@ -5,8 +5,8 @@
 //
 // The table `event_key_progress` records how far the move is. A process continues a move that it finds in progress,
 // after a restart or because another process began it. The number of events that `event_key` lacks is therefore
-// bounded, even if every process runs only for a short time. So is the number of rows of `event_key_early`, which are
-// deleted at the end of the move.
+// bounded, even if every process runs only for a short time. The number of rows of `event_key_early` is bounded too,
+// because the end of a move deletes these rows.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -17,8 +17,8 @@ final class KeyMove {
     /// Up to this number of events, a new move sorts them at once, which takes less than a millisecond. More events are
     /// sorted on another thread.
     private static let sortedHereMax = 10_000
-    /// Maximum number of keys that a transaction writes. A full group of the writer makes half as many keys due. Keys
-    /// with the same place are always written together, even beyond this maximum.
+    /// Maximum number of keys that a transaction writes. A full group of the writer makes only half of this number due.
+    /// Keys with the same place are always written together, even beyond this maximum.
     private static let pieceMax = 4 * Writer.groupMax
 
     /// The row of `event_key_progress`.
@@ -59,8 +59,9 @@ final class KeyMove {
         forgetEarly = try PreparedStatement("DELETE FROM event_key_early WHERE number <= ?1", on: connection)
     }
 
-    /// Takes over the committed progress, which another process may have changed. If it shows a move that this process
-    /// does not know, continues that move. In this case, memory must contain exactly the events of the move.
+    /// Takes over the committed progress, which another process may have changed. If a move is in progress that this
+    /// process has neither begun nor continued yet, continues that move. In this case, memory must contain exactly the
+    /// events of the move.
     func goOn(from progress: Progress) {
         self.progress = progress
         if progress.isMoving, sorted == nil { begin(sortsHere: true) }

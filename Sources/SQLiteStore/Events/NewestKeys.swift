@@ -19,10 +19,11 @@ final class NewestKeys: Sendable {
         var lastNumber: Int64 = -1
     }
 
-    /// A move begins when this number of events is in memory. A higher number would let more rows of `event_key` share
-    /// a page, but cost more memory (40 bytes for each event during a move) and a slower start: a server that starts
-    /// reads the rows of at most one and a half times this number of events. The number is a little below a power of
-    /// two, because the array of entries doubles its capacity when it is full.
+    /// When this number of events is in memory, a move (KeyMove.swift) begins to write them to `event_key`. With a
+    /// higher number, a move would write more rows to each page. But the server would need more memory (40 bytes for
+    /// each event). It would also start more slowly, because at its start it reads the rows of up to 1.5 times this
+    /// number of events. The number is a little below a power of two (262,144). The array of entries doubles its
+    /// capacity when it is full, so a number just above would need twice the capacity.
     static let countMax = 250_000
 
     let countMax: Int
@@ -160,8 +161,8 @@ struct PlacedEvents {
         slots[slot] = UInt32(index + 1)
     }
 
-    /// Returns the first slot to examine for a place. The high bits of a place are the driver's number. The
-    /// multiplication lets them influence the slot too.
+    /// Returns the first slot to examine for a place. A place has the driver's number in its high bits and a hash in
+    /// its low bits. The multiplication makes both influence the slot.
     private func firstSlot(of place: Int64) -> Int {
         let mixed = UInt64(bitPattern: place) &* 0x9E37_79B9_7F4A_7C15
         return Int(mixed >> UInt64(64 - slots.count.trailingZeroBitCount))

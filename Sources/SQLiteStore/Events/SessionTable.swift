@@ -33,10 +33,10 @@ final class SessionTable {
             """, on: connection)
         findRegisteredCharger = try PreparedStatement(
             "SELECT registered_charger FROM session WHERE id = ?1 AND registered_charger IS NOT NULL", on: connection)
-        // Deletes the driver's oldest unused sessions. Sessions that the driver's journey names are kept. So are those
-        // that the journey at the driver's floor (`journey_base`) names, because the fold needs them even after
-        // retention has deleted their events. The newest session is always among those that are kept, so SQLite does
-        // not give its row number to another one.
+        // Deletes the driver's oldest unused sessions. Keeps the sessions that the driver's journey names. Also keeps
+        // those that the journey at the driver's floor (`journey_base`) names, because the fold needs them even after
+        // retention has deleted their events. The driver's newest session is always kept. If it were deleted, SQLite
+        // might give its row number to a later session.
         forgetUnused = try PreparedStatement(
             """
             DELETE FROM session WHERE id IN (

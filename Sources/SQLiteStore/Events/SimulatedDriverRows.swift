@@ -12,16 +12,16 @@ enum SimulatedDriverRows {
         WHERE driver_id >= '\(DriverID.simulatedPrefix)' AND driver_id < '\(DriverID.simulatedPrefix.dropLast()).'
         """
 
-    /// Tables whose column `driver` refers to a driver. The deletion goes through them in this order, so a table comes
-    /// before the tables to which it refers.
+    /// Tables whose column `driver` refers to a driver. The events (`event_row`) are deleted first, then the rows of
+    /// the other tables in this order. A table comes before the tables to which it refers.
     static let tables = [
         "refold", "erasure", "corrected_journey", "push_outbox", "event_row", "session_code", "session", "journey_base",
         "place_use", "event_kind_use", "device",
         "sign_in_session", "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit",
         "app_account_token", "consumption_consent",
     ]
-    /// Tables whose rows are kept, with `driver` set to NULL. These rows hold facts signed by Apple. Such facts are
-    /// kept longer than the driver who sent them.
+    /// Tables whose rows are not deleted with their driver. Instead, their column `driver` is set to NULL. They hold
+    /// purchases that Apple signed, and another account may become the owner of such a purchase.
     static let tablesWithoutDriver = ["purchase"]
 
     static func remove(driversMax: Int, _ db: Database) throws -> SimulatedDriversRemoved {
@@ -32,8 +32,8 @@ enum SimulatedDriverRows {
             let events = try DriverEvents.all(of: driver, db)
             for event in events { try keys.remove(event) }
             // A consumer of the feed counts missing row numbers as lost events. The events deleted here are not lost,
-            // because simulated events are never forwarded. Their number is subtracted in advance, because the consumer
-            // will add it when it meets the gaps.
+            // because simulated events are never forwarded. Their number is subtracted here, because the consumer later
+            // adds it when it reads past the gaps.
             try db.execute(
                 sql: """
                     UPDATE feed_consumer SET lost_count = lost_count - (

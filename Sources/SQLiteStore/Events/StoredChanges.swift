@@ -58,10 +58,11 @@ enum StoredChanges {
         guard id >= 0, id <= newest else { return nil }
         guard let storedHead else { return [] }
         guard let oldest = storedHead.recent.changes.first else {
-            // Each change of a journey is recorded here. If a journey is not idle but has no recorded change, a refold
-            // by new rules or by a correction has probably changed the journey and deleted the record. The reader may
-            // have seen the state from before the refold, so it gets the current state.
-            return storedHead.journey.state == .idle ? [] : nil
+            // Each change of a journey is recorded here, but a refold by new rules or by a correction deletes the
+            // record. The reader may have seen the state from before the refold, so it gets the current state. A
+            // journey in IDLE is no exception: readers may have seen another state with the id 0, if a correction
+            // produced that state and was undone later.
+            return nil
         }
         guard !storedHead.recent.isFull || oldest.event <= id else { return nil }
         return storedHead.recent.changes.filter { $0.event > id }

@@ -21,7 +21,8 @@ package struct TimelineEntry: Hashable, Sendable {
 
 enum StoredEvents {
     /// Returns the outcome for an event whose idempotency key the driver has used before: `.replayed` if the event
-    /// repeats the stored one, `.keyReused` if it differs from it. Returns nil if the driver has not used the key yet.
+    /// repeats the stored one, `.keyReused` if it is a different event. Returns nil if the driver has not used the key
+    /// yet.
     static func outcome(
         of submission: EventSubmission, digest: [UInt8], driver: DriverID, _ newest: NewestKeys, _ db: Database
     ) throws -> EventOutcome? {

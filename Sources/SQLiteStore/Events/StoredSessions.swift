@@ -1,5 +1,6 @@
 // Reads a driver's sessions and their events. The queries are plain SQL, through GRDB. Every query for a session also
-// compares the driver, so that another driver's session is never found.
+// compares the driver, so that another driver's session is never found. Statements that run once for each session of a
+// page are prepared once per connection: SQLite takes about ten times as long to prepare them as to run them.
 
 import Engine
 import GRDB
@@ -13,9 +14,9 @@ enum StoredSessions {
         FROM driver JOIN session ON session.driver = driver.id
         """
 
-    /// SQL condition for the sessions that are shown. It is false for a session whose events and registration retention
-    /// has deleted, and whose row remains only because the driver's journey names it as the previous session, or the
-    /// journey at the driver's floor names it.
+    /// SQL condition for the sessions that are shown. It is false for a session that has no events and no registration
+    /// left after retention. The row of such a session remains only because the driver's journey names the session as
+    /// the previous one, or the journey at the driver's floor names it.
     static let isThere = """
         (registered_at_ms IS NOT NULL OR session.id = driver.session
         OR EXISTS (SELECT 1 FROM event WHERE event.session = session.id))
@@ -58,21 +59,19 @@ enum StoredSessions {
     }
 
     /// Finds the session's last event after which the journey still names the session, and returns the journey after
-    /// this event. If that session was in progress and an event of another journey closed it later, returns a journey
-    /// in SESSION_ENDED instead.
+    /// this event. If the session was still in progress after this event, and an event of another journey closed the
+    /// session later, returns a journey in SESSION_ENDED instead.
     ///
     /// - Returns: a journey without the session's id. Nil if there is no such event, for example because all events of
     ///   the session were rejected.
     static func journey(in session: Int64, _ db: Database) throws -> Journey? {
-        let row = try Row.fetchOne(
-            db,
+        let find = try db.cachedStatement(
             sql: """
                 SELECT after_state, after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by, corrected_at_ms
                 FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
                 WHERE session = ?1 AND after_session = ?1 ORDER BY \(FoldOrder.descending) LIMIT 1
-                """,
-            arguments: [session])
-        guard let row else { return nil }
+                """)
+        guard let row = try Row.fetchOne(find, arguments: [session]) else { return nil }
         let state = try StoredEvents.state(row, 0)
         if state.hasSessionInProgress, let ending = try closing(of: session, after: row[4], db) {
             return Journey(state: .sessionEnded, endedBy: ending)
@@ -86,11 +85,9 @@ enum StoredSessions {
     /// returns nil.
     private static func closing(of session: Int64, after milliseconds: Int64, _ db: Database) throws -> Journey.Ending?
     {
-        let row = try Row.fetchOne(
-            db,
-            sql: "SELECT after_session IS NULL FROM event WHERE closed_session = ? AND corrected_at_ms >= ? LIMIT 1",
-            arguments: [session, milliseconds])
-        return row.map { $0[0] ? .reset : .superseded }
+        let find = try db.cachedStatement(
+            sql: "SELECT after_session IS NULL FROM event WHERE closed_session = ? AND corrected_at_ms >= ? LIMIT 1")
+        return try Row.fetchOne(find, arguments: [session, milliseconds]).map { $0[0] ? .reset : .superseded }
     }
 
     // MARK: Events

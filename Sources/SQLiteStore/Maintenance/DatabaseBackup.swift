@@ -13,6 +13,14 @@ package enum DatabaseBackup {
         do {
             guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path): file not found") }
             guard !sameFile(path, file) else { throw MaintenanceRefusal("\(file) is the database itself") }
+            // The copy must not replace a file that belongs to the database, such as dwell.sqlite3-wal, which has the
+            // last events, or dwell.sqlite3.jwt-key, the signing key.
+            if let own = DatabaseFiles.ofServer(at: path).first(where: { sameFile($0, file) }) {
+                throw MaintenanceRefusal("\(own) belongs to the database: choose another name")
+            }
+            guard DatabaseFiles.isMissingOrRegular(file) else {
+                throw MaintenanceRefusal("\(file) is not a regular file: choose another name")
+            }
             if !replacing, let old = DatabaseFiles.existing(of: file) {
                 throw MaintenanceRefusal("\(old) already exists; --force replaces it")
             }
@@ -36,8 +44,8 @@ package enum DatabaseBackup {
     private static func replaceBackup(_ file: String, by new: String) throws {
         guard DatabaseCopy.exists(file) else { return try replaceUnopened(file, by: new) }
         do {
-            // The lock copies the WAL into the earlier backup. If this process is killed before the new backup is in
-            // place, the earlier one is therefore complete.
+            // `locked` copies the WAL into the earlier backup. The earlier backup is therefore complete even if this
+            // process is killed before the new one is in place.
             let queue = try locked(file)
             defer { try? queue.close() }
             try DatabaseFiles.removeLogs(of: file)
@@ -67,6 +75,7 @@ package enum DatabaseBackup {
         configuration.label = "dwell.backup"
         configuration.busyMode = .timeout(DatabaseOpening.busyTimeoutSeconds)
         do {
+            try OpeningObstacle.requireFile(path)
             let source = try DatabaseQueue(path: path, configuration: configuration)
             try source.read(MigrationRun().requireDwell)
             return source
@@ -83,6 +92,7 @@ package enum DatabaseBackup {
     package static func restore(
         _ file: String, to path: String, stamp: String, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) -> String? {
+        let path = DatabaseFiles.resolved(path)
         do {
             guard DatabaseCopy.exists(file) else { throw MaintenanceRefusal("\(file): file not found") }
             guard !sameFile(path, file) else { throw MaintenanceRefusal("\(file) is the database itself") }
@@ -124,7 +134,8 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Whether SQLite cannot lock a database exclusively because the database is damaged, or because the file is none.
+    /// Whether the error shows that SQLite cannot lock the file exclusively because the file is damaged, or is not a
+    /// database.
     private static func preventsLock(_ error: DatabaseError) -> Bool {
         [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
     }

@@ -31,6 +31,7 @@ package struct DatabaseCheck: Sendable {
         self.path = path
         do {
             guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path): file not found") }
+            try OpeningObstacle.requireFile(path)
             var configuration = Configuration()
             configuration.readonly = true
             configuration.label = "dwell.check"

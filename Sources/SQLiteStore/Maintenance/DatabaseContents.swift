@@ -50,12 +50,12 @@ package struct RestorePlan: Sendable {
     package var backup: DatabaseContents
     package var current: Current
     /// Number of deletions of drivers that are recorded in the database but not in the backup. The restore would undo
-    /// these deletions. Nil if the database is of another version, and this version cannot read its deletions.
+    /// these deletions. Nil if the deletions cannot be read, because the database is damaged or of another version.
     package var undoneErasures: Int? = 0
 
-    /// Why the operator must confirm the restore: the backup has fewer events or drivers than the database, the
-    /// deletions in a database of another version cannot be read, or the file that would be replaced is not Dwell's.
-    /// Nil if no confirmation is needed. Also nil if there is no database, or if the database is damaged.
+    /// Why the operator must confirm the restore. Either the backup has fewer events or drivers than the database. Or
+    /// the database is of another version, and its deletions cannot be read. Or the file that would be replaced is not
+    /// Dwell's. Nil if no confirmation is needed. Also nil if there is no database, or if the database is damaged.
     package var loss: String? {
         switch current {
         case .missing, .unreadable: return nil
@@ -82,9 +82,10 @@ extension DatabaseBackup {
             let backup = try DatabaseContents(path: file)
             var plan = RestorePlan(backup: backup, current: try current(path))
             switch plan.current {
-            case .missing, .unreadable, .foreign: break
-            case .holds: plan.undoneErasures = try ErasureRecords.count(in: path, missingFrom: file)
-            case .ofAnotherVersion: plan.undoneErasures = try? ErasureRecords.count(in: path, missingFrom: file)
+            case .missing, .foreign: break
+            // Damage may also be in the deletions only. It must not prevent the restore.
+            case .holds, .unreadable, .ofAnotherVersion:
+                plan.undoneErasures = try? ErasureRecords.count(in: path, missingFrom: file)
             }
             return plan
         } catch {

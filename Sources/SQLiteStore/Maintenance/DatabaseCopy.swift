@@ -12,7 +12,7 @@ import GRDB
     import Darwin
 #endif
 
-/// The reason why a backup, a restore, a check or a rebuild was not done or failed. It is a sentence for the operator.
+/// The reason why a backup, a restore, a check or a rebuild was refused or failed. It is a sentence for the operator.
 package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 
@@ -29,13 +29,11 @@ package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConver
         description = "\(path): \(String(cString: strerror(errno)))"
     }
 
-    init(_ doing: String, _ error: any Error) {
+    init(_ path: String, _ error: any Error) {
         if let refusal = error as? MaintenanceRefusal {
             self = refusal
-        } else if let error = error as? DatabaseError {
-            description = "\(doing): \(error.message ?? "SQLite error \(error.resultCode.rawValue)")"
         } else {
-            description = "\(doing): \(error)"
+            description = "\(path): \(RecordsUnreadable(error, at: path))"
         }
     }
 }
@@ -68,8 +66,17 @@ enum DatabaseCopy {
                 // start over with every commit of the server.
                 let counts = try rowCounts(db)
                 try withoutActuallyEscaping(progress) { progress in
-                    try db.backup(to: destination, pagesPerStep: pagesPerStep) {
-                        progress(MaintenanceProgress(done: $0.completedPageCount, total: $0.totalPageCount))
+                    do {
+                        try db.backup(to: destination, pagesPerStep: pagesPerStep) {
+                            progress(MaintenanceProgress(done: $0.completedPageCount, total: $0.totalPageCount))
+                        }
+                    } catch let error as DatabaseError {
+                        // The message of GRDB's error is "not an error": a step of a backup returns its error only as a
+                        // code, which the connection does not have yet.
+                        let failure = DatabaseError(resultCode: error.extendedResultCode)
+                        // Only the copy is written, so the disk of the copy is full.
+                        guard error.resultCode == .SQLITE_FULL else { throw failure }
+                        throw MaintenanceRefusal(path, failure)
                     }
                 }
                 return counts

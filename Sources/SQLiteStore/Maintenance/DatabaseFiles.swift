@@ -40,13 +40,47 @@ enum DatabaseFiles {
         return kept
     }
 
-    /// Returns the path of the database at `path` if it exists; otherwise the path of its WAL or journal, if one is left.
+    /// Returns the path with its symbolic links resolved. SQLite keeps WAL, journal and shared memory beside the file
+    /// to which a link leads, even while this file is missing. A rename to a link would replace the link.
+    static func resolved(_ path: String) -> String {
+        var path = path
+        // `resolvingSymlinksInPath` returns a link to a missing file unchanged.
+        for _ in 0..<linksMax {
+            guard let target = try? FileManager.default.destinationOfSymbolicLink(atPath: path) else { break }
+            let folder = URL(fileURLWithPath: path).deletingLastPathComponent().resolvingSymlinksInPath()
+            path = URL(fileURLWithPath: target, relativeTo: folder).path
+        }
+        return URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+    }
+
+    /// The number of links that Linux follows in one path.
+    private static let linksMax = 40
+
+    /// Returns the paths at which SQLite and the server keep files beside the database at `path`. The signing key is
+    /// beside `path` itself, even if `path` is a symbolic link.
+    static func ofServer(at path: String) -> [String] {
+        (logs + ["-shm", ".sock"]).map { resolved(path) + $0 } + [path + ".jwt-key"]
+    }
+
+    /// Returns whether the path, after its symbolic links are resolved, leads to no file or to a regular file. Returns
+    /// false for a directory, a device such as /dev/null, a pipe or a socket.
+    static func isMissingOrRegular(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) != 0 || status.st_mode & S_IFMT == S_IFREG
+    }
+
+    /// Returns the path of the database at `path` if it exists; otherwise the path of its WAL or journal, if one is
+    /// left.
     static func existing(of path: String) -> String? {
         ([""] + logs).map { path + $0 }.first { DatabaseCopy.exists($0) }
     }
 
+    /// Returns whether a WAL or a journal is beside the database at `path`.
+    static func hasLogs(of path: String) -> Bool { logs.contains { DatabaseCopy.exists(path + $0) } }
+
     /// Removes the WAL, the journal and the shared-memory file of the database at `path`. The removal is durable before
-    /// this function returns, so even after a power failure no file that takes the database's place has these logs.
+    /// this function returns, so even after a power failure SQLite cannot apply these logs to a file that takes the
+    /// database's place.
     static func removeLogs(of path: String) throws {
         for suffix in logs + ["-shm"] {
             guard unlink(path + suffix) == 0 || errno == ENOENT else {

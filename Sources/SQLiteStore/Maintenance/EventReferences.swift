@@ -11,7 +11,7 @@ enum EventReferences {
     static func problem(_ db: Database) throws -> String? {
         guard try db.tableExists("event_key") else { return nil }
         if let problem = try String.fetchOne(db, sql: damagedEventSQL) { return "a row of event \(problem)" }
-        // Databases from before migration 27 can be checked, too.
+        // The check also accepts databases from before migration 27.
         let isRenamed = try db.columns(in: "event_key").contains { $0.name == "number" }
         let keys = isRenamed ? "event_key" : "(SELECT place, event AS number FROM event_key) AS event_key"
         if try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(keys) WHERE \(isMissingSQL))") == true {
@@ -21,8 +21,8 @@ enum EventReferences {
         let eventCount = try Int.fetchOne(db, sql: "SELECT count(*) FROM event_row WHERE \(isListed("id"))") ?? 0
         let keyCount = try Int.fetchOne(db, sql: "SELECT count(*) FROM \(keys) WHERE \(isListed("number"))") ?? 0
         if eventCount != keyCount { return "event_key has \(keyCount) rows for \(eventCount) events" }
-        // The rows that are left list events early, because a move of keys has not ended (KeyMove.swift). Such a row
-        // must be at the place of its key.
+        // All other rows of `event_key` were written by a move of keys that has not ended (KeyMove.swift). Each of them
+        // must be at the place of its event's key.
         let table = try EventKeyTable(db)
         let others = try Row.fetchCursor(db, sql: "SELECT place, number FROM \(keys) WHERE NOT \(isListed("number"))")
         while let row = try others.next() {

@@ -37,8 +37,12 @@ struct KeyCheck {
         return !rows.isEmpty
     }
 
-    /// - Parameter movedPlace: how far a move of keys is (KeyMove.swift). An event whose key belongs at a place below
-    ///   this one must be listed. At other places, only events with `isListed` must be listed.
+    /// Examines one event. The event must be listed if `isListed` is true, or if its key belongs at a place below
+    /// `movedPlace`.
+    ///
+    /// - Parameter movedPlace: the place that the move of keys has reached (`KeyMove.Progress.movedPlace`), or 0 if the
+    ///   event is newer than the events of the move. The keys of the move that belong at lower places are already
+    ///   written to `event_key`.
     private mutating func examine(
         _ event: Int64, of driver: Int64, isListed: Bool, movedPlace: Int64, _ problems: inout [String]
     ) throws {

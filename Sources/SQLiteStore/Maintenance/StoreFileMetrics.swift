@@ -17,6 +17,7 @@ extension SQLiteEventStore {
     /// Returns a function that writes the length of the writer's queue, the sizes of the files and the free disk space
     /// to metrics of `factory`. `path` is the path of the database.
     package func sampler(path: String, _ factory: any MetricsFactory) -> @Sendable () -> Void {
+        let path = DatabaseFiles.resolved(path)
         let waiting = factory.gauge(.writesWaiting)
         let main = factory.gauge(.databaseBytes, [("file", "main")])
         let log = factory.gauge(.databaseBytes, [("file", "wal")])

@@ -114,7 +114,12 @@ extension SQLiteEventStore {
         \(sessionColumnsSQL) FROM session CROSS JOIN driver ON driver.id = session.driver
         WHERE session_id >= ?1 AND session_id < ?2 ORDER BY session_id LIMIT ?3
         """
-    static let placesByNameSQL = "SELECT place_id FROM place WHERE place_id >= ?1 AND place_id < ?2 ORDER BY 1 LIMIT ?3"
+    /// Selects the chargers of events. For places that were stored before migration 31, it is not known whether they
+    /// are chargers or merchants, so they are selected too.
+    static let placesByNameSQL = """
+        SELECT place_id FROM place WHERE place_id >= ?1 AND place_id < ?2 AND is_charger IS NOT 0
+        ORDER BY place_id LIMIT ?3
+        """
     static let firstRegisteredChargerSQL = """
         SELECT min(registered_charger) FROM session WHERE registered_charger >= ?1 AND registered_charger < ?2
         """

@@ -113,9 +113,10 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// Returns the id of the first event received at or after `moment`. The result is inexact: it may be wrong by
-    /// events whose receive times differ from `moment` by up to `receiptsApartMilliseconds`. The binary search assumes
-    /// that ids ascend with the receive times, which is not exactly so for requests that ran at the same time.
+    /// Returns the id of the first event received at or after `moment`. The result is approximate, because the binary
+    /// search assumes that ids ascend with the receive times, and requests that run at the same time may break this
+    /// order. All events between the approximate result and the exact one were received within
+    /// `receiptsApartMilliseconds` of `moment`.
     private static func firstEvent(receivedFrom moment: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let time = moment.millisecondsSinceEpoch
         var (low, high) = (Int64(1), newest + 1)

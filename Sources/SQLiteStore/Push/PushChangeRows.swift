@@ -14,11 +14,12 @@ import struct Foundation.Data
 enum PushChangeRows {
     /// Maximum number of events per read. A read of this many takes a few milliseconds.
     static let eventsMax: Int64 = 5_000
-    /// How long after its receipt a late event whose refold is not complete ends the pages of all drivers, in
-    /// milliseconds. Most refolds take less than a second, but one that fails (for example because a row is unreadable)
-    /// may never be complete. It must not stop the notifications of all drivers, so after this time the late event is
-    /// passed over, and its change causes no notification. The time is half the maximum age of a change, so that the
-    /// events that waited behind the late event are not too old by then.
+    /// How long `changes` waits for the refold of a late event, in milliseconds since the event's receipt. While it
+    /// waits, it returns no changes by this event or by later events of any driver. Most refolds take less than a
+    /// second, but one that fails (for example because a row is unreadable) may never be complete. After this time,
+    /// `changes` passes over the late event, so that the notifications of other drivers continue. The late event's own
+    /// change then causes no notification. The time is half the maximum age of a change, so that the changes that
+    /// waited behind the late event are not too old by then.
     static let refoldWaitMilliseconds = PushRules.ageMillisecondsMax / 2
 
     static func changes(after id: Int64, since: Moment, _ db: Database) throws -> PushChanges {
@@ -41,17 +42,22 @@ enum PushChangeRows {
     }
 
     /// Returns the first late event after `id` whose refold is not complete; nil if there is none. The refold adds its
-    /// change only at its end, under the number of this event. A position beyond the event would skip the change.
+    /// change only at its end, under the number of this event. A position beyond the event would skip the change. An
+    /// event whose receive time is in the future, because the clock was set back after its receipt, is passed over: the
+    /// wait for its refold could not be limited.
     private static func firstCause(after id: Int64, since: Moment, _ db: Database) throws -> Int64? {
-        let receivedSince = since.advanced(byMilliseconds: PushRules.ageMillisecondsMax - refoldWaitMilliseconds)
+        let now = since.advanced(byMilliseconds: PushRules.ageMillisecondsMax)
         return try Int64.fetchOne(
             db.cachedStatement(
                 sql: """
                     SELECT min(refold.cause) FROM refold CROSS JOIN event ON event.id = refold.cause
-                    WHERE refold.cause > ? AND received_at_ms >= ?
+                    WHERE refold.cause > ? AND received_at_ms BETWEEN ? AND ?
                     AND EXISTS (SELECT 1 FROM device WHERE device.driver = refold.driver)
                     """),
-            arguments: [id, receivedSince.millisecondsSinceEpoch])
+            arguments: [
+                id, now.advanced(byMilliseconds: -refoldWaitMilliseconds).millisecondsSinceEpoch,
+                ServerClocks.latest(at: now).millisecondsSinceEpoch,
+            ])
     }
 
     private static func changes(

@@ -7,12 +7,14 @@ import GRDB
 package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 
-    init(_ error: any Error) {
+    /// - Parameter path: the file; nil if it could be opened.
+    init(_ error: any Error, at path: String? = nil) {
         description =
             if let error = error as? RecordsUnreadable {
                 error.description
             } else if let error = error as? DatabaseError {
-                error.message ?? "SQLite error \(error.resultCode.rawValue)"
+                path.flatMap { OpeningObstacle.cause(of: error, at: $0) }
+                    ?? error.message ?? "SQLite error \(error.resultCode.rawValue)"
             } else { "\(error)" }
     }
 
@@ -39,7 +41,7 @@ enum RecordsFile {
             try queue.read(MigrationRun().requireDwell)
             return queue
         } catch {
-            throw RecordsUnreadable(error)
+            throw RecordsUnreadable(error, at: path)
         }
     }
 
@@ -68,9 +70,11 @@ enum RecordsFile {
 
     /// Opens the file read-only. To read a WAL database, SQLite needs its shared-memory file, and creates it if it is
     /// missing. The process may lack the permission for that. In this case, the file is opened as immutable, but only
-    /// if there is no WAL: then no server has the database open, and the database file is complete and does not change.
+    /// if there is neither a WAL nor a rollback journal. Without them, no server has the database open, and the database
+    /// file is complete and does not change.
     static func connect(_ path: String) throws -> DatabaseQueue {
         guard FileManager.default.fileExists(atPath: path) else { throw RecordsUnreadable.missing }
+        try OpeningObstacle.requireFile(path)
         _ = DatabaseOpening.isConfigured
         var configuration = Configuration()
         configuration.readonly = true
@@ -83,7 +87,7 @@ enum RecordsFile {
         } catch let error as DatabaseError
             where [.SQLITE_CANTOPEN, .SQLITE_READONLY].contains(error.resultCode)
             && FileManager.default.isReadableFile(atPath: path)
-            && !FileManager.default.fileExists(atPath: path + "-wal")
+            && !DatabaseFiles.hasLogs(of: DatabaseFiles.resolved(path))
         {
             guard var components = URLComponents(string: URL(fileURLWithPath: path).absoluteString) else { throw error }
             components.queryItems = [URLQueryItem(name: "immutable", value: "1")]

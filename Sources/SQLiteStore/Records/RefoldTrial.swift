@@ -1,7 +1,7 @@
 // Folds stored events again in memory, by other rules or settings, and counts what would change. Used by `dwell refold
-// --dry-run` and `dwell config try`. Only reads, one driver at a time and each in one snapshot, so a server may run
-// meanwhile, and memory does not grow with the number of drivers or events. Folding and counting use the code of the
-// refold that writes.
+// --dry-run` and `dwell config try`. Only reads, and reads each driver in one snapshot, so a server may run meanwhile.
+// Handles one driver at a time, so memory does not grow with the number of drivers or events. Folding and counting use
+// the code of the refold that writes.
 
 package import Engine
 import GRDB
@@ -78,8 +78,8 @@ private final class TrialFold {
             guard let found = try SettingsCorrectionRows.resolve(order.settings, db) else {
                 throw RecordsUnreadable("no settings \(order.settings.text) in the settings history")
             }
-            // Settings that no event has yet have no row in `settings_version`, and a trial must not add one. They get
-            // the number -1, which is no row's number.
+            // Settings with which no event was stored may have no row in `settings_version`, and a trial must not add
+            // one. Such settings get the number -1, which no row has.
             settings.version = FoldSettings.Version(
                 row: found.row ?? -1, gracePeriodSeconds: found.settings.gracePeriodSeconds,
                 hardTimeoutSeconds: found.settings.hardTimeoutSeconds)

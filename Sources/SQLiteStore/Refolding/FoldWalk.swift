@@ -24,8 +24,8 @@ struct Refolded {
             || closedSession != row.closedSession || row.hasNewFoldSettings
     }
 
-    /// Whether the journey after this event equals the stored one, so that later events need not be folded: a verdict
-    /// depends only on the event and on the journey before it. Only true at the end of a second.
+    /// Whether the journey after this event equals the stored one. Later events then need not be folded, because a
+    /// verdict depends only on the event and on the journey before it. Only true at the end of a second.
     var meetsStoredJourney: Bool { endsSecond && after.journey == journeyStored }
 }
 

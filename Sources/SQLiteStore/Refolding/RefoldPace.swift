@@ -1,8 +1,9 @@
 /// The rules by which refolds and deletions share the writer with other work. One transaction refolds at most
 /// `rowsPerPiece` events, of one or several drivers. It also continues at most one deletion, by at most
 /// `rowsPerErasurePiece` rows. Events of one millisecond are never split between transactions, so both limits may be
-/// exceeded a little. If there was other work within the last `quiet`, refolds and deletions then pause. The pause is
-/// `pauseFactor` times as long as they took.
+/// exceeded a little. After a transaction that did a piece of a refold or deletion, all refolds and deletions pause if
+/// there was other work within the last `quiet`. The pause is `pauseFactor` times as long as the transaction worked on
+/// its pieces.
 struct RefoldPace: Sendable {
     /// The maximum number of events refolded in the transaction that stores a late event. An ordinary late event from a
     /// phone causes fewer than ten events to be refolded.
@@ -19,15 +20,16 @@ struct RefoldPace: Sendable {
 }
 
 /// What one transaction may refold, and how long its refolds took. A late event may refold `rowsPerLateEvent` events in
-/// its own transaction. Refolds that continue from earlier transactions share `rowsLeft`. The two limits are
-/// independent, so a long refold does not delay late events of other drivers, and late events do not delay a long
-/// refold.
+/// its own transaction. All other refolds share `rowsLeft`: those that earlier transactions began, and those by new
+/// rules or by a correction. The two limits are independent, so a long refold does not delay late events of other
+/// drivers, and late events do not delay a long refold.
 struct RefoldBudget {
     var rowsPerLateEvent = Int.max
-    /// The number of events that continued refolds may still refold in this transaction. At 0 or below, they wait for
-    /// another transaction.
+    /// How many more events this transaction may refold in the refolds that share this number. At 0 or below, these
+    /// refolds wait for another transaction.
     var rowsLeft = Int.max
-    /// The time that continued refolds and deletions took; nil if none continued.
+    /// How long the transaction worked on deletions, and on the refolds that share `rowsLeft`. Nil if it did no such
+    /// work.
     private(set) var time: Duration?
     /// The charges to the rate limiter for late events whose refold is complete.
     var charges: [RefoldCharge] = []

@@ -67,13 +67,16 @@ private struct SessionComparison {
     }
 
     /// Records a session's outcome according to the stored verdicts. Rules before version 2 did not store why a session
-    /// ended. In that case, the reason is derived from the event that ended the session.
+    /// ended. In that case, the reason is derived from the event that ended the session, which is the first event after
+    /// which the session is over.
     private mutating func noteOld(_ session: Int64, _ row: FoldedEventRow) {
-        if case .over? = old[session] { return }
         let journey = row.after.journey
-        old[session] =
-            journey.state == .sessionEnded
-            ? .over(journey.endedBy ?? Self.ending(by: row.event.name)) : .inProgress(journey.state)
+        guard journey.state == .sessionEnded, journey.endedBy == nil else {
+            old[session] = SessionOutcome(journey)
+            return
+        }
+        if case .over? = old[session] { return }
+        old[session] = .over(Self.ending(by: row.event.name))
     }
 
     /// Records the outcomes as they are at the time `now`. A deadline may have passed between the last event and `now`,

@@ -1,6 +1,6 @@
-// Finds the drivers that must be refolded: the drivers folded by other rules than this release's, the drivers whose
-// refold is not complete, and the drivers with events that a correction of settings changes. Uses a read connection,
-// because the search may read all events of many drivers, and the writer must not wait for that.
+// Finds the drivers that must be refolded. These are the drivers folded by older rules than this release's, the drivers
+// whose refold is not complete, and the drivers with events that a correction of settings changes. Uses a read
+// connection, because the search may read all events of many drivers, and the writer must not wait for that.
 
 import Engine
 import GRDB
@@ -10,14 +10,14 @@ import JourneyModel
 struct DueRefold: Sendable {
     /// Row number in `driver`.
     var number: Int64
-    /// Nil if no driver is left. The writer then only returns counts of the correction that no earlier call has
+    /// Nil if no driver is left. The writer then only returns those counts of the correction that no earlier call has
     /// reported.
     var driver: DriverID?
     /// The row number of the correction that the request orders; nil if it orders none.
     var correction: Int64?
-    /// The time of the first event that the correction changes. Nil while a refold of the driver is in progress, which
-    /// must be completed first (it may be the unfinished refold by this correction). Also nil if the request orders no
-    /// correction.
+    /// The time of the first event that the correction changes. Nil while a refold of the driver is in progress,
+    /// because that refold must be completed first. It may be the unfinished refold by this correction. Also nil if the
+    /// request orders no correction.
     var from: Moment?
     var now: Moment?
 }
@@ -50,7 +50,7 @@ enum RefoldWaitList {
                 isDue = rules == 0 || due.from != nil
             } else {
                 isDue =
-                    try rules != Fold.rulesVersion
+                    try rules < Fold.rulesVersion && !isBeingRefoldedByNewerRelease(due.number, rules: rules, db)
                     && (request.since.map { try hasEvent(of: due.number, since: $0, db) } ?? true)
             }
             if isDue || .now >= end { return Search(due: isDue ? due : nil, last: due.number) }
@@ -58,13 +58,23 @@ enum RefoldWaitList {
         return Search()
     }
 
+    /// Returns whether a release with newer rules is refolding the driver now. That release also completes the refold.
+    private static func isBeingRefoldedByNewerRelease(
+        _ driver: Int64, rules: Int64, _ db: Database
+    ) throws -> Bool {
+        guard rules == 0 else { return false }
+        let statement = try db.cachedStatement(
+            sql: "SELECT EXISTS (SELECT 1 FROM refold WHERE driver = ? AND rules > ?)")
+        return try Bool.fetchOne(statement, arguments: [driver, Fold.rulesVersion]) ?? false
+    }
+
     private static func nextUnfinished(_ request: RefoldRequest, _ db: Database) throws -> Search {
         let row = try Row.fetchOne(
             db,
             sql: """
                 SELECT driver.id, driver_id FROM refold CROSS JOIN driver ON driver.id = refold.driver
-                WHERE refold.driver > ? ORDER BY refold.driver LIMIT 1
-                """, arguments: [request.after])
+                WHERE refold.driver > ? AND refold.rules <= ? ORDER BY refold.driver LIMIT 1
+                """, arguments: [request.after, Fold.rulesVersion])
         guard let row else { return Search() }
         return Search(due: DueRefold(number: row[0], driver: DriverID(row[1]), now: request.now), last: row[0])
     }
@@ -84,8 +94,8 @@ enum RefoldWaitList {
         return false
     }
 
-    /// Returns the time of the driver's first event that the correction changes, because it gives the event other
-    /// settings. Events below the floor do not count. Returns nil if there is no such event.
+    /// Returns the time of the driver's first event that gets other settings by the correction. Events below the floor
+    /// do not count. Returns nil if there is no such event.
     static func firstChange(of driver: Int64, _ settings: FoldSettings, _ db: Database) throws -> Moment? {
         let floor = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
         let statement = try db.cachedStatement(

@@ -3,8 +3,8 @@
 // settings. The table `refold` holds the progress.
 //
 // A refold by new rules goes from the first event, or the floor, to the last event. First it fills in two values that
-// old releases did not store: the state that the phone reported (from the metadata), and whether a time has a fraction
-// of a second (from the text of the time).
+// old releases did not store. One is the state that the phone reported, which is in the metadata. The other is whether
+// a time has a fraction of a second, which the text of the time shows.
 //
 // A refold after a late event ends where the journey equals the stored one. A refold by a correction goes from the
 // first corrected event to the last event.
@@ -21,15 +21,16 @@ final class Refolding {
     private let findWholeSeconds: PreparedStatement
     private let corrections: SettingsCorrectionTable
     /// What an unfinished refold by new rules or by a correction has counted, with its driver and its last refolded
-    /// event. Only one such refold is remembered, in memory. After a restart, or after a refold of another driver, it
-    /// is lost, and the counts of changed sessions then miss what earlier pieces found.
+    /// event. Only the tally of one refold is kept, in memory. After a restart, or after a refold of another driver,
+    /// the tally is lost. The counts of changed sessions then lack what earlier pieces found.
     private var tallySoFar: (driver: Int64, last: Int64, tally: RefoldTally)?
-    /// Counts of a correction that its own request has not reported: the driver's next event, for example, may have
-    /// continued the refold. The correction's request reports them with its next part.
+    /// Counts of pieces that were not done for the correction's own request: the driver's next event, for example, may
+    /// have continued the refold. The correction's request reports these counts with its next part.
     private var unreported: (correction: Int64, counts: RefoldCounts)?
-    /// The claims of services' late events whose refold this process began and has not completed, by the events' row
-    /// numbers. The row of such an event says only that a service sent it, but not which one. If the transaction that
-    /// stores the event is rolled back, its claim is left here until the next such event has the same row number.
+    /// The claims for late events that services sent, by the row number of the event. A claim is kept in memory from
+    /// the beginning of the refold that its event caused to the end of that refold. The event's row says only that a
+    /// service sent the event, but not which service. If the transaction that stores the event is rolled back, the
+    /// claim is left here until another service's late event gets the same row number.
     private var claims: [Int64: AdmissionClaim] = [:]
 
     init(

@@ -18,7 +18,9 @@ extension SQLiteEventStore: JourneyRefolder {
 
     package func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool {
         try await read { db in
-            try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM refold)") ?? false
+            try Bool.fetchOne(
+                db, sql: "SELECT EXISTS (SELECT 1 FROM refold WHERE rules <= ?)", arguments: [Fold.rulesVersion])
+                ?? false
         }
     }
 

@@ -1,5 +1,6 @@
 // Finds the rows that retention may delete, on a read connection. The writer deletes them later. Of what is found here,
-// it uses only values that cannot change meanwhile: the row number, the driver, and the row's place in the order.
+// the writer uses only values that cannot change meanwhile: the row number, the driver, and the row's place in the
+// order.
 
 import Engine
 import GRDB
@@ -9,8 +10,8 @@ enum AgedRows {
     /// Returns the old events in one part of a walk over all events. Events are stored with ascending row numbers, so
     /// the oldest events come first, and the walk ends at the first part without old events. The receive times of a few
     /// events may be out of order, after slow requests. All events of a part are therefore examined, even after a
-    /// recent one. While the server's clock was ahead, all events of a part may have got times that are still in the
-    /// future. The walk goes on after such a part.
+    /// recent one. The walk also goes on if the receive time of a part's last event is in the future. The clock was
+    /// ahead when this event was stored, so later events may be old.
     static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
         let rows = try Row.fetchCursor(
             db,
@@ -48,8 +49,8 @@ enum AgedRows {
             arguments: [number, openedBefore.millisecondsSinceEpoch, limit])
     }
 
-    /// Examines the next `limit` sessions. Returns those that were registered before `before` and that meet the
-    /// condition `unused`.
+    /// Examines the next `limit` sessions. Returns those that are registered and that meet the conditions `outlived`
+    /// and `unneeded` for the time `before`.
     static func unusedRegistrations(
         before: Moment, at now: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> AgedNumbers {
@@ -116,7 +117,8 @@ enum AgedRows {
     /// session may have arrived since the session was found. Returns the number of deleted sessions.
     static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
         let delete = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(outlived) AND \(unneeded)")
-        // Old releases kept the charger and the merchant of a registration in `charger` and `merchant`.
+        // Also clears the columns `charger` and `merchant`, because old releases stored the registration's charger and
+        // merchant there.
         let forget = try db.cachedStatement(
             sql: """
                 UPDATE session SET registered_at_ms = NULL, registered_charger = NULL, registered_merchant = NULL,

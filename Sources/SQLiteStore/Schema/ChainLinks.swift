@@ -52,8 +52,9 @@ struct ChainLinks: Sendable {
 
     func jump(of id: Int64) -> Int64? { link(id).flatMap { $0.jump == 0 ? nil : $0.jump } }
 
-    /// Finds an event by its number. Without unused numbers, its index would be its number minus the first one. Each
-    /// unused number makes the index smaller by at most one, so at most `gapCount` indexes below that one are searched.
+    /// Finds an event by its number. If all numbers were in use, the event's index would be its number minus the first
+    /// number. Each unused number lowers the index by at most one, so only this index and the `gapCount` indexes below
+    /// it are searched.
     private func link(_ id: Int64) -> Link? {
         guard let first = links.first, id >= first.id else { return nil }
         let place = Int(id - first.id)

@@ -18,8 +18,11 @@ package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConv
 }
 
 package enum DatabaseOpening {
-    /// Returns the reason why a database could not be opened: SQLite's message without the SQL statement.
-    package static func reason(_ error: any Error) -> String { RecordsUnreadable(error).description }
+    /// Returns the reason why the database at `path` could not be opened: the obstacle, if there is one, or SQLite's
+    /// message without the SQL statement.
+    package static func reason(_ error: any Error, at path: String? = nil) -> String {
+        RecordsUnreadable(error, at: path).description
+    }
 
     /// Time limit in seconds for waiting for a lock. Usually only one process uses the file, but a backup or a shell
     /// may lock it for a moment.
@@ -40,7 +43,8 @@ package enum DatabaseOpening {
     /// Opens or creates the file, migrates it to this binary's schema, and ensures that commits are durable.
     ///
     /// - Parameter report: called during migration 26 of a database with events, which may take minutes.
-    /// - Throws: `MigrationRefusal`, `MaintenanceRefusal`, `DurabilityNotGranted`, or SQLite's error.
+    /// - Throws: `RecordsUnreadable` if `path` is not a file that may be written; `MigrationRefusal`;
+    ///   `MaintenanceRefusal`; `DurabilityNotGranted`; or SQLite's error.
     package static func open(
         path: String, migrations: MigrationRun = MigrationRun(), nowMilliseconds: Int64,
         report: (RebuildReport) -> Void = { _ in }
@@ -54,6 +58,8 @@ package enum DatabaseOpening {
         path: String, migrations: MigrationRun = MigrationRun(), nowMilliseconds: Int64,
         rebuild options: DatabaseRebuild.Options, report: (RebuildReport) -> Void = { _ in }
     ) throws -> DatabasePool {
+        try OpeningObstacle.requireFile(path)
+        try OpeningObstacle.requireWritable(path)
         try refuseForeign(path: path, migrations)
         try withoutActuallyEscaping(report) { report in
             let rebuild = DatabaseRebuild(
@@ -100,9 +106,9 @@ package enum DatabaseOpening {
     }
 
     /// Throws `MigrationRefusal` for a database that this binary cannot use. Must be called before the file is opened
-    /// for writing, because that would already switch another program's database to WAL mode. Ignores SQLite's errors
-    /// here, because opening the file for writing follows. It either meets the same error, or removes its cause: it can
-    /// roll back an incomplete transaction.
+    /// for writing, because that would already switch another program's database to WAL mode. SQLite's errors are
+    /// ignored here, because the file is opened for writing afterwards. That either fails with the same error, or
+    /// removes the cause of the error, for example by rolling back an incomplete transaction.
     private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
         guard let reader = try? RecordsFile.connect(path) else { return }
         defer { try? reader.close() }

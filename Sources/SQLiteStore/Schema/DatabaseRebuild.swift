@@ -73,8 +73,8 @@ struct DatabaseRebuild {
         var reached: @Sendable (Step) throws -> Void = { _ in }
     }
 
-    /// The path of the database, with symbolic links resolved. The new file is renamed to this path, and a rename to a
-    /// link would replace the link instead of the file.
+    /// The path of the database, with symbolic links resolved. At the end, the new file is renamed to this path. If the
+    /// path were a link, this would replace the link and not the old file.
     let path: String
     let migrations: MigrationRun
     let now: Int64
@@ -90,7 +90,7 @@ struct DatabaseRebuild {
         path: String, migrations: MigrationRun, nowMilliseconds: Int64, options: Options = Options(),
         report: @escaping (RebuildReport) -> Void
     ) {
-        self.path = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+        self.path = DatabaseFiles.resolved(path)
         self.migrations = migrations
         self.now = nowMilliseconds
         self.options = options
@@ -184,9 +184,9 @@ struct DatabaseRebuild {
 
     // MARK: The old file
 
-    /// Copies the WAL into the database, and opens the database so that no other process can read or write it. First
-    /// waits until other processes have closed it. If one of them replaced the file meanwhile (another rebuild), throws
-    /// `MaintenanceRefusal`.
+    /// Waits until no other process has the database open. Then copies the WAL into the database, and opens the
+    /// database so that no other process can read or write it. Throws `MaintenanceRefusal` if the wait takes longer
+    /// than `lockSeconds`, or if another process (another rebuild) replaced the file meanwhile.
     private func lock() throws -> DatabaseQueue {
         let end = ContinuousClock.now.advanced(by: .seconds(options.lockSeconds))
         var hasReported = false

@@ -59,5 +59,6 @@ package struct Migration: Sendable {
         Migration(28, "notification_history", PackageResources._028_notification_history_sql),
         Migration(29, "key_move", PackageResources._029_key_move_sql),
         Migration(30, "registered_charger", PackageResources._030_registered_charger_sql),
+        Migration(31, "charger_place", PackageResources._031_charger_place_sql),
     ]
 }

@@ -85,7 +85,7 @@ package struct MigrationRun: Sendable {
     }
 
     /// Throws `MigrationRefusal` if the database is empty or belongs to another program. Accepts the database of any
-    /// version of Dwell, also of a newer one.
+    /// version of Dwell, even of a newer one.
     func requireDwellOfAnyVersion(_ db: Database) throws {
         if try applied(db).isEmpty { throw MigrationRefusal.empty }
     }
@@ -115,7 +115,7 @@ package struct MigrationRun: Sendable {
 
     /// Applies one migration in a transaction. Foreign keys are not enforced meanwhile, because a migration that
     /// recreates a table violates them for a while. All foreign keys are checked before the commit. SQLite ignores
-    /// `PRAGMA foreign_keys` inside a transaction, so it comes before.
+    /// `PRAGMA foreign_keys` inside a transaction, so the pragma comes before BEGIN.
     private func apply(_ migration: Migration, to db: Database, atMilliseconds now: Int64) throws {
         try db.execute(sql: "PRAGMA foreign_keys = OFF")
         defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }

@@ -1,5 +1,6 @@
-// Fills the table `event_key` of a rebuild's new file, after all events are copied. Entries are written in the order of
-// their places, so that each page is written once. Takes 16 bytes of memory for each event.
+// Fills the table `event_key` in the new file of a rebuild, after all events are copied. The rows are written in the
+// order of the primary key `place` (EventKeyHash.swift), so that each page of the table is written once. This takes 16
+// bytes of memory for each event.
 
 import GRDB
 

@@ -15,8 +15,8 @@ enum SettingsCorrectionRows {
         var row: Int64?
     }
 
-    /// Returns the settings that `target` names; nil if they are unknown. Also returns nil for `.stored`, which names
-    /// no particular settings but those stored with each event.
+    /// Returns the settings that `target` names; nil if they are unknown. Also returns nil for `.stored`, which stands
+    /// for the settings stored with each event.
     static func resolve(_ target: CorrectedSettings, _ db: Database) throws -> Resolved? {
         switch target {
         case .stored: return nil
@@ -92,14 +92,14 @@ enum SettingsCorrectionRows {
         }
         var insteadOf: Int64?
         if let version = order.insteadOf {
-            // Settings that any event was stored with have a row. Without a row, the correction could change no event,
+            // Settings with which an event was stored have a row. Without a row, the correction could change no event,
             // and the version is probably a mistake.
             insteadOf = try Int64.fetchOne(
                 db, sql: "SELECT id FROM settings_version WHERE version = ?", arguments: [version])
             guard insteadOf != nil else { return .unknownSettings(version) }
         }
-        // The time span ends now at the latest. If it included the future, an event could arrive in it after its driver
-        // was refolded, and would stay uncorrected.
+        // The time span ends now at the latest. If the span included the future, an event of the span could arrive
+        // after its driver was refolded, and would stay uncorrected.
         let times = [order.since, min(order.until ?? now, now)].map(\.millisecondsSinceEpoch)
         let unfinished = try Row.fetchOne(
             db,

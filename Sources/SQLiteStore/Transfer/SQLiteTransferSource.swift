@@ -33,8 +33,8 @@ package final class SQLiteTransferSource: TransferSource {
     }
 
     /// Opens the database so that no other process can open it. Returns nil if another process has it open. In
-    /// exclusive locking mode, SQLite takes the lock at its first access and keeps it. Only for a file that is not in
-    /// WAL mode, BEGIN EXCLUSIVE is needed in addition.
+    /// exclusive locking mode, SQLite takes the lock at its first access and keeps it. If the file is not in WAL mode,
+    /// BEGIN EXCLUSIVE is needed in addition.
     package static func lock(_ path: String) throws -> SQLiteTransferSource? {
         guard DatabaseCopy.exists(path) else { throw RecordsUnreadable.missing }
         var configuration = Configuration()
@@ -187,9 +187,9 @@ package final class SQLiteTransferSource: TransferSource {
     }
 
     /// Returns the rows of the drivers in `list`, beginning with the driver's number. Adds the column `last_seq`: a
-    /// number that is not lower than any event id that a client may have seen for this driver. It is the number of the
-    /// driver's last event, but for a driver with a floor it is the highest number of all events, because retention may
-    /// have deleted the driver's last event.
+    /// number that is not lower than any event id that a client may have seen for this driver. For a driver without a
+    /// floor, this is the number of the driver's last event. For a driver with a floor, retention may have deleted that
+    /// event, so `last_seq` is the highest number that any event ever had.
     private static func drivers(
         _ list: String, _ lastSeqs: [Int64: Int64], on connection: OpaquePointer, _ db: Database
     ) throws -> TransferRows {

@@ -155,9 +155,8 @@ final class Checkpointer: Sendable {
             var pages: Int32 = 0
             var copied: Int32 = 0
             let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, &pages, &copied)
-            // False means that the pass could not copy the whole WAL. For example, a reader's snapshot prevented it,
-            // the disk is full, another connection holds the lock, or `stopCopying` was called. Copying is then tried
-            // again later.
+            // `isRestLeft` is false if the pass could not copy the whole WAL. Possible causes are a reader's snapshot,
+            // a full disk, a lock of another connection, or a call of `stopCopying`. Copying is then tried again later.
             isRestLeft = code == SQLITE_OK && copied == pages
             guard isRestLeft, state.withLock({ $0.pages - Int(pages) > pace.restMax && !$0.isClosed }) else { break }
         }

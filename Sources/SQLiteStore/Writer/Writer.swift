@@ -30,8 +30,8 @@ final class Writer: @unchecked Sendable {
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
     /// Work that waits until refolds may continue, in order of arrival. It is then taken before the work in the queue,
-    /// for two reasons. The first waiting piece then comes before any other work has used up the number of events that
-    /// one transaction may refold. And no request in the queue overtakes an earlier request of the same driver.
+    /// for two reasons. The first waiting piece finds the whole `RefoldBudget.rowsLeft` of the transaction. And no
+    /// request in the queue overtakes an earlier request of the same driver.
     private var parked: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false

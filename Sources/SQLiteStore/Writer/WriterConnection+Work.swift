@@ -112,10 +112,11 @@ extension WriterConnection {
         var piece: Refolding.Piece?
         let outcome = try self.request(isolating: true, sparing: \.isAboutOneDriver) { () throws(SQLiteError) in
             // A search has found this driver. Since then, another transaction may have completed the refold, or may
-            // have erased the driver and given it another name. In both cases there is nothing to do.
+            // have erased the driver. The row of an erased driver has another id. In both cases there is nothing to do.
             guard let driver = try appending.drivers.row(of: driverID), driver.id == due.number,
                 driver.needsRefold || correction != nil
             else { return }
+            if try appending.isOfNewerRelease(driver) { throw .foldedByNewerRelease }
             piece = try appending.refold(driver, correction: correction, reporting: due.correction, now: due.now)
         }
         // The next search begins with this driver, so that the refold continues. The search begins after this driver in

@@ -32,9 +32,10 @@ final class WriterConnection {
     /// events after it, and one transaction for the whole batch would delay all other requests.
     private let timeSlice: Duration
     private let pace: RefoldPace
-    /// The time from which refolds and deletions may continue. Only a transaction that continued a refold or a deletion
-    /// sets it. A transaction that only stored late events does not set it, although late events cause refolds too.
-    /// Otherwise the late events of some drivers could delay the waiting refold of another driver forever.
+    /// The time from which refolds and deletions may continue. Only a transaction that did a piece of a refold or a
+    /// deletion sets it (`RefoldBudget.time`). A transaction that only stored late events does not set it, although
+    /// late events cause refolds too. Otherwise the late events of some drivers could delay the waiting refold of
+    /// another driver forever.
     private(set) var nextPiece = ContinuousClock.now
     /// The time when work other than refolds and deletions was last done.
     private var lastOtherWork = ContinuousClock.now
@@ -158,9 +159,9 @@ final class WriterConnection {
         }
     }
 
-    /// Sets `nextPiece` if this transaction continued a refold or a deletion. If there was other work recently, the
-    /// next one may continue only after a pause of `pauseFactor` times the duration of the continued work. Otherwise it
-    /// may continue at once.
+    /// Sets `nextPiece` if this transaction did a piece of a refold or a deletion (`RefoldBudget.time`). If there was
+    /// other work recently, the next piece may begin only after a pause, which is `pauseFactor` times as long as the
+    /// work on this transaction's pieces. Otherwise the next piece may begin at once.
     private func pauseRefolds(after done: [CompletedWork]) {
         let now = ContinuousClock.now
         if done.contains(where: { !$0.isPaced }) { lastOtherWork = now }

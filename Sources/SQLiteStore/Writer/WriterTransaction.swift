@@ -28,9 +28,18 @@ final class WriterTransaction {
     }
 
     /// Begins the transaction. If an earlier ROLLBACK failed, a transaction may still be open. It is rolled back first.
+    /// Throws if the database file is no longer at its path. SQLite would continue to write: pages to the moved file,
+    /// and frames to a WAL at the old path. After a restart, SQLite would not find these pages and frames.
     func start() throws(SQLiteError) {
         rollBack()
+        if isFileMoved { throw .fileMoved }
         try begin.run()
+    }
+
+    private var isFileMoved: Bool {
+        var moved: Int32 = 0
+        let code = sqlite3_file_control(connection, "main", SQLITE_FCNTL_HAS_MOVED, &moved)
+        return code == SQLITE_OK && moved != 0
     }
 
     func end() throws(SQLiteError) {
@@ -52,9 +61,9 @@ final class WriterTransaction {
     /// Returns `.unavailable` if it is certain that the failed COMMIT has stored nothing, else `.unknown`. Must be
     /// called after the rollback.
     ///
-    /// This process does not see the transaction's changes, because SQLite has rolled it back. But its frames may be in
-    /// the WAL, and a recovery after a crash could find them and so store the changes. `isWritable` therefore commits
-    /// another transaction. If that succeeds, it has overwritten these frames.
+    /// SQLite has rolled the transaction back, so this process does not see its changes. But the transaction's frames
+    /// may be in the WAL, and a recovery after a crash could find the frames and so store the changes. `isWritable`
+    /// therefore commits another transaction. If that commit succeeds, it has overwritten these frames.
     func failure(ofCommit error: SQLiteError) -> StoreFailure {
         if error.provesThatCommitDidNotHappen || isWritable() {
             return .unavailable("commit failed: \(error)")

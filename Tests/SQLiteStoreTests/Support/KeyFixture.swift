@@ -11,7 +11,7 @@ import Testing
 struct KeyFixture {
     let path: String
     let driver = DriverID("driver")
-    /// Simulated drivers are deleted with their events (`removeSimulatedDrivers`).
+    /// A simulated driver, which `removeSimulatedDrivers` deletes together with its events.
     let simulated = DriverID("\(DriverID.simulatedPrefix)1")
     private let folder: ScratchFolder
 
