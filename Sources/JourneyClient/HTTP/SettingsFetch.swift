@@ -48,7 +48,7 @@ public enum SettingsFetch {
         /// The server returned new settings, or confirmed the old ones. Store the copy. If the settings changed, pass
         /// them to the engine.
         case current(SettingsCopy)
-        /// 401 or 403: get a new token.
+        /// 401, or 403 with a problem of this server: get a new token.
         case refreshToken
         /// There was no usable response. The phone's settings stay in force.
         case unavailable
@@ -88,7 +88,9 @@ public enum SettingsFetch {
             copy.confirmedAt = now
             copy.freshSeconds = freshSeconds(response) ?? copy.freshSeconds
             return .current(copy)
-        case 401, 403: return .refreshToken
+        case 401: return .refreshToken
+        // A 403 without a code is from a captive portal or a firewall, and says nothing about the token.
+        case 403 where (try? JSONValue.parse(response.body))?["code"]?.text != nil: return .refreshToken
         default: return .unavailable
         }
     }

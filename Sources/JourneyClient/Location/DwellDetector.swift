@@ -1,12 +1,15 @@
 // Detects whether the phone has stayed at the charger for long enough. Takes fixes in the order in which they were
-// measured, and stores only the times of the first and the last fix of a stay. Does not depend on states and events.
+// measured. Stores only times: those of the first and the last fix of a stay or, if no stay has begun, that of the
+// arrival. Does not depend on states and events.
 //
 //     fix                                               effect
 //     accuracy worse than the threshold, or invalid     none: the fix gives no information
 //     position inside, slow or of unknown speed         begins or continues the dwell
 //     position inside, at or above the speed threshold  ends the dwell: driving through the zone is no dwell
-//     neither inside nor outside                        none (LocationFix.isOutside)
+//     neither inside nor outside                        none on a dwell (LocationFix.isOutside)
 //     position outside                                  ends the dwell
+//
+// A usable fix that is not inside also ends an arrival.
 
 public import JourneyModel
 
@@ -19,8 +22,15 @@ public struct DwellDetector: Hashable, Sendable {
     }
 
     var stay: Stay?
+    /// The time of the last arrival in the anchor radius, if no stay has begun. An arrival is a fix inside that was too
+    /// fast for a stay, or an entry that the operating system reported. Nil after a fix that is not inside.
+    var arrivedAt: Moment?
 
     public init() {}
+
+    /// How long after `arrivedAt` a fix is requested, in seconds. The last fix of a car that is being parked is often
+    /// too fast for a stay, and the parked phone then reports no further fixes by itself.
+    static let parkingSeconds = 15
 
     /// The longest time between two successive fixes of one stay, as a multiple of the dwell time. A phone at rest
     /// reports no fixes. The app therefore requests a fix when the dwell is due (`completesAt`), and that fix continues
@@ -37,12 +47,16 @@ public struct DwellDetector: Hashable, Sendable {
         let radiusMeters = settings.chargerAnchorRadiusMeters
         guard fix.isInside(charger, radiusMeters: radiusMeters) else {
             if fix.isOutside(charger, radiusMeters: radiusMeters) { stay = nil }
+            // A fix from before the arrival does not tell where the phone is now.
+            if let arrived = arrivedAt, fix.at >= arrived { arrivedAt = nil }
             return false
         }
         if let speed = fix.speedMetersPerSecond, speed >= settings.speedThresholdForDwellMetersPerSecond {
             stay = nil
+            arrivedAt = fix.at
             return false
         }
+        arrivedAt = nil
         return continueStay(at: fix.at, dwellSeconds: settings.chargerDwellSeconds)
     }
 
@@ -65,8 +79,20 @@ public struct DwellDetector: Hashable, Sendable {
         stay?.since.advanced(bySeconds: settings.chargerDwellSeconds)
     }
 
-    /// Discards the stay.
+    /// Notes that the operating system reported the entry into the anchor zone.
+    mutating func noteEntry(at moment: Moment) {
+        if stay == nil { arrivedAt = moment }
+    }
+
+    /// Returns the time at which a fix should be requested: when a fix completes the dwell, or, if no stay has begun,
+    /// `parkingSeconds` after the arrival. Nil if the phone is not known to be inside.
+    func fixDueAt(by settings: Settings) -> Moment? {
+        completesAt(by: settings) ?? arrivedAt?.advanced(bySeconds: Self.parkingSeconds)
+    }
+
+    /// Discards the stay and the arrival.
     public mutating func reset() {
         stay = nil
+        arrivedAt = nil
     }
 }

@@ -3,16 +3,16 @@
 import JourneyModel
 
 enum Backoff {
-    /// The maximum of the basic delay, which applies without `Retry-After` and before the random time is added. The
-    /// basic delay is 1, 2 and 4 s after the first failures, as in shipped clients. It then doubles up to this maximum
-    /// (docs/client.md).
+    /// The maximum of the basic delay, in seconds. The basic delay does not include the random time, and `Retry-After`
+    /// does not affect it. It is 1, 2 and 4 s after the first failures, as in shipped clients, and then doubles up to
+    /// this maximum (docs/client.md).
     static let secondsMax = 60
     /// The longest `Retry-After` that the client obeys. The server never sends a longer one (contract, section 5). If a
     /// proxy sends a longer one, the client waits only this long.
     static let retryAfterSecondsMax = 3600
-    /// No wait for the next attempt is longer than this. If more time than this is left until the next attempt, the
-    /// phone's clock was set back in the meantime. The queue then stops waiting.
-    static let waitMillisecondsMax = Int64(retryAfterSecondsMax + secondsMax) * 1000
+    /// If the phone's clock is set back by more than this during a wait, the wait ends (`EventQueue.mustWait`). If the
+    /// clock is set back by less, for example by a small adjustment, the wait becomes longer by the same time.
+    static let clockStepMillisecondsMax: Int64 = 30_000
 
     /// Returns the delay in milliseconds after `failures` consecutive failures. `failures` is at least 1. The basic
     /// delay is 1 s after the first failure and doubles with each further failure, up to 60 s. The result is the longer

@@ -40,6 +40,8 @@ public struct EventQueue<Journal: EventJournal> {
     /// Number of consecutive failed attempts. An attempt failed if events had to be sent again after it.
     private var failures = 0
     private var notBefore: Moment?
+    /// The length of the wait that ends at `notBefore`.
+    private var waitMilliseconds: Int64 = 0
 
     public let driver: DriverID
     private let source: String
@@ -55,10 +57,10 @@ public struct EventQueue<Journal: EventJournal> {
     /// of the queue. There it does not block other events.
     static var serverErrorsMax: Int { 5 }
     /// A new token that the server rejects within this time of its first use counts as never valid. Another token would
-    /// not help, so the driver must sign in. If the rejection comes later, the token may have been valid at first. Or
-    /// the network was away, so that the server could not judge the token earlier. In both cases, another token helps.
-    /// The time is longer than a few attempts without a response, and shorter than the lifetime of an access token (an
-    /// hour by default).
+    /// not help, so the driver must sign in. A later rejection may have another cause. The token was valid at first and
+    /// has expired. Or there was no network, and the server could not check the token earlier. In both cases, another
+    /// token helps. This time is longer than the duration of a few attempts without a response, and shorter than the
+    /// lifetime of an access token (an hour by default).
     static var newTokenMilliseconds: Int64 { 300_000 }
 
     /// - Parameters:
@@ -157,9 +159,12 @@ public struct EventQueue<Journal: EventJournal> {
         return attempt
     }
 
+    /// Returns whether the queue must still wait at `now`. If the remaining time is much longer than the whole wait,
+    /// the phone's clock was set back during the wait. The queue then stops waiting, because the wait would become
+    /// longer by as much as the clock was set back.
     private func mustWait(at now: Moment) -> Bool {
         guard let notBefore, now < notBefore else { return false }
-        return notBefore.milliseconds(since: now) <= Backoff.waitMillisecondsMax
+        return notBefore.milliseconds(since: now) <= waitMilliseconds + Backoff.clockStepMillisecondsMax
     }
 
     /// Records that a new token is available. The next attempt must use this token.
@@ -186,13 +191,15 @@ public struct EventQueue<Journal: EventJournal> {
     /// The effect on an event depends on the status:
     ///
     /// - 2xx with the event's id: the event leaves the queue.
-    /// - 401 or 403: a new token is requested. If the new token is rejected at once too, the driver must sign in again.
-    /// - 408, 429, 5xx, no response, or 2xx without the event's id: the event is sent again. The delay before the next
-    ///   attempt is 1, 2, 4 ... 60 s or the server's delay, whichever is longer, plus a random time. The server's delay
-    ///   is `Retry-After`, or the longest `retry_after` among the results of a batch.
-    /// - any other 4xx with a problem of this server: the event is dropped.
-    /// - any other response, such as a redirect or an HTML page with 404: the event is sent again, like after a 500. A
-    ///   gateway or a captive portal sends such responses.
+    /// - 401, or 403 with a problem of this server: a new token is requested. If the new token is rejected at once too,
+    ///   the driver must sign in again.
+    /// - 3xx, 408, 429, 5xx, no response, or 2xx without the event's id: the event is sent again. The delay before the
+    ///   next attempt is the longer of two delays, plus a random time. The first is 1, 2, 4 ... 60 s. The second is the
+    ///   longest delay that the response names: in `Retry-After` (or else in `RateLimit`), or as `retry_after` in the
+    ///   body or in a result of a batch.
+    /// - any other 4xx whose body is a problem document of this server: the event is dropped.
+    /// - any other response, such as an HTML page with 404: the event is sent again, like after a 500. A gateway or a
+    ///   captive portal sends such responses.
     ///
     /// After several responses of the last kind or with status 500, an event is moved behind the other events.
     ///
@@ -272,6 +279,7 @@ public struct EventQueue<Journal: EventJournal> {
         failures = min(failures + 1, 64)
         let delays = replies.compactMap(\.retryAfterSeconds) + [outcome.retryAfterSeconds ?? 0]
         let wait = Backoff.milliseconds(failures: failures, retryAfterSeconds: delays.max(), using: &random)
+        waitMilliseconds = wait
         notBefore = now.advanced(byMilliseconds: wait)
     }
 

@@ -41,8 +41,11 @@ enum EventReply: Hashable {
     init(status: Int, body: JSONValue?, eventID: String) {
         switch status {
         case 200..<300: self = Self.isAcknowledgement(body, of: eventID) ? .stored(EventResponse(json: body)) : .again()
-        case 401, 403: self = .unauthorized
-        // A captive portal redirects every request. A redirect cannot be the event's fault, so the event keeps its place in the queue.
+        case 401: self = .unauthorized
+        // A 403 without a code is from a captive portal or a firewall, and says nothing about the token.
+        case 403 where body?["code"]?.text != nil: self = .unauthorized
+        // A captive portal redirects every request. A redirect cannot be the event's fault, so the event keeps its
+        // place in the queue.
         case 300..<400: self = .again()
         case 408, 429, 501...:
             self = .again(retryAfterSeconds: body?["retry_after"]?.integer.flatMap(Int.init(exactly:)))

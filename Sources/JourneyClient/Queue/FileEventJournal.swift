@@ -6,11 +6,13 @@ import Foundation
 /// One driver's unsent events in one file. Nothing else may write this file.
 ///
 /// Every append and removal is on disk (`fsync`) when the call returns. If a crash left an incomplete last line, the
-/// next write removes that line. A damaged line before the last one is skipped and counted. The file is compacted when
-/// it consists mostly of removed events.
+/// next write removes that line. Any other damaged line is skipped and counted. The file is compacted when it consists
+/// mostly of removed events.
 ///
-/// The file must be readable while the phone is locked, because a geofence may wake the app while it is locked. The
-/// folder of the file must exist.
+/// The file must be readable while the phone is locked, because a geofence may wake the app while it is locked. Set the
+/// data protection of the folder, not of the file, because a compaction replaces the file. Before the first unlock
+/// after a restart of the phone, the file may be unreadable. `load` then throws; it never treats such a file as empty.
+/// The folder of the file must exist.
 public struct FileEventJournal: EventJournal, Sendable {
     private let path: String
     private var events: [QueuedEvent] = []
@@ -73,11 +75,14 @@ public struct FileEventJournal: EventJournal, Sendable {
 extension FileEventJournal {
     private var url: URL { URL(fileURLWithPath: path) }
 
-    /// Returns the bytes of the file. Returns an empty array if the file does not exist yet.
+    /// Returns the bytes of the file. Returns an empty array if the file does not exist yet. `fileExists` is not used
+    /// here, because it also returns false if the system cannot look at the file. An empty journal would then overwrite
+    /// the file.
     private func read() throws(JournalError) -> [UInt8] {
-        guard FileManager.default.fileExists(atPath: path) else { return [] }
         do {
             return Array(try Data(contentsOf: url))
+        } catch let error as CocoaError where error.code == .fileReadNoSuchFile {
+            return []
         } catch {
             throw JournalError("the journal cannot be read: \((error as NSError).code)")
         }
@@ -89,21 +94,27 @@ extension FileEventJournal {
         let bytes = line.encoded
         let offset = goodBytes ?? 0
         do {
-            let isNew = !FileManager.default.fileExists(atPath: path)
-            if isNew { try Data().write(to: url) }
-            let file = try FileHandle(forWritingTo: url)
+            let file = try openForWriting()
             defer { try? file.close() }
             try file.truncate(atOffset: offset)
             try file.seek(toOffset: offset)
             try file.write(contentsOf: Data(bytes))
             try file.synchronize()
-            if isNew || hasUnsyncedName { try synchronizeFolder() }
+            if hasUnsyncedName { try synchronizeFolder() }
             hasUnsyncedName = false
         } catch {
             throw JournalError("the journal cannot be written: \((error as NSError).code)")
         }
         goodBytes = offset + UInt64(bytes.count)
         lines += 1
+    }
+
+    /// Creates the file if it does not exist. Never overwrites a file that exists and cannot be opened at the moment.
+    private mutating func openForWriting() throws -> FileHandle {
+        if let file = try? FileHandle(forWritingTo: url) { return file }
+        try Data().write(to: url, options: .withoutOverwriting)
+        hasUnsyncedName = true
+        return try FileHandle(forWritingTo: url)
     }
 
     /// Compacts the file if this saves enough space: writes the queued events into a new file, which atomically

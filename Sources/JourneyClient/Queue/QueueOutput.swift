@@ -44,5 +44,6 @@ public enum EnqueueError: Error, Hashable, Sendable {
     case invalid(BodyRefusal)
     /// The id is in the queue already.
     case duplicateID
+    /// The event could not be stored, for example because the disk is full. It may be enqueued again with the same id.
     case journal(JournalError)
 }

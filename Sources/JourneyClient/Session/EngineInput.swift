@@ -4,8 +4,8 @@ public import JourneyModel
 
 /// An input of the engine: something that happened.
 public enum EngineInput: Hashable, Sendable {
-    /// The driver chose a charger, or arrived at a charger that the app knows. In ANCHORED and during a session, the
-    /// choice is kept for the next session.
+    /// The driver chose a charger, or arrived at a charger that the app knows. In ANCHORED, the choice is kept until
+    /// the phone leaves the present charger. During a session, it is kept for the next session.
     case targeted(Place)
     /// Fixes that were delivered together, in any order. The engine handles each fix with the time at which it was
     /// taken.
@@ -62,8 +62,9 @@ public enum EngineOutput: Hashable, Sendable {
 /// The engine's timers. If the app is suspended, a timer may not fire. If a deadline has passed in the meantime, the
 /// engine reports it at the next input, with the time of the deadline.
 public enum EngineTimer: String, Hashable, Sendable, CaseIterable {
-    /// Fires when the dwell is due, and again after pauses while no fix has completed it. The timer does not complete
-    /// the dwell. A fix is still needed.
+    /// Fires when the dwell is due, and then again after each pause until a fix completes the dwell or ends the stay.
+    /// Fires likewise after the phone came into the anchor zone, until a fix begins the stay. The timer itself neither
+    /// begins nor completes the dwell, because that needs a fix.
     case dwell
     case gracePeriod = "grace_period"
     case hardTimeout = "hard_timeout"

@@ -16,7 +16,7 @@ public struct EventDraft: Hashable, Sendable {
     /// Further data about the event, without coordinates. Not sent if empty.
     public var metadata: [JSONMember]
     /// The engine's state before the event. It is sent as `metadata.previous_state`. The server compares this state
-    /// with its own state, to detect that earlier events were lost.
+    /// with its own state, to detect that earlier events were lost. Nil in the report of a passed deadline.
     public var previousState: JourneyState?
 
     public init(
@@ -33,8 +33,8 @@ public struct EventDraft: Hashable, Sendable {
         self.previousState = previousState
     }
 
-    /// Returns this event in the form that the fold takes, with the durations of `settings`. The order of events sorts
-    /// the drafts of one engine as they were made.
+    /// Returns this event in the form that the fold takes, with the durations of `settings`. In the order of events,
+    /// the drafts of one engine have the order in which they were made.
     ///
     /// - Parameter eventID: decides the order of two events only if all earlier criteria of the order are equal. It may
     ///   be empty for drafts of one engine, because their `sequence` differs.

@@ -4,9 +4,9 @@ import JourneyModel
 
 extension SessionEngine {
     /// Targets a charger. If another charger is chosen in NEAR_CHARGER, the engine first reports that the phone left
-    /// the zone of the present charger, because the table has no transition from one charger to another. In the states
-    /// from ANCHORED to AT_MERCHANT, the choice is reported but does not change the target. The fold has the same rule.
-    /// The engine keeps the choice for the next session (`nextCharger`).
+    /// the zone of the present charger. The reason is that the table has no transition from one charger to another. In
+    /// the states from ANCHORED to AT_MERCHANT, the choice is reported but does not change the target. The fold has the
+    /// same rule. The engine keeps the choice (`nextCharger`) until the anchor is lost or the journey ends.
     mutating func target(_ place: Place, at occurredAt: Moment) {
         let changesTarget = charger?.id != place.id
         if state == .nearCharger && changesTarget { emit(.exitedChargerIntentZone, at: occurredAt) }
@@ -16,19 +16,23 @@ extension SessionEngine {
             charger = place
             nextCharger = nil
             if state == .sessionEnded { mayReenter = true }
-            if changesTarget { dwell.reset() }
+            if changesTarget {
+                dwell.reset()
+                zoneCrossedAt = nil
+            }
             put(.requestFix)
         case .anchored, .sessionActive, .inTransit, .atMerchant: nextCharger = changesTarget ? place : nil
         }
     }
 
     /// Activates a session. The state must be ANCHORED, or another session must be in progress. Otherwise the
-    /// activation is rejected, as is that of a session that has ended. A repeated activation of the session in progress
-    /// is ignored.
+    /// activation is rejected. The activation of a session that has ended is rejected too. A repeated activation of the
+    /// session in progress is ignored.
     ///
     /// If another session is in progress and the phone has departed, the activation shows that the driver is at a
-    /// charger again: at the one that was targeted in the meantime, if any. Before the departure, the phone is still at
-    /// `charger`. In both cases a fix is requested, because the phone's position is no longer certain.
+    /// charger again. If a charger was targeted in the meantime, the driver is assumed to be at that charger. If the
+    /// phone has not departed, it is still at `charger`. In each of these cases a fix is requested, because the phone's
+    /// position is no longer certain.
     ///
     /// A rejected activation is not reported to the server, because the server might then open a session that this
     /// phone does not have. The phone reports `activationRejected` instead, which belongs to no session.
@@ -40,7 +44,13 @@ extension SessionEngine {
             put(.refused(.exclusiveActivatedByWeb, reason))
             return
         }
-        if state == .inTransit || state == .atMerchant { adoptNextCharger() }
+        if state == .inTransit || state == .atMerchant {
+            adoptNextCharger()
+            // The drive to this charger may have been long, and a suspended app gets no fixes on the way. If a fix here
+            // were compared with a fix from before the drive, the distance would look like a teleport and end the new
+            // session.
+            lastFix = nil
+        }
         if self.sessionID != nil { put(.requestFix) }
         self.merchant = merchant
         emit(.exclusiveActivatedByWeb, at: occurredAt, sessionID: sessionID.text)
@@ -63,6 +73,17 @@ extension SessionEngine {
     mutating func command(_ name: EventName, _ sessionID: Identifier, at occurredAt: Moment) {
         let verdict = emit(name, at: occurredAt, sessionID: sessionID.text)
         if let reason = verdict.reason { put(.refused(name, reason)) }
+    }
+
+    /// Uses new settings. If they change the size of a zone, requests a fix. The phone may already be on the other side
+    /// of the new edge, and the operating system then reports no crossing.
+    mutating func use(_ newSettings: Settings) {
+        let changesZone =
+            settings.chargerIntentRadiusMeters != newSettings.chargerIntentRadiusMeters
+            || settings.chargerAnchorRadiusMeters != newSettings.chargerAnchorRadiusMeters
+            || settings.merchantUnlockRadiusMeters != newSettings.merchantUnlockRadiusMeters
+        settings = newSettings
+        if changesZone, charger != nil { put(.requestFix) }
     }
 
     mutating func reset(at occurredAt: Moment) {

@@ -16,15 +16,17 @@ extension SessionEngine {
         lastFix = fix
         noteZone(of: fix)
         if let previous { noticeTeleport(from: previous, to: fix, at: occurredAt) }
-        // A fix can cause several transitions: a distant fix leads from ANCHORED through NEAR_CHARGER to IDLE, and with
-        // another charger chosen meanwhile, to NEAR_CHARGER of that one. No fix causes more transitions than that.
+        // A fix can cause several transitions. For example, a distant fix leads from ANCHORED through NEAR_CHARGER to
+        // IDLE. If another charger was chosen meanwhile, the fix may then lead to NEAR_CHARGER of that charger. No fix
+        // causes more transitions than these.
         for _ in 0..<4 where !follow(fix, at: occurredAt) { return }
     }
 
-    /// A fix is not used if it was taken more than this number of seconds before the last event. Such a fix does not
-    /// show where the phone was after that event. A location receiver may return such an old fix when the app requests
-    /// one.
-    private static let fixAgeSecondsMax = 60
+    /// The maximum age of a fix in seconds, for two comparisons. A fix that is older than the last event by more than
+    /// this is not used, because it does not show where the phone was after that event. A location receiver may return
+    /// such an old fix when the app requests one. If the fix at the restart of the app is older than the present by
+    /// more than this, a new fix is requested.
+    static let fixAgeSecondsMax = 60
 
     /// Returns the fix if it may be used, and nil otherwise. A fix from the future counts as taken at `now`. A fix is
     /// rejected if its accuracy is not usable, if it is older than the last fix, or if it is more than
@@ -48,12 +50,17 @@ extension SessionEngine {
     }
 
     /// Makes the transition that the fix causes in this state, if any. Returns false if the state did not change.
+    ///
+    /// In NEAR_CHARGER, `nextCharger` is set only if another charger was chosen in ANCHORED and the anchor is lost. The
+    /// driver has then given up the present charger, so its zone counts as left, as in `target`. Otherwise, if the
+    /// other charger is in the same zone, the phone would not leave this zone on the way, and could not anchor at the
+    /// other charger.
     private mutating func follow(_ fix: LocationFix, at occurredAt: Moment) -> Bool {
         switch state {
         case .idle: arrive(isInside(.chargerIntent, fix), at: occurredAt)
         case .sessionEnded: arrive(mayReenter && isInside(.chargerIntent, fix), at: occurredAt)
         case .nearCharger:
-            if isOutside(.chargerIntent, fix) {
+            if nextCharger != nil || isOutside(.chargerIntent, fix) {
                 move(.exitedChargerIntentZone, at: occurredAt)
             } else {
                 stand(fix, at: occurredAt)
@@ -75,8 +82,9 @@ extension SessionEngine {
         isInside && move(.enteredChargerIntentZone, at: occurredAt)
     }
 
-    /// Notes whether the phone is in the charger's zone. In SESSION_ENDED, a fix inside the zone is no reason to forget
-    /// that the phone was outside: that fix begins the next journey.
+    /// Notes whether the phone is inside or outside the charger's zone. In SESSION_ENDED, a fix inside the zone leaves
+    /// `mayReenter` unchanged. If the value is true, the phone was outside before, and `follow` takes this fix as an
+    /// entry that begins the next journey.
     private mutating func noteZone(of fix: LocationFix) {
         if isOutside(.chargerIntent, fix) {
             mayReenter = true
@@ -93,13 +101,21 @@ extension SessionEngine {
     // MARK: Zones
 
     private func isInside(_ zone: Geofence.Zone, _ fix: LocationFix) -> Bool {
-        guard let (place, radiusMeters) = circle(of: zone) else { return false }
+        guard !isOlderThanCrossing(of: zone, fix), let (place, radiusMeters) = circle(of: zone) else { return false }
         return fix.isInside(place.coordinate, radiusMeters: radiusMeters)
     }
 
     private func isOutside(_ zone: Geofence.Zone, _ fix: LocationFix) -> Bool {
-        guard let (place, radiusMeters) = circle(of: zone) else { return false }
+        guard !isOlderThanCrossing(of: zone, fix), let (place, radiusMeters) = circle(of: zone) else { return false }
         return fix.isOutside(place.coordinate, radiusMeters: radiusMeters)
+    }
+
+    /// Returns whether the phone crossed the edge of the charger's zone after the fix was taken. The operating system
+    /// reports each crossing once. If an older fix could undo the crossing, the phone's next arrival might never be
+    /// noticed.
+    private func isOlderThanCrossing(of zone: Geofence.Zone, _ fix: LocationFix) -> Bool {
+        guard zone == .chargerIntent, let zoneCrossedAt else { return false }
+        return fix.at < zoneCrossedAt
     }
 
     private func circle(of zone: Geofence.Zone) -> (Place, radiusMeters: Double)? {
@@ -112,14 +128,19 @@ extension SessionEngine {
 
     // MARK: Teleport
 
-    /// Checks whether two successive fixes are farther apart than any drive to a merchant is long. If this happens
-    /// during a journey, reports the jump as the diagnostic event `teleport_detected`. If a session is in progress,
-    /// then ends it with webRequestedEnd. No other event is suitable: each of the others that end a session would claim
-    /// that a deadline passed or that the visit was verified. A journey without a session needs no such event. The new
-    /// fix is outside of all zones, and therefore leads back to IDLE.
+    /// Checks whether two successive fixes are more than `teleportMeters` apart, which is farther than any drive to a
+    /// merchant. If this happens during a journey, reports the jump as the diagnostic event `teleport_detected`. If a
+    /// session is in progress, then ends it with webRequestedEnd. No other event is suitable: each of the others that
+    /// end a session would claim that a deadline passed or that the visit was verified. A journey without a session
+    /// needs no such event, because the new fix is outside of all zones and therefore leads back to IDLE.
+    ///
+    /// Before a session, `previous` may be from before the journey, because a suspended app gets no fixes on the way to
+    /// the charger. The arrival is then reported by a geofence. A fix from before this crossing is not compared.
     private mutating func noticeTeleport(from previous: LocationFix, to fix: LocationFix, at occurredAt: Moment) {
         let distanceMeters = previous.coordinate.distanceMeters(to: fix.coordinate)
-        guard distanceMeters > Self.teleportMeters, state != .idle, state != .sessionEnded else { return }
+        guard distanceMeters > Self.teleportMeters, state != .idle, state != .sessionEnded,
+            sessionID != nil || !isOlderThanCrossing(of: .chargerIntent, previous)
+        else { return }
         let kilometers = JSONMember("distance_km", .number(String(Int(distanceMeters / 1000))))
         emit(.diagnostic("teleport_detected"), at: occurredAt, sessionID: sessionID, metadata: [kilometers])
         guard let sessionID else { return }
@@ -132,13 +153,18 @@ extension SessionEngine {
 
     /// Handles a crossing that the operating system reports. The crossing has the effect of a fix that is clearly
     /// inside or outside of the circle. One crossing is an exception: when the phone enters the anchor zone, this
-    /// method only requests a fix, because the dwell cannot be detected without a fix.
+    /// method only requests a fix, because the dwell cannot be detected without a fix. The request is repeated until a
+    /// usable fix shows whether the phone stays there.
     ///
     /// When the phone departs, this method also requests a fix. The operating system may report the departure when the
-    /// phone is already in the merchant's zone, and then reports no entry into that zone, because the monitoring of it
-    /// begins inside.
-    mutating func cross(_ crossing: GeofenceCrossing, at occurredAt: Moment) {
+    /// phone is already in the merchant's zone. It then reports no entry into that zone, because it begins to monitor
+    /// the zone while the phone is inside.
+    ///
+    /// - Parameter reportedAt: the time of the report on the phone's clock. `occurredAt` may be later, if the clock was
+    ///   set back since the last event.
+    mutating func cross(_ crossing: GeofenceCrossing, at occurredAt: Moment, reportedAt: Moment) {
         guard let (place, _) = circle(of: crossing.zone), place.id == crossing.placeID else { return }
+        if crossing.zone == .chargerIntent { zoneCrossedAt = reportedAt }
         switch (crossing.direction, crossing.zone) {
         case (.entered, .chargerIntent):
             if state == .idle || state == .sessionEnded && mayReenter {
@@ -147,7 +173,9 @@ extension SessionEngine {
                 mayReenter = false
             }
             put(.requestFix)
-        case (.entered, .chargerAnchor): put(.requestFix)
+        case (.entered, .chargerAnchor):
+            dwell.noteEntry(at: reportedAt)
+            put(.requestFix)
         case (.entered, .merchant):
             if state == .inTransit { emit(.enteredMerchantZone, at: occurredAt, sessionID: sessionID) }
         case (.exited, .chargerAnchor): leaveAnchor(at: occurredAt)
@@ -162,7 +190,9 @@ extension SessionEngine {
     private mutating func leaveAnchor(at occurredAt: Moment) {
         switch state {
         case .nearCharger: dwell.reset()
-        case .anchored: emit(.anchorLost, at: occurredAt)
+        case .anchored:
+            emit(.anchorLost, at: occurredAt)
+            if nextCharger != nil { emit(.exitedChargerIntentZone, at: occurredAt) }
         case .sessionActive:
             emit(.departedCharger, at: occurredAt, sessionID: sessionID)
             put(.requestFix)

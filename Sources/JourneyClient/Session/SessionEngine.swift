@@ -3,12 +3,14 @@
 // `Journey.apply`, the server's fold, so that an event has the same effect on the phone and on the server. It has no
 // clock, timer, storage or network access.
 //
-// Three rules ensure that the server folds the events in the order in which the engine makes them. First, `occurred_at`
-// never decreases, even if the phone's clock is set back by up to five minutes. If the clock was set back by more, its
-// earlier times were wrong. The server corrects them if the events were sent while the clock was ahead (contract,
-// section 3, "Clocks"). Otherwise `previous_state` tells the server which event came first. Second, `sequence`
-// orders events of one millisecond. Third, a deadline that has passed is reported before anything that happened after
-// it, with the time of the deadline.
+// Three rules ensure that the server folds the events in the order in which the engine makes them:
+//
+// 1. `occurred_at` never decreases, even if the phone's clock is set back by up to five minutes. If the clock was set
+//    back by more, its earlier times were wrong. The server corrects these times if the events were sent while the
+//    clock was ahead (contract, section 3, "Clocks"). Otherwise `previous_state` shows the server which event came
+//    first.
+// 2. `sequence` orders events of one millisecond.
+// 3. A deadline that has passed is reported before anything that happened after it, with the time of the deadline.
 
 public import JourneyModel
 
@@ -17,8 +19,8 @@ public import JourneyModel
 /// The engine is a value, so copies of it are independent. After each `handle`, first put the `send` outputs into the
 /// queue, and then store the snapshot. In this order, a crash between the two steps never loses an event. At worst, the
 /// engine makes an event a second time, and the server's fold rejects the repeat. Store the snapshot even if there were
-/// no outputs, because such an input may change the engine too: it may bring new settings, or the report that the phone
-/// left the charger.
+/// no outputs, because an input without outputs can also change the engine, for example new settings, or the report
+/// that the phone left the charger.
 public struct SessionEngine: Sendable {
     /// The journey that the server's fold makes from the events so far.
     public internal(set) var journey = Journey()
@@ -26,7 +28,8 @@ public struct SessionEngine: Sendable {
     /// The charger of the present journey or, in SESSION_ENDED, of the next one.
     public internal(set) var charger: Place?
     /// The charger that was targeted in ANCHORED or during the session, if it is another than `charger`. It becomes
-    /// `charger` when the journey ends, or when another session is activated after the phone left `charger`.
+    /// `charger` when the anchor is lost, when the journey ends, or when another session is activated after the phone
+    /// left `charger`.
     var nextCharger: Place?
     /// The session's merchant; nil before a session is activated.
     public internal(set) var merchant: Place?
@@ -36,18 +39,23 @@ public struct SessionEngine: Sendable {
     var lastEventAt: Moment?
     var nextSequence: Int64 = 0
     /// The id of the session that ended, which the reset event needs. webRequestedEnd can also end a journey in
-    /// NEAR_CHARGER or ANCHORED. This is then the session id in that event, although the session was never activated.
+    /// NEAR_CHARGER or ANCHORED. The value is then the session id in that webRequestedEnd, although the session was
+    /// never activated.
     var endedSessionID: String?
     /// Whether entering the charger's zone in SESSION_ENDED begins a new journey. If the driver is still in the zone
     /// when the session ends, the driver must first leave the zone, or choose a charger again.
     ///
-    /// During a journey, this tells whether the phone was outside of the zone when its position was last known, by a
-    /// fix or by a crossing. Fixes alone do not tell it, because a suspended app gets crossings but no fixes.
+    /// During a journey, the value is whether the phone was outside of the zone when a fix or a crossing last showed
+    /// its position. The last fix alone is not enough, because a suspended app gets crossings but no fixes.
     var mayReenter = true
+    /// When the last crossing of the charger's zone was reported. A fix that was taken before then does not show on
+    /// which side of the zone's edge the phone is now. Nil if there was no crossing, or if the clock was set back to a
+    /// time before it.
+    var zoneCrossedAt: Moment?
 
     /// The timers and geofences that the app was asked to set and that are still in effect.
     private var timers: [EngineTimer: Moment] = [:]
-    /// The last request for a fix that completes the dwell; nil before the first one.
+    /// The last request for a fix that begins or completes the dwell; nil before the first one.
     private var dwellRequest: DwellRequest?
     private var geofences: [Geofence] = []
     private var outputs: [EngineOutput] = []
@@ -76,24 +84,24 @@ public struct SessionEngine: Sendable {
         default:
             let occurredAt = moment(of: now)
             expireDeadlines(before: occurredAt)
-            take(input, at: occurredAt)
+            take(input, at: occurredAt, reportedAt: now)
         }
         expireDeadlines(upTo: now)
         return finish()
     }
 
-    private mutating func take(_ input: EngineInput, at occurredAt: Moment) {
+    private mutating func take(_ input: EngineInput, at occurredAt: Moment, reportedAt: Moment) {
         switch input {
         case .targeted(let place): target(place, at: occurredAt)
         case .fixes: break
-        case .crossed(let crossing): cross(crossing, at: occurredAt)
+        case .crossed(let crossing): cross(crossing, at: occurredAt, reportedAt: reportedAt)
         case .timerFired(let timer): fired(timer, at: occurredAt)
         case .activated(let sessionID, let merchant): activate(sessionID, merchant, at: occurredAt)
         case .activationRejected(let reason): activationRejected(reason, at: occurredAt)
         case .visitVerified(let sessionID): command(.visitVerifiedByWeb, sessionID, at: occurredAt)
         case .endRequested(let sessionID): command(.webRequestedEnd, sessionID, at: occurredAt)
         case .resetRequested: reset(at: occurredAt)
-        case .settings(let settings): self.settings = settings
+        case .settings(let settings): use(settings)
         }
     }
 
@@ -102,14 +110,17 @@ public struct SessionEngine: Sendable {
         max(moment, lastEventAt ?? moment)
     }
 
-    /// Notices that the clock was ahead when the last event was made: that event is later than `now` by more than the
-    /// tolerance within which the server does not correct a clock. All later events would otherwise have the time of
-    /// that event until the clock reaches it. A running deadline may be too late by the same error. No deadline can be
-    /// further away than its whole duration.
+    /// Detects that the clock was ahead when the last event was made. The sign is an event that is later than `now` by
+    /// more than the tolerance of the server (`ClockCorrection.toleranceMilliseconds`). Without this method, all later
+    /// events would get the time of that event until the clock reaches this time. A running deadline could be too late
+    /// by the error of the clock. The method takes `now` as the time of the last event. It also makes sure that no
+    /// deadline is further away than its whole duration.
     ///
-    /// If the clock was right then and is behind now, a deadline becomes too early by the same error. The engine cannot
-    /// tell the two cases apart, and a session that never ends does more harm: it also prevents the next visit.
+    /// The clock may instead have been right at the last event, and be behind now. A deadline then becomes too early by
+    /// the error of the clock. The engine cannot tell the two cases apart. It accepts an early end of the session,
+    /// because a session that never ends does more harm: it also prevents the next visit.
     mutating func noticeClock(at now: Moment) {
+        if let crossedAt = zoneCrossedAt, now < crossedAt { zoneCrossedAt = nil }
         guard let last = lastEventAt, last.milliseconds(since: now) > ClockCorrection.toleranceMilliseconds else {
             return
         }
@@ -134,7 +145,7 @@ extension SessionEngine {
         let draft = EventDraft(
             name: name, sessionID: sessionID, chargerID: (charger ?? self.charger)?.id.text,
             merchantID: merchant?.id.text, occurredAt: moment(of: occurredAt), sequence: nextSequence,
-            metadata: metadata, previousState: isOfThisJourney(name, sessionID) ? from : nil)
+            metadata: metadata, previousState: isEvidence(name, sessionID) ? from : nil)
         let verdict = journey.apply(draft.placed(by: settings))
         nextSequence = nextSequence == .max ? .max : nextSequence + 1
         lastEventAt = draft.occurredAt
@@ -147,10 +158,16 @@ extension SessionEngine {
         return verdict
     }
 
-    /// Returns whether the event is about this engine's journey. An event of a session on another phone is not. It must
-    /// be sent without `previousState`, because this engine's state says nothing about that session.
-    private func isOfThisJourney(_ name: EventName, _ eventSessionID: String?) -> Bool {
-        eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
+    /// Returns whether the event is sent with `previousState`. Two kinds of events are not:
+    ///
+    /// - An event of a session on another phone, because this engine's state says nothing about that session.
+    /// - The report of a deadline that has passed. If the clock was set forward during the session, the deadline only
+    ///   seems to have passed. The server corrects the time of this event by the error of the clock, and so places it
+    ///   before earlier events of the session. There, `previousState` would prove these events too early: the session
+    ///   would have ended before it began, and the visit would be lost.
+    private func isEvidence(_ name: EventName, _ eventSessionID: String?) -> Bool {
+        if name == .gracePeriodExpired || name == .hardTimeoutExpired { return false }
+        return eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
             || name == .exclusiveActivatedByWeb
     }
 
@@ -178,13 +195,15 @@ extension SessionEngine {
         }
     }
 
-    /// Makes the charger that was targeted during the journey the charger of the next journey. As after a choice in
-    /// SESSION_ENDED, the phone need not leave a zone first. It may already be in the zone of this charger, and then no
-    /// entry will be reported, so a fix is requested.
+    /// Makes `nextCharger`, the charger that was targeted during the journey, the charger of the next journey. That
+    /// journey may begin although the phone has not left a zone before; the same holds after a choice in SESSION_ENDED.
+    /// Requests a fix, because the phone may already be in the zone of this charger, and its entry will then not be
+    /// reported.
     mutating func adoptNextCharger() {
         guard let nextCharger else { return }
         charger = nextCharger
         self.nextCharger = nil
+        zoneCrossedAt = nil
         mayReenter = true
         put(.requestFix)
     }
@@ -251,9 +270,9 @@ extension SessionEngine {
         return wanted
     }
 
-    /// The time at which to request a fix that completes the dwell. Nil if there is no stay.
+    /// The time at which to request a fix that begins or completes the dwell. Nil if there is no stay or arrival.
     private var nextDwellRequestAt: Moment? {
-        guard state == .nearCharger, let due = dwell.completesAt(by: settings) else { return nil }
+        guard state == .nearCharger, let due = dwell.fixDueAt(by: settings) else { return nil }
         guard let dwellRequest, dwellRequest.due == due else { return due }
         return dwellRequest.nextAt
     }
@@ -283,12 +302,12 @@ extension SessionEngine {
         }
     }
 
-    /// Handles a timer that fired. Forgets the timer. If it fired too early, `finish` then sets it again. If the dwell
-    /// is due, requests a fix, and `finish` sets the timer for the next request.
+    /// Handles a timer that fired. Forgets the timer. If it fired too early, `finish` then sets it again. If a fix for
+    /// the dwell is due, requests it, and `finish` sets the timer for the next request.
     private mutating func fired(_ timer: EngineTimer, at now: Moment) {
         timers[timer] = nil
         guard timer == .dwell, let requestAt = nextDwellRequestAt, requestAt <= now,
-            let due = dwell.completesAt(by: settings)
+            let due = dwell.fixDueAt(by: settings)
         else { return }
         let earlier = dwellRequest?.due == due ? dwellRequest : nil
         dwellRequest = DwellRequest(due: due, after: earlier, at: now)
@@ -296,19 +315,20 @@ extension SessionEngine {
     }
 }
 
-/// A request for a fix that completes a dwell that is due. The receiver may return a fix that is too old or too
-/// inaccurate, and a phone at rest reports no further fixes. The request is therefore repeated while the stay lasts.
+/// A request for a fix that is due, to begin or to complete a dwell. The receiver may return a fix that is too old or
+/// too inaccurate, and a phone at rest reports no further fixes. The request is therefore repeated while the phone
+/// counts as inside.
 private struct DwellRequest {
     static let firstPauseSeconds = 15
-    /// Bounds the pause, which doubles with each request, so that a receiver without reception costs little power.
+    /// The maximum pause. The pause doubles with each request, so that requests without reception use little power.
     static let pauseSecondsMax = 240
 
-    /// When the dwell became due. It identifies the stay: another stay is due at another time.
+    /// When the fix became due. It identifies the stay or the arrival: the fix of another one is due at another time.
     let due: Moment
     let pauseSeconds: Int
     let nextAt: Moment
 
-    /// - Parameter earlier: the request before this one for the same stay; nil for the first one.
+    /// - Parameter earlier: the request before this one for the same stay or arrival; nil for the first one.
     init(due: Moment, after earlier: DwellRequest?, at now: Moment) {
         self.due = due
         pauseSeconds = earlier.map { min($0.pauseSeconds * 2, Self.pauseSecondsMax) } ?? Self.firstPauseSeconds

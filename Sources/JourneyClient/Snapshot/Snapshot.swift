@@ -1,5 +1,5 @@
 // The stored state of an engine, from which the engine is restored after the app was terminated. The app stores the
-// snapshot after each input, also after an input without outputs (SessionEngine).
+// snapshot after each input, even if the input had no outputs (SessionEngine).
 
 public import JourneyModel
 
@@ -38,8 +38,9 @@ extension SessionEngine {
     /// 3. The present position `fix` is handled like any other fix. It may cause a lost anchor, a departure, an exit
     ///    from the zone, or a jump that ends the session.
     ///
-    /// If the fix was taken before a deadline, it is handled before that deadline. If the engine has a charger but gets
-    /// no usable fix, the outputs request one.
+    /// If the fix was taken before a deadline, it is handled before that deadline. The outputs request a new fix if the
+    /// engine has a charger, and `fix` is missing, not usable, or taken more than a minute before `now`. The position
+    /// that a platform has at launch is often hours old.
     public static func restored(
         from snapshot: Snapshot, at now: Moment, fix: LocationFix? = nil
     ) -> (engine: SessionEngine, outputs: [EngineOutput]) {
@@ -54,11 +55,9 @@ extension SessionEngine {
                 .sessionRestored, at: resumedAt, sessionID: sessionID,
                 metadata: [JSONMember("state", .string(engine.state.rawValue))])
         }
-        if let usableFix {
-            engine.take([usableFix], at: now)
-        } else if engine.charger != nil {
-            engine.put(.requestFix)
-        }
+        if let usableFix { engine.take([usableFix], at: now) }
+        let isPresent = usableFix.map { now <= $0.at.advanced(bySeconds: SessionEngine.fixAgeSecondsMax) } ?? false
+        if engine.charger != nil, !isPresent { engine.put(.requestFix) }
         engine.expireDeadlines(upTo: now)
         let outputs = engine.finish()
         return (engine, outputs)

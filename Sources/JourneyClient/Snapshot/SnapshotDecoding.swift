@@ -36,11 +36,13 @@ private struct SnapshotReader {
         if let since = optional("dwell_since", \.moment), let last = optional("dwell_last", \.moment) {
             engine.dwell.stay = DwellDetector.Stay(since: since, last: last)
         }
+        engine.dwell.arrivedAt = optional("dwell_arrived_at", \.moment)
         engine.lastFix = optional("last_fix", \.fix)
         engine.lastEventAt = optional("last_event_at", \.moment)
         engine.nextSequence = required("next_sequence", { $0.integer.flatMap { $0 >= 0 ? $0 : nil } }) ?? 0
         engine.endedSessionID = optional("ended_session_id", \.identifier)?.text
         engine.mayReenter = required("may_reenter", \.flag) ?? false
+        engine.zoneCrossedAt = optional("zone_crossed_at", \.moment)
         return engine
     }
 

@@ -29,11 +29,13 @@ extension Snapshot {
             ("merchant", engine.merchant?.json),
             ("dwell_since", engine.dwell.stay?.since.json),
             ("dwell_last", engine.dwell.stay?.last.json),
+            ("dwell_arrived_at", engine.dwell.arrivedAt?.json),
             ("last_fix", engine.lastFix?.json),
             ("last_event_at", engine.lastEventAt?.json),
             ("next_sequence", .number(String(engine.nextSequence))),
             ("ended_session_id", engine.endedSessionID.map(JSONValue.string)),
             ("may_reenter", .bool(engine.mayReenter)),
+            ("zone_crossed_at", engine.zoneCrossedAt?.json),
         ])
     }
 }

@@ -64,10 +64,15 @@ struct SettingsFetchTests {
         #expect(SettingsFetch.result(of: answer("", status: 304), copy: nil, at: .at(500)) == .unavailable)
     }
 
-    @Test("401 asks for a token; every other answer leaves the copy in force")
+    @Test("401, or 403 by this server, asks for a token; every other answer leaves the copy in force")
     func others() {
-        #expect(SettingsFetch.result(of: .problem(.unauthorized), copy: nil, at: .at(0)) == .refreshToken)
-        for outcome in [HTTPExchange.Outcome.noResponse, .problem(.rateLimited), .answer(502, "<html>")] {
+        for outcome in [HTTPExchange.Outcome.problem(.unauthorized), .problem(.forbidden), .answer(401, "<html>")] {
+            #expect(SettingsFetch.result(of: outcome, copy: nil, at: .at(0)) == .refreshToken)
+        }
+        for outcome in [
+            HTTPExchange.Outcome.noResponse, .problem(.rateLimited), .answer(502, "<html>"), .answer(403, "<html>"),
+            .answer(403, "{}"), .answer(302),
+        ] {
             #expect(SettingsFetch.result(of: outcome, copy: nil, at: .at(0)) == .unavailable)
         }
     }

@@ -170,12 +170,17 @@ struct EventQueueTests {
         #expect(waits.count > 50)
     }
 
-    @Test("a clock that is set back by more than any wait does not keep the queue waiting")
+    @Test("a clock that is set back does not keep the queue waiting; a small step prolongs the wait by as much")
     func clockSetBack() throws {
-        let bench = try QueueBench("e1")
-        _ = bench.exchange(.problem(.rateLimited, retryAfter: "60"), at: 100_000)
-        #expect(bench.attempt(at: 99_000) == nil)
-        #expect(bench.attempt(at: 90_000) != nil)
+        for retryAfter in ["60", "3600"] {
+            for setBackSeconds in [31.0, 1800, 86_400] {
+                let bench = try QueueBench("e1")
+                _ = bench.exchange(.problem(.rateLimited, retryAfter: retryAfter), at: 100_000)
+                #expect(bench.attempt(at: 100_001) == nil)
+                #expect(bench.attempt(at: 99_971) == nil)
+                #expect(bench.attempt(at: 100_000 - setBackSeconds) != nil, "set back by \(setBackSeconds) s")
+            }
+        }
     }
 
     @Test("an event that makes the server fail goes behind the others after five times, and alone")
@@ -213,6 +218,7 @@ struct EventQueueTests {
         let page = "<html>no such page</html>"
         let foreign: [HTTPExchange.Outcome] = [
             .answer(404, page), .answer(400, "{}"), .answer(410, "{\"code\":7}"), .answer(413, ""), .answer(199),
+            .answer(403, "<html>blocked</html>"), .answer(403, "{}"),
         ]
         for outcome in foreign {
             let bench = try QueueBench("e1")
@@ -229,7 +235,7 @@ struct EventQueueTests {
 
     @Test("a batch that is answered by another than this server drops nothing; its events are then sent alone")
     func foreignRefusalOfBatch() throws {
-        for outcome in [HTTPExchange.Outcome.answer(404, "<html>"), .answer(413, "<html>")] {
+        for outcome in [HTTPExchange.Outcome.answer(404, "<html>"), .answer(403, "<html>"), .answer(413, "<html>")] {
             let bench = try QueueBench("e1", "e2")
             #expect(bench.exchange(outcome, at: 0) == [.wait(until: .at(1))])
             #expect(bench.attempt(at: 1)?.eventIDs == ["e1"])
@@ -293,14 +299,14 @@ struct EventQueueTests {
 
     @Test("401 asks for a token once; the event goes again with the new one")
     func refresh() throws {
-        for status in [401, 403] {
+        for refusal in [HTTPExchange.Outcome.answer(401), .problem(.unauthorized), .problem(.forbidden)] {
             let bench = try QueueBench("e1")
-            #expect(bench.exchange(.answer(status), at: 0) == [.refreshToken])
+            #expect(bench.exchange(refusal, at: 0) == [.refreshToken])
             #expect(bench.attempt(at: 1) == nil)
             bench.queue.tokenRefreshed()
             #expect(bench.exchange(.stored("e1"), at: 2)?.first == .delivered(eventID: "e1", .stored("e1")))
             try bench.enqueue("e2", at: 3)
-            #expect(bench.exchange(.answer(status), at: 4) == [.refreshToken], "an hour later a token expires again")
+            #expect(bench.exchange(refusal, at: 4) == [.refreshToken], "an hour later a token expires again")
         }
     }
 

@@ -121,6 +121,16 @@ struct FileEventJournalTests {
         }
     }
 
+    @Test("a file that the system cannot look at is not taken for a missing one")
+    func notMissing() throws {
+        try withPath { path in
+            // A link to itself: every access to it fails, but not because there is no file.
+            try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: path)
+            var journal = FileEventJournal(path: path)
+            #expect(throws: JournalError.self) { try journal.load() }
+        }
+    }
+
     @Test("a queue on a file goes on after a crash with what was not acknowledged")
     func queueOnFile() throws {
         try withPath { path in

@@ -129,6 +129,26 @@ struct EngineDeadlineTests {
         }
     }
 
+    @Test("a clock set forward ends the session on the phone, but the server, which corrects the clock, verifies it")
+    func clockSetForward() {
+        for hours in [3.0, 24] {
+            var phone = Phone.atMerchant()
+            let sentBefore = phone.sent.count
+            phone.take(.timerFired(.hardTimeout), at: 600 + hours * 3600)
+            #expect(phone.names.last == .hardTimeoutExpired)
+            #expect(phone.sent.last?.previousState == nil)
+            phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 700 + hours * 3600)
+            let placed = phone.sent.enumerated().map { index, draft in
+                var event = draft.placed(by: Settings())
+                if index >= sentBefore { event.occurredAt = event.occurredAt.advanced(bySeconds: Int(hours) * -3600) }
+                return event
+            }
+            let journey = Fold.replay(Fold.inOrder(placed)).last?.journey
+            #expect(journey?.endedBy == .verified)
+            #expect(journey?.sessionID == "s1")
+        }
+    }
+
     @Test("a dwell that is due asks for a fix; only the fix completes it")
     func dwellTimer() {
         var phone = Phone.nearCharger()
@@ -160,6 +180,53 @@ struct EngineDeadlineTests {
             #expect(phone.state == .anchored)
             #expect(phone.timers.isEmpty)
         }
+    }
+
+    @Test("a phone whose last fix was taken while the car was being parked asks for a fix, which begins the dwell")
+    func parkedAfterTheLastFix() throws {
+        for isRestarted in [false, true] {
+            var phone = Phone.nearCharger()
+            phone.fix(east: 20, speed: 4, at: 10)
+            if isRestarted { try phone.restart(at: 12) }
+            #expect(phone.timers == [.dwell: .at(25)])
+            phone.take(.timerFired(.dwell), at: 25)
+            #expect(phone.outputs == [.requestFix, .setTimer(.dwell, at: .at(40))])
+            phone.fix(east: 5, at: 26)
+            #expect(phone.timers == [.dwell: .at(146)])
+            phone.take(.timerFired(.dwell), at: 146)
+            phone.fix(east: 5, at: 147)
+            #expect(phone.state == .anchored)
+            #expect(phone.timers.isEmpty)
+        }
+    }
+
+    @Test("an entry into the anchor zone asks for fixes until a usable one tells where the phone is")
+    func entryWithoutUsableFix() {
+        for (east, timers) in [(5.0, [EngineTimer.dwell: Moment.at(146)]), (45, [:]), (200, [:])] {
+            var phone = Phone.nearCharger()
+            phone.take(Town.crossing(.entered, .chargerAnchor), at: 10)
+            for useless in [Town.fix(east: 5, accuracy: 65, at: 11), Town.fix(east: 100, at: 9)] {
+                phone.take(.fixes([useless]), at: 11)
+                #expect(phone.timers == [.dwell: .at(25)])
+            }
+            phone.take(.timerFired(.dwell), at: 25)
+            #expect(phone.outputs == [.requestFix, .setTimer(.dwell, at: .at(40))])
+            phone.fix(east: east, accuracy: 20, at: 26)
+            #expect(phone.timers == timers, "\(east) m east")
+        }
+    }
+
+    @Test("driving through the anchor zone asks for nothing once the phone has left it")
+    func drivenThrough() {
+        var phone = Phone.nearCharger()
+        phone.fix(east: 20, speed: 14, at: 10)
+        phone.fix(east: -20, speed: 14, at: 13)
+        #expect(phone.timers == [.dwell: .at(28)])
+        phone.fix(east: -80, speed: 14, at: 17)
+        #expect(phone.timers.isEmpty)
+        phone.fix(east: 20, speed: 4, at: 100)
+        phone.take(Town.crossing(.exited, .chargerAnchor), at: 105)
+        #expect(phone.timers.isEmpty)
     }
 
     @Test("the pauses between requests for a fix grow to four minutes, and end with the stay")

@@ -6,12 +6,6 @@ import JourneyModel
 import Testing
 
 struct GeofenceTests {
-    private func crossing(
-        _ direction: GeofenceCrossing.Direction, _ zone: Geofence.Zone, of place: Place = Town.charger
-    ) -> EngineInput {
-        .crossed(GeofenceCrossing(direction, zone, of: place.id))
-    }
-
     @Test("each state watches the circles that lead on or back")
     func watched() {
         let expected: [(Phone, [Geofence.Zone])] = [
@@ -34,28 +28,28 @@ struct GeofenceTests {
     func byGeofences() {
         var phone = Phone()
         phone.take(.targeted(Town.charger), at: 0)
-        phone.take(crossing(.entered, .chargerIntent), at: 10)
+        phone.take(Town.crossing(.entered, .chargerIntent), at: 10)
         #expect(phone.state == .nearCharger)
         #expect(phone.outputs.contains(.requestFix))
-        phone.take(crossing(.entered, .chargerAnchor), at: 20)
+        phone.take(Town.crossing(.entered, .chargerAnchor), at: 20)
         #expect(phone.state == .nearCharger)
-        #expect(phone.outputs == [.requestFix])
+        #expect(phone.outputs == [.requestFix, .setTimer(.dwell, at: .at(35))])
         phone.fix(east: 5, at: 30)
         phone.fix(east: 5, at: 150)
         phone.take(.activated(sessionID: Town.identifier("s1"), merchant: Town.merchant), at: 200)
-        phone.take(crossing(.exited, .chargerAnchor), at: 300)
+        phone.take(Town.crossing(.exited, .chargerAnchor), at: 300)
         #expect(phone.state == .inTransit)
-        phone.take(crossing(.entered, .merchant, of: Town.merchant), at: 400)
+        phone.take(Town.crossing(.entered, .merchant, of: Town.merchant), at: 400)
         #expect(phone.state == .atMerchant)
     }
 
     @Test("leaving the larger circle is leaving the anchor too")
     func largerCircle() {
         var phone = Phone.active()
-        phone.take(crossing(.exited, .chargerIntent), at: 300)
+        phone.take(Town.crossing(.exited, .chargerIntent), at: 300)
         #expect(phone.state == .inTransit)
         phone = Phone.anchored()
-        phone.take(crossing(.exited, .chargerIntent), at: 300)
+        phone.take(Town.crossing(.exited, .chargerIntent), at: 300)
         #expect(phone.state == .idle)
         #expect(phone.names.suffix(2) == [.anchorLost, .exitedChargerIntentZone])
     }
@@ -64,7 +58,7 @@ struct GeofenceTests {
     func endsDwell() {
         var phone = Phone.nearCharger()
         phone.fix(east: 5, at: 10)
-        phone.take(crossing(.exited, .chargerAnchor), at: 60)
+        phone.take(Town.crossing(.exited, .chargerAnchor), at: 60)
         #expect(phone.timers.isEmpty)
         phone.fix(east: 5, at: 130)
         #expect(phone.state == .nearCharger)
@@ -74,10 +68,10 @@ struct GeofenceTests {
     func ignored() {
         var phone = Phone.inTransit()
         let count = phone.sent.count
-        phone.take(crossing(.entered, .merchant, of: Town.charger), at: 310)
-        phone.take(crossing(.exited, .chargerIntent, of: Town.otherCharger), at: 320)
-        phone.take(crossing(.exited, .chargerAnchor), at: 330)
-        phone.take(crossing(.entered, .chargerIntent), at: 340)
+        phone.take(Town.crossing(.entered, .merchant, of: Town.charger), at: 310)
+        phone.take(Town.crossing(.exited, .chargerIntent, of: Town.otherCharger), at: 320)
+        phone.take(Town.crossing(.exited, .chargerAnchor), at: 330)
+        phone.take(Town.crossing(.entered, .chargerIntent), at: 340)
         #expect(phone.sent.count == count)
         #expect(phone.state == .inTransit)
     }
@@ -86,7 +80,7 @@ struct GeofenceTests {
     func merchantBeforeDeparting() {
         var phone = Phone.active()
         let count = phone.sent.count
-        phone.take(crossing(.entered, .merchant, of: Town.merchant), at: 210)
+        phone.take(Town.crossing(.entered, .merchant, of: Town.merchant), at: 210)
         #expect(phone.sent.count == count)
     }
 
@@ -94,10 +88,10 @@ struct GeofenceTests {
     func afterTheEnd() {
         var phone = Phone.active()
         phone.take(.endRequested(sessionID: Town.identifier("s1")), at: 210)
-        phone.take(crossing(.entered, .chargerIntent), at: 211)
+        phone.take(Town.crossing(.entered, .chargerIntent), at: 211)
         #expect(phone.state == .sessionEnded)
-        phone.take(crossing(.exited, .chargerIntent), at: 900)
-        phone.take(crossing(.entered, .chargerIntent), at: 2000)
+        phone.take(Town.crossing(.exited, .chargerIntent), at: 900)
+        phone.take(Town.crossing(.entered, .chargerIntent), at: 2000)
         #expect(phone.state == .nearCharger)
     }
 
@@ -105,7 +99,7 @@ struct GeofenceTests {
     func departure() {
         for zone in [Geofence.Zone.chargerAnchor, .chargerIntent] {
             var phone = Phone.active()
-            phone.take(crossing(.exited, zone), at: 300)
+            phone.take(Town.crossing(.exited, zone), at: 300)
             #expect(phone.state == .inTransit)
             #expect(phone.outputs.contains(.requestFix))
             phone.fix(east: 1000, at: 302)
@@ -113,19 +107,36 @@ struct GeofenceTests {
         }
     }
 
+    @Test("a zone whose size changes asks for a fix, as the phone may be on the other side of its edge already")
+    func changedRadius() {
+        var phone = Phone()
+        phone.take(.targeted(Town.charger), at: 0)
+        phone.fix(east: 600, at: 1)
+        phone.take(.settings(Settings(chargerDwellSeconds: 60)), at: 10)
+        #expect(phone.outputs.isEmpty)
+        phone.take(.settings(Settings(chargerIntentRadiusMeters: 800)), at: 20)
+        #expect(phone.outputs.contains(.requestFix))
+        phone.fix(east: 600, at: 22)
+        #expect(phone.state == .nearCharger)
+        phone.take(.settings(Settings()), at: 30)
+        #expect(phone.outputs.contains(.requestFix))
+        phone.fix(east: 600, at: 32)
+        #expect(phone.state == .idle)
+    }
+
     // MARK: The next visit to the same charger
 
     @Test("who reached a merchant outside of the charger's zone has left it, whatever the last fix says")
     func visitAfterVisit() {
         var departedByGeofence = Phone.active()
-        departedByGeofence.take(crossing(.exited, .chargerAnchor), at: 300)
+        departedByGeofence.take(Town.crossing(.exited, .chargerAnchor), at: 300)
         for phone in [Phone.inTransit(), departedByGeofence] {
             var phone = phone
-            phone.take(crossing(.entered, .merchant, of: Town.merchant), at: 500)
+            phone.take(Town.crossing(.entered, .merchant, of: Town.merchant), at: 500)
             phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 600)
             #expect(phone.state == .sessionEnded)
             #expect(!phone.outputs.contains(.requestFix))
-            phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+            phone.take(Town.crossing(.entered, .chargerIntent), at: 87_000)
             #expect(phone.state == .nearCharger)
             phone.fix(east: 5, at: 87_010)
             phone.fix(east: 5, at: 87_130)
@@ -136,10 +147,10 @@ struct GeofenceTests {
     @Test("the next day after an unverified visit: arriving wakes the app, which reports the deadline and the arrival")
     func nextDayAfterUnverifiedVisit() {
         var walkedByGeofences = Phone.active()
-        walkedByGeofences.take(crossing(.exited, .chargerAnchor), at: 300)
-        walkedByGeofences.take(crossing(.exited, .chargerIntent), at: 400)
+        walkedByGeofences.take(Town.crossing(.exited, .chargerAnchor), at: 300)
+        walkedByGeofences.take(Town.crossing(.exited, .chargerIntent), at: 400)
         var neverArrived = walkedByGeofences
-        walkedByGeofences.take(crossing(.entered, .merchant, of: Town.merchant), at: 500)
+        walkedByGeofences.take(Town.crossing(.entered, .merchant, of: Town.merchant), at: 500)
         let unverified: [(Phone, EventName, Moment)] = [
             (.atMerchant(), .hardTimeoutExpired, .at(3800)), (walkedByGeofences, .hardTimeoutExpired, .at(3800)),
             (neverArrived, .gracePeriodExpired, .at(1200)),
@@ -147,29 +158,29 @@ struct GeofenceTests {
         for (phone, expiry, deadline) in unverified {
             var phone = phone
             #expect(phone.geofences.contains { $0.zone == .chargerIntent && $0.place == Town.charger })
-            phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+            phone.take(Town.crossing(.entered, .chargerIntent), at: 87_000)
             #expect(phone.names.suffix(2) == [expiry, .enteredChargerIntentZone])
             #expect(phone.sent.suffix(2).map(\.occurredAt) == [deadline, .at(87_000)])
             #expect(phone.state == .nearCharger)
         }
-        neverArrived.take(crossing(.entered, .chargerIntent), at: 1100)
+        neverArrived.take(Town.crossing(.entered, .chargerIntent), at: 1100)
         #expect(neverArrived.state == .inTransit, "the visit is not over")
     }
 
     @Test("who came back to the charger before the end has to leave it first")
     func backBeforeTheEnd() {
         let returns: [EngineInput] = [
-            .fixes([Town.fix(east: 5, at: 550)]), crossing(.entered, .chargerIntent),
+            .fixes([Town.fix(east: 5, at: 550)]), Town.crossing(.entered, .chargerIntent),
         ]
         for comesBack in returns {
             var phone = Phone.inTransit()
-            phone.take(crossing(.entered, .merchant, of: Town.merchant), at: 500)
+            phone.take(Town.crossing(.entered, .merchant, of: Town.merchant), at: 500)
             phone.take(comesBack, at: 550)
             phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 600)
             phone.fix(east: 5, at: 610)
             #expect(phone.state == .sessionEnded)
-            phone.take(crossing(.exited, .chargerIntent), at: 700)
-            phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+            phone.take(Town.crossing(.exited, .chargerIntent), at: 700)
+            phone.take(Town.crossing(.entered, .chargerIntent), at: 87_000)
             #expect(phone.state == .nearCharger)
         }
     }
@@ -179,15 +190,15 @@ struct GeofenceTests {
         let merchant = Town.place("m2", east: 150)
         var phone = Phone.anchored()
         phone.take(.activated(sessionID: Town.identifier("s1"), merchant: merchant), at: 200)
-        phone.take(crossing(.exited, .chargerAnchor), at: 300)
-        phone.take(crossing(.entered, .merchant, of: merchant), at: 400)
+        phone.take(Town.crossing(.exited, .chargerAnchor), at: 300)
+        phone.take(Town.crossing(.entered, .merchant, of: merchant), at: 400)
         phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 600)
         #expect(phone.outputs.contains(.requestFix))
-        phone.take(crossing(.entered, .chargerIntent), at: 601)
+        phone.take(Town.crossing(.entered, .chargerIntent), at: 601)
         phone.fix(east: 150, at: 602)
         #expect(phone.state == .sessionEnded)
-        phone.take(crossing(.exited, .chargerIntent), at: 900)
-        phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+        phone.take(Town.crossing(.exited, .chargerIntent), at: 900)
+        phone.take(Town.crossing(.entered, .chargerIntent), at: 87_000)
         #expect(phone.state == .nearCharger)
     }
 
@@ -198,7 +209,7 @@ struct GeofenceTests {
         #expect(phone.state == .sessionEnded)
         #expect(phone.outputs.contains(.requestFix))
         phone.fix(east: 3000, at: 1202)
-        phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+        phone.take(Town.crossing(.entered, .chargerIntent), at: 87_000)
         #expect(phone.state == .nearCharger)
     }
 
@@ -206,13 +217,13 @@ struct GeofenceTests {
     func afterGraceWithoutUsableFix() {
         for exitAt in [400.0, 1300] {
             var phone = Phone.inTransit()
-            if exitAt < 1200 { phone.take(crossing(.exited, .chargerIntent), at: exitAt) }
+            if exitAt < 1200 { phone.take(Town.crossing(.exited, .chargerIntent), at: exitAt) }
             phone.take(.timerFired(.gracePeriod), at: 1200)
             phone.fix(east: exitAt < 1200 ? 3000 : 100, accuracy: 80, at: 1202)
             #expect(phone.state == .sessionEnded)
             #expect(phone.geofences.map(\.zone) == [.chargerIntent])
-            if exitAt > 1200 { phone.take(crossing(.exited, .chargerIntent), at: exitAt) }
-            phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+            if exitAt > 1200 { phone.take(Town.crossing(.exited, .chargerIntent), at: exitAt) }
+            phone.take(Town.crossing(.entered, .chargerIntent), at: 87_000)
             #expect(phone.state == .nearCharger)
         }
     }
@@ -220,10 +231,10 @@ struct GeofenceTests {
     @Test("leaving the larger circle during the session counts after the end too")
     func leftDuringTheSession() {
         var phone = Phone.active()
-        phone.take(crossing(.exited, .chargerIntent), at: 300)
+        phone.take(Town.crossing(.exited, .chargerIntent), at: 300)
         phone.take(.timerFired(.gracePeriod), at: 1200)
         #expect(phone.state == .sessionEnded)
-        phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+        phone.take(Town.crossing(.entered, .chargerIntent), at: 87_000)
         #expect(phone.state == .nearCharger)
     }
 

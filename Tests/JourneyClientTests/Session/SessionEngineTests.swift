@@ -199,6 +199,32 @@ struct SessionEngineTests {
         #expect(anchored.engine.charger == Town.charger, "the phone has not left it")
     }
 
+    @Test("another charger chosen in ANCHORED, in the same zone: it becomes the target when the phone leaves the first")
+    func moveToNeighboringCharger() throws {
+        let neighbor = Town.place("c2", east: 100)
+        for byGeofence in [false, true] {
+            var phone = Phone.anchored()
+            phone.take(.targeted(neighbor), at: 140)
+            #expect(phone.state == .anchored)
+            try phone.restart(at: 150)
+            if byGeofence { phone.take(Town.crossing(.exited, .chargerAnchor), at: 190) }
+            phone.fix(east: 95, at: 200)
+            #expect(phone.state == .nearCharger)
+            #expect(
+                phone.names.suffix(4) == [
+                    .chargerTargeted, .anchorLost, .exitedChargerIntentZone, .enteredChargerIntentZone,
+                ])
+            #expect(phone.engine.charger == neighbor)
+            #expect(phone.engine.journey.targetChargerID == "c2")
+            phone.fix(east: 95, at: 210)
+            phone.fix(east: 95, at: 330)
+            #expect(phone.state == .anchored)
+            #expect(phone.sent.last?.chargerID == "c2")
+            phone.take(.activated(sessionID: Town.identifier("s1"), merchant: Town.merchant), at: 340)
+            #expect(phone.state == .sessionActive)
+        }
+    }
+
     // MARK: Another charger chosen during a session
 
     @Test("a second session at the charger chosen in the meantime is at that charger, even after a restart")
@@ -235,7 +261,7 @@ struct SessionEngineTests {
         #expect(phone.sent.last?.chargerID == "c1")
         #expect(phone.engine.charger == Town.otherCharger)
         #expect(phone.outputs.contains(.requestFix))
-        phone.take(.crossed(GeofenceCrossing(.entered, .chargerIntent, of: Town.otherCharger.id)), at: 4000)
+        phone.take(Town.crossing(.entered, .chargerIntent, of: Town.otherCharger), at: 4000)
         #expect(phone.state == .nearCharger)
         #expect(phone.engine.journey.targetChargerID == "c2")
         choosesAgain.take(.targeted(Town.charger), at: 900)

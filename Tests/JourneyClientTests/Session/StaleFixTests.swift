@@ -32,6 +32,52 @@ struct StaleFixTests {
         #expect(phone.sent.last?.occurredAt == .at(100))
     }
 
+    @Test("a fix taken before the phone left the charger's zone does not undo that, also when a restart passes it")
+    func beforeTheExit() throws {
+        for restarts in [false, true] {
+            var phone = Phone.inTransit()
+            phone.take(Town.crossing(.exited, .chargerIntent), at: 400)
+            if restarts {
+                try phone.restart(at: 410, fix: Town.fix(east: 100, at: 300))
+            } else {
+                phone.take(.fixes([Town.fix(east: 390, at: 395)]), at: 410)
+            }
+            phone.take(.timerFired(.gracePeriod), at: 1200)
+            phone.take(Town.crossing(.entered, .chargerIntent), at: 87_000)
+            #expect(phone.state == .nearCharger)
+        }
+    }
+
+    @Test("a fix taken before the phone entered the charger's zone does not lead out of it")
+    func beforeTheEntry() {
+        var phone = Phone()
+        phone.take(.targeted(Town.charger), at: 0)
+        phone.take(Town.crossing(.entered, .chargerIntent), at: 1000)
+        phone.take(.fixes([Town.fix(east: -700, at: 970)]), at: 1001)
+        #expect(phone.state == .nearCharger)
+        phone.fix(east: -700, at: 1100)
+        #expect(phone.state == .idle)
+    }
+
+    @Test("a crossing reported while the clock was ahead does not hide later fixes")
+    func crossingFromTheFuture() {
+        var phone = Phone()
+        phone.take(.targeted(Town.charger), at: 90_000)
+        phone.take(Town.crossing(.exited, .chargerIntent), at: 90_000)
+        phone.fix(east: 0, at: 3600)
+        #expect(phone.state == .nearCharger)
+    }
+
+    @Test("a crossing of one charger's zone tells nothing about another's")
+    func crossingOfAnotherCharger() {
+        var phone = Phone()
+        phone.take(.targeted(Town.charger), at: 0)
+        phone.take(Town.crossing(.exited, .chargerIntent), at: 1000)
+        phone.take(.targeted(Town.otherCharger), at: 1010)
+        phone.take(.fixes([Town.fix(east: 5000, at: 990)]), at: 1011)
+        #expect(phone.state == .nearCharger)
+    }
+
     @Test("a fix from the future was taken now")
     func future() {
         var phone = Phone.inTransit()

@@ -28,6 +28,34 @@ struct TeleportTests {
         #expect(phone.sent.suffix(3).allSatisfy { $0.sessionID == nil })
     }
 
+    @Test("a long drive of a suspended app, which ends with the entry into the zone, is none")
+    func beforeTheJourney() {
+        var phone = Phone()
+        phone.take(.targeted(Town.charger), at: 0)
+        phone.fix(east: -60_000, at: 1)
+        phone.take(Town.crossing(.entered, .chargerIntent), at: 3600)
+        phone.fix(east: 5, at: 3605)
+        #expect(phone.state == .nearCharger)
+        #expect(phone.names == [.chargerTargeted, .enteredChargerIntentZone])
+        phone.fix(east: 60_000, at: 3615)
+        #expect(phone.names.contains(.diagnostic("teleport_detected")))
+    }
+
+    @Test("a long drive of a suspended app to another charger, where the next session is activated, is none")
+    func betweenSessions() {
+        let merchant = Town.place("m3", east: 80_600)
+        var phone = Phone.atMerchant()
+        phone.take(.targeted(Town.place("c3", east: 80_000)), at: 600)
+        phone.take(.activated(sessionID: Town.identifier("s2"), merchant: merchant), at: 3000)
+        phone.fix(east: 80_005, at: 3005)
+        #expect(phone.state == .sessionActive)
+        #expect(phone.engine.sessionID == "s2")
+        phone.fix(east: 80_600, at: 3300)
+        #expect(phone.state == .atMerchant)
+        phone.fix(east: 0, at: 3310)
+        #expect(phone.names.suffix(2) == [.diagnostic("teleport_detected"), .webRequestedEnd])
+    }
+
     @Test("without a journey under way it is nobody's business")
     func idle() {
         var phone = Phone()

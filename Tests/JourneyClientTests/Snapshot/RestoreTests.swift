@@ -46,13 +46,13 @@ struct RestoreTests {
     func inputsWithoutOutputs() throws {
         var phone = Phone.active()
         phone.take(.endRequested(sessionID: Town.identifier("s1")), at: 210)
-        phone.take(.crossed(GeofenceCrossing(.exited, .chargerIntent, of: Town.charger.id)), at: 900)
+        phone.take(Town.crossing(.exited, .chargerIntent), at: 900)
         #expect(phone.outputs.isEmpty)
         phone.take(.settings(Settings(gracePeriodSeconds: 600)), at: 910)
         #expect(phone.outputs.isEmpty)
         try phone.restart(at: 87_000)
         #expect(phone.engine.settings.gracePeriodSeconds == 600)
-        phone.take(.crossed(GeofenceCrossing(.entered, .chargerIntent, of: Town.charger.id)), at: 87_000)
+        phone.take(Town.crossing(.entered, .chargerIntent), at: 87_000)
         #expect(phone.state == .nearCharger)
     }
 
@@ -137,6 +137,17 @@ struct RestoreTests {
             try phone.restart(at: 400, fix: fix)
             #expect(phone.state == .anchored)
             #expect(phone.outputs.contains(.requestFix))
+        }
+    }
+
+    @Test("the fix from before the app was killed does not tell where the phone is now, so one is asked for")
+    func asksForPresentFix() throws {
+        for (taken, asks) in [(150.0, true), (200, true), (939.9, true), (940, false), (1000, false), (1010, false)] {
+            var phone = Phone.active()
+            phone.fix(east: 5, at: 200)
+            try phone.restart(at: 1000, fix: Town.fix(east: 5, at: taken))
+            #expect(phone.state == .sessionActive)
+            #expect(phone.outputs.contains(.requestFix) == asks, "taken at \(taken) s")
         }
     }
 

@@ -20,6 +20,13 @@ enum Town {
         Place(id: identifier(id), coordinate: coordinate(east: east))
     }
 
+    /// Returns the system's report that the phone has crossed the edge of a zone.
+    static func crossing(
+        _ direction: GeofenceCrossing.Direction, _ zone: Geofence.Zone, of place: Place = charger
+    ) -> EngineInput {
+        .crossed(GeofenceCrossing(direction, zone, of: place.id))
+    }
+
     static func identifier(_ text: String) -> Identifier {
         guard let identifier = Identifier(text) else { preconditionFailure("a test's own id") }
         return identifier
