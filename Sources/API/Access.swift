@@ -106,9 +106,9 @@ struct Access: Sendable {
                 if let problem = contentRefusal(caller.driver) { throw problem }
                 return .welcome(client: caller.driver.rawValue)
             } catch {
-                // If `driver` is set, the token is valid, and the request is refused for another reason. Count the
-                // token here: valid tokens are otherwise counted by the responder, which is not called for this
-                // request.
+                // If a driver was found, the token is valid, and the request is refused for another reason. Such a
+                // token is counted here, because the responder, which counts all other valid tokens, is not called for
+                // a refused request.
                 if driver != nil { metrics.count(.accepted) }
                 var response = error.response(requestID: request.id, form)
                 response.principal = driver?.rawValue
@@ -163,9 +163,9 @@ struct Access: Sendable {
                 if hasOperatorToken(request) { return }
                 let caller = try await caller(of: request)
                 let isOperator = caller.role == TokenRole.ops.rawValue
-                // Each token is counted once. If the judge admits the request, the responder checks and counts the
-                // token again later, when the content has arrived. Therefore the judge counts only the tokens that it
-                // refuses here.
+                // Each token is counted once. If the judge admits the request, the responder checks the token again
+                // when the content has arrived, and counts it then. The judge therefore counts a valid token only if it
+                // refuses the request.
                 if !isJudge || !isOperator { metrics.count(.accepted) }
                 guard isOperator else {
                     throw ProblemResponse(.forbidden, "Operator access required.")
@@ -198,8 +198,8 @@ struct Access: Sendable {
     /// accepted token is checked twice, but it must be counted once. Therefore the callers count accepted tokens.
     private func judge(_ request: Request) -> CallerVerdict {
         let now = request.receivedAtMilliseconds / 1000
-        // The cache of verified tokens contains only valid tokens, and it compares all bytes of a token. The form of
-        // the token therefore needs no check.
+        // The cache of verified tokens contains only valid tokens, each under the SHA-256 of all its bytes. If the
+        // cache finds the token, the form of the token therefore needs no check.
         if let value = request.fields.only("Authorization") {
             let verdict = value.withUnsafeBufferPointer { value -> TokenVerdict? in
                 BearerToken.candidate(in: UnsafeRawBufferPointer(value)).map {

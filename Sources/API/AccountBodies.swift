@@ -98,10 +98,10 @@ extension MemberReader {
         }
     }
 
-    /// Reads the phone number from the member `phoneNumber`, or from `phone` if `phoneNumber` is absent. The responses
-    /// of /api/auth use the name `phoneNumber`.
+    /// Reads the phone number from the member `phoneNumber`, or from `phone` if only this member is present. The
+    /// responses of /api/auth use the name `phoneNumber`, and so does the error if both members are absent.
     fileprivate mutating func legacyPhone() -> String? {
-        phone(value("phoneNumber") == nil ? "phone" : "phoneNumber")
+        phone(value("phoneNumber") == nil && value("phone") != nil ? "phone" : "phoneNumber")
     }
 }
 

@@ -1,8 +1,8 @@
 // The limit of sign-in requests per client address (contract, section 8: RATE_LIMIT_AUTH). The rate limiter of events
 // counts these requests too. With Redis, several servers therefore share one count. The limit is checked before the
-// handler runs. Usually it is checked before the credential too. Only if a route requires an access token and the
-// content arrives after the head, the token is checked first. The store enforces further limits: per phone number, per
-// token and in total.
+// handler runs, and usually before the credential is checked. The only exception is a route that requires an access
+// token: if the content arrives after the head, the token is checked first. The store enforces further limits: per
+// phone number, per token and in total.
 
 import HTTP1
 import HTTPServer
@@ -47,8 +47,8 @@ struct AddressLimit: Sendable {
 }
 
 extension AdmissionClaim {
-    /// Returns the claim that counts one request of a client address. A claim names the driver whose requests are
-    /// counted. Here it names the address instead.
+    /// Returns the claim that counts one request of a client address. The claim's `driver` is the name of the address
+    /// instead of a driver's id.
     static func ofOneRequest(_ limitClass: RateLimitClass, fromAddressOf request: Request) -> AdmissionClaim {
         .ofOneRequest(limitClass, by: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)))
     }

@@ -18,10 +18,12 @@ struct BatchHandler: Sendable {
 
     let events: EventHandlers
     let refused: RefusedRequests
+    let batches = RequestsUnderWay()
 
     var post: CallerResponder {
         { request, caller in
             events.respond(request, of: caller) { () throws(ProblemResponse) in
+                let underWay = try isLimited(caller) ? batches.begin(caller.driver) : nil
                 let (decoded, buffer) = try events.decode(
                     request, of: caller, eventCount: \.count
                 ) { body, headers throws(BodyRefusal) in
@@ -37,11 +39,18 @@ struct BatchHandler: Sendable {
                     let refusedCount = decoded.count - submissions.count + ingested.count(where: \.outcome.isRefusal)
                     events.refusals.charge(
                         caller.driver, refused: refusedCount, repeats: ingested.count(where: \.outcome.isRepeat))
-                    withExtendedLifetime(buffer) {}
+                    withExtendedLifetime((buffer, underWay)) {}
                     return events.withQuotas(response(decoded, ingested, of: caller.driver, request), of: caller)
                 }
             }
         }
+    }
+
+    /// Whether the number of batches that the caller has under way is limited. For a driver it is limited, unless the
+    /// limit of refused events is off. For a service it is not limited, because services are trusted and post for many
+    /// drivers.
+    private func isLimited(_ caller: Caller) -> Bool {
+        !caller.isService && events.ingest.quota(of: caller.driver, in: .refusals).limit > 0
     }
 
     private func checked(

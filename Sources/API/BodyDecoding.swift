@@ -10,16 +10,36 @@ package enum BodyDecoding {
     /// `Request.bodyBytesMax` bytes, because the server has already refused longer bodies. Throws 413 if it has more
     /// bytes after decompression.
     package static func json(_ request: Request) throws(ProblemResponse) -> [UInt8] {
+        var byteCount = 0
+        return try json(request, byteCount: &byteCount)
+    }
+
+    /// Like `json(_:)`.
+    ///
+    /// - Parameter byteCount: set to the length of the JSON text. If this function throws, set to the number of bytes
+    ///   that were received or decompressed before, whichever is more.
+    static func json(_ request: Request, byteCount: inout Int) throws(ProblemResponse) -> [UInt8] {
+        byteCount = request.body.count
         guard isJSON(request.fields) else {
-            throw ProblemResponse(.unsupportedMediaType, "The Content-Type must be application/json.")
+            // The response names the supported media type: RFC 9110 section 15.5.16, and RFC 5789 section 2.2 for
+            // PATCH.
+            let field = request.method == .patch ? "Accept-Patch" : "Accept"
+            throw ProblemResponse(
+                .unsupportedMediaType, "The Content-Type must be application/json.",
+                fields: Fields([(field, "application/json")]))
         }
         switch try contentCoding(request.fields) {
         case .identity:
             return request.body
         case .gzip:
+            var inflatedCount = 0
             do throws(GzipError) {
-                return try Gzip.inflate(request.body, bytesMax: request.bodyBytesMax)
+                let body = try Gzip.inflate(
+                    request.body, bytesMax: request.bodyBytesMax, byteCount: &inflatedCount)
+                byteCount = body.count
+                return body
             } catch {
+                byteCount = max(byteCount, inflatedCount)
                 switch error {
                 case .malformed:
                     throw ProblemResponse(.badRequest, "The body is not valid gzip.")

@@ -33,8 +33,7 @@ struct ConfigHandler: Sendable {
         }
 
         func response(to request: Request) -> Response {
-            let known = request.fields.values("If-None-Match")
-            return EntityTag.matches(known, etag) ? notModified : whole
+            EntityTag.response(to: request, etag, whole: whole, notModified: notModified)
         }
     }
 

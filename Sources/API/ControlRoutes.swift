@@ -18,7 +18,8 @@ package struct ControlRoutes: Sendable {
     package static let correctPath = "/control/correct-settings"
     package static let finishCorrectionPath = "/control/finish-correction"
     package static let refoldPath = "/control/refold"
-    /// How long one request refolds. The time is short, so that the server soon stops when the command is interrupted.
+    /// How long one request refolds. The time is short, so that the server stops refolding soon after the command was
+    /// interrupted.
     private static let refoldTime = Duration.milliseconds(250)
     /// The maximum number of deletions in one request. It keeps the body of a request below about 100 KB.
     package static let erasuresMax = 500
@@ -109,9 +110,9 @@ package struct ControlRoutes: Sendable {
 
     /// Deletes drivers again whom a restored backup brought back. Takes `{"database", "erasures", "dry_run"}`, where
     /// `erasures` are lines of the list of deletions. Returns `{"drivers": [{"driver_id", "erasure"}],
-    /// "without_driver", "is_in_wal"}`. `drivers` are the drivers who were deleted again, or who would be if `dry_run`
-    /// is true. `without_driver` are lines about drivers without data in this database. `is_in_wal` says whether
-    /// SQLite's WAL still contains deleted bytes.
+    /// "without_driver", "is_in_wal"}`. `drivers` are the drivers who were deleted again. If `dry_run` is true, nobody
+    /// is deleted, and `drivers` are those whose deletion is missing. `without_driver` are lines about drivers without
+    /// data in this database. `is_in_wal` says whether SQLite's WAL still contains deleted bytes.
     @Sendable private func repeatErasures(_ request: Request) async throws(ProblemResponse) -> Response {
         let (erasures, isDryRun): ([RecordedErasure], Bool) = try decode(request) { members in
             members.require("erasures")

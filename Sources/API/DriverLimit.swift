@@ -9,10 +9,12 @@ import RateLimiting
 
 struct DriverLimit: Sendable {
     let admission: any Admission
+    let reads = RequestsUnderWay()
 
     /// Returns a responder that starts a task, checks the limit and calls the handler. Each request with a valid token
-    /// counts towards the limit, whatever its result, and its response carries the driver's quota. The responder does
-    /// not add the limit's policy, because `API.surface` adds it to all responses of the route.
+    /// counts towards the limit, whatever its result, and its response carries the driver's quota. If reads are
+    /// limited, the number of a driver's reads under way is limited too. The responder does not add the limit's policy,
+    /// because `API.surface` adds it to all responses of the route.
     func limited(
         _ limitClass: RateLimitClass, form: ProblemForm = .plain, _ handler: @escaping CallerHandler
     ) -> CallerResponder {
@@ -22,6 +24,9 @@ struct DriverLimit: Sendable {
                 var response: Response
                 do throws(ProblemResponse) {
                     guard decision.verdict != .refused else { throw .tooManyRequests(decision.quota) }
+                    let isCounted = limitClass == .reads && decision.quota.limit > 0
+                    let underWay = try isCounted ? reads.begin(caller.driver) : nil
+                    defer { withExtendedLifetime(underWay) {} }
                     response = try await handler(request, caller)
                 } catch {
                     response = error.response(requestID: request.id, form)

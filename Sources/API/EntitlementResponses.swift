@@ -10,7 +10,8 @@ import Purchases
 
 enum EntitlementResponses {
     static func whole(_ entitlements: [Entitlement]) -> Response {
-        response(entitlements, unlessKnown: [])
+        let json = json(entitlements)
+        return whole(json, fields(etag(of: json)))
     }
 
     static func consent(_ consent: ConsumptionConsent) -> Response {
@@ -23,14 +24,22 @@ enum EntitlementResponses {
         return .noStore(writer.bytes)
     }
 
-    /// Returns the entitlements, or 304 if the client has the same entitlements. `known` contains the values of
-    /// If-None-Match.
-    static func response(_ entitlements: [Entitlement], unlessKnown known: [String]) -> Response {
+    /// Returns the entitlements, or what the conditions of the request require instead.
+    static func response(_ entitlements: [Entitlement], to request: Request) -> Response {
         let json = json(entitlements)
         let etag = etag(of: json)
+        let fields = fields(etag)
+        return EntityTag.response(
+            to: request, etag, whole: whole(json, fields), notModified: Response(status: .notModified, fields: fields))
+    }
+
+    private static func fields(_ etag: String) -> Fields {
         // The content is personal data. No shared cache may store it, and every other cache must revalidate it.
-        var fields = Fields([("ETag", etag), ("Cache-Control", "private, no-cache")])
-        if EntityTag.matches(known, etag) { return Response(status: .notModified, fields: fields) }
+        Fields([("ETag", etag), ("Cache-Control", "private, no-cache")])
+    }
+
+    private static func whole(_ json: [UInt8], _ fields: Fields) -> Response {
+        var fields = fields
         fields.append("Content-Type", "application/json")
         return Response(status: .ok, fields: fields, body: .bytes(json))
     }

@@ -1,41 +1,71 @@
-// Compares entity tags with the field If-None-Match (RFC 9110 section 13.1.2).
+// Evaluates the conditions of a GET or HEAD request for a representation with an entity tag (RFC 9110 section 13).
 
 import HTTP1
+import HTTPServer
 
 package enum EntityTag {
+    /// Returns the response for a representation whose strong entity tag is `etag`: 412 if the request has If-Match
+    /// without this tag, 304 if its If-None-Match has the tag, otherwise `whole`. RFC 9110 section 13.2.2 requires this
+    /// order. Conditions on the modification date are ignored, because no representation has one (sections 13.1.3 and
+    /// 13.1.4).
+    static func response(
+        to request: Request, _ etag: String, whole: @autoclosure () -> Response,
+        notModified: @autoclosure () -> Response
+    ) -> Response {
+        let wanted = request.fields.values("If-Match")
+        if !wanted.isEmpty, !matchesStrongly(wanted, etag) {
+            return ProblemResponse.preconditionFailed.response(requestID: request.id)
+        }
+        return matches(request.fields.values("If-None-Match"), etag) ? notModified() : whole()
+    }
+
     /// Returns whether If-None-Match contains `etag` or "*". RFC 9110 section 13.1.2 requires the weak comparison,
     /// which ignores `W/`.
     package static func matches(_ fieldValues: [String], _ etag: String) -> Bool {
+        names(fieldValues, etag, isWeak: true)
+    }
+
+    /// Returns whether If-Match contains `etag` or "*". RFC 9110 section 13.1.1 requires the strong comparison, in
+    /// which no tag with `W/` matches.
+    static func matchesStrongly(_ fieldValues: [String], _ etag: String) -> Bool {
+        names(fieldValues, etag, isWeak: false)
+    }
+
+    private static func names(_ fieldValues: [String], _ etag: String, isWeak: Bool) -> Bool {
         var etag = etag
         return etag.withUTF8 { etag in
             fieldValues.contains { value in
                 var value = value
-                return value.withUTF8 { names($0, etag) }
+                return value.withUTF8 { names($0, etag, isWeak: isWeak) }
             }
         }
     }
 
     /// Returns whether the list contains the entity tag. A member of the list ends at white space or a comma. Text
     /// between the white space and the comma is ignored.
-    private static func names(_ list: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>) -> Bool {
+    private static func names(
+        _ list: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>, isWeak: Bool
+    ) -> Bool {
         var index = 0
         while index < list.count {
             while index < list.count, list[index].isOptionalWhitespace { index += 1 }
             let start = index
             while index < list.count, !list[index].isOptionalWhitespace, list[index] != UInt8(ascii: ",") { index += 1 }
             let tag = UnsafeBufferPointer(rebasing: list[start..<index])
-            if isSame(tag, etag) { return true }
+            if isSame(tag, etag, isWeak: isWeak) { return true }
             while index < list.count, list[index] != UInt8(ascii: ",") { index += 1 }
             index += 1
         }
         return false
     }
 
-    private static func isSame(_ tag: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>) -> Bool {
+    private static func isSame(
+        _ tag: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>, isWeak: Bool
+    ) -> Bool {
         switch tag.count {
         case 1 where tag[0] == UInt8(ascii: "*"): true
         case etag.count: tag.elementsEqual(etag)
-        case etag.count + 2: tag.starts(with: "W/".utf8) && tag[2...].elementsEqual(etag)
+        case etag.count + 2 where isWeak: tag.starts(with: "W/".utf8) && tag[2...].elementsEqual(etag)
         default: false
         }
     }

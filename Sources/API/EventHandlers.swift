@@ -23,7 +23,8 @@ final class EventHandlers: Sendable {
         self.logger = logger
     }
 
-    /// Returns the responder for a single event in the JSON form of `route`.
+    /// Returns the responder for requests that contain a single event. `route` determines which members of the event's
+    /// JSON are required, accepted and ignored.
     func post(_ route: EventRoute) -> CallerResponder {
         { [self] request, caller in
             respond(request, of: caller) { () throws(ProblemResponse) in
@@ -94,24 +95,15 @@ final class EventHandlers: Sendable {
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value
     ) throws(ProblemResponse) -> (value: Value, buffer: BufferReservation?) {
         if let quota = refusals.exhausted(by: caller.driver) { throw .tooManyRefusals(quota) }
-        var bytes = request.body.count
+        var bytes = 0
         do throws(ProblemResponse) {
-            let body: [UInt8]
-            do throws(ProblemResponse) {
-                body = try BodyDecoding.json(request)
-            } catch {
-                // The decompressed body is longer than the limit. The server stopped at the limit, so the driver is
-                // charged for that number of bytes.
-                if error.problem.code == .contentTooLarge { bytes = request.bodyBytesMax }
-                throw error
-            }
-            bytes = body.count
+            let body = try BodyDecoding.json(request, byteCount: &bytes)
             var buffer: BufferReservation?
             if bytes > request.body.count {
                 buffer = bufferBudget.reserve(bytes, for: caller.driver.rawValue)
                 guard buffer != nil else {
-                    // The driver has too many requests at the same time. That is not due to the length of this body, so
-                    // charge one refusal, but none for the bytes.
+                    // The reason for this refusal is the number of the driver's concurrent requests, not the length of
+                    // this body. Charge one refusal, and no further refusals for the length.
                     bytes = 0
                     throw .tooManyRequestsUnderWay
                 }
@@ -125,7 +117,8 @@ final class EventHandlers: Sendable {
                 throw ProblemResponse(error)
             }
         } catch {
-            refusals.charge(caller.driver, bytes: bytes, refused: 1)
+            // A body that is refused as a whole counts like one refused event.
+            refusals.charge(caller.driver, bytes: bytes, events: 1, refused: 1)
             throw error
         }
     }
@@ -148,8 +141,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the response to a request that is not an event, but for which the server stored one: the driver entered
-    /// a verification code.
+    /// Returns the response to the driver's app after the driver entered a verification code. The request contains no
+    /// event. The server has stored an event for it, and `outcome` is the outcome of this event.
     func confirmationResponse(
         _ outcome: EventOutcome, of driver: DriverID, _ request: Request
     ) throws(ProblemResponse) -> Response {

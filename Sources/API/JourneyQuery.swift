@@ -24,7 +24,10 @@ package enum PageCursor: Hashable {
         guard text.utf8.count <= 700, let decoded = Self.decode(text), let kind = decoded.utf8.first else { return nil }
         let rest = String(decoded.unicodeScalars.dropFirst())
         switch kind {
-        case UInt8(ascii: "s") where !rest.isEmpty: self = .session(rest)
+        // No session_id has control characters, so the server never issued a cursor with one. Such a cursor must not
+        // reach the store: PostgreSQL rejects a NUL in a text, and SQLite ignores a NUL and what comes after it.
+        case UInt8(ascii: "s") where !rest.isEmpty && !rest.unicodeScalars.contains(where: \.isControl):
+            self = .session(rest)
         case UInt8(ascii: "e"):
             guard let id = Int64(rest), id > 0 else { return nil }
             self = .event(id)

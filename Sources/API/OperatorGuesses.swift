@@ -26,7 +26,9 @@ package struct OperatorGuesses: Sendable {
     /// called `name`. If the client's address has reached the limit of wrong guesses, throws without calling `judge`.
     /// The guess is counted before `judge` is called, so that concurrent requests cannot make more guesses than the
     /// limit allows. If `judge` returns, the guess was right and no longer counts. If it throws, the guess was wrong,
-    /// and the error is rethrown. For a request without a bearer token, `judge` is called but nothing is counted.
+    /// and the error is rethrown. If it throws because the database cannot be read, it has not judged the token, and
+    /// the request does not count either. For a request without a bearer token, `judge` is called but nothing is
+    /// counted.
     nonisolated(nonsending) func judged<Outcome>(
         _ request: Request, token name: String,
         _ judge: nonisolated(nonsending) () async throws(ProblemResponse) -> Outcome
@@ -40,6 +42,10 @@ package struct OperatorGuesses: Sendable {
             admission.refund(claim)
             return outcome
         } catch {
+            guard error.problem.code != .storeUnavailable else {
+                admission.refund(claim)
+                throw error
+            }
             let quota = decision.quota
             // Two wrong guesses per window are recorded: the first guess, and the guess that reaches the limit.
             if quota.remaining == quota.limit - 1 || quota.remaining == 0, quota.limit > 0 {

@@ -199,8 +199,8 @@ private final class OpenStreams: Sendable {
         return isFree ? Place(streams: self) : nil
     }
 
-    /// One open stream, counted in the number of open streams. `release` ends the count, at most once. A stream whose
-    /// response is never sent is released when this object is freed.
+    /// One open stream. It counts as open until `release` is called. A second call of `release` does nothing. If the
+    /// response of a stream is never sent, the stream is released when this object is deallocated.
     final class Place: Sendable {
         private let streams: OpenStreams
         private let isTaken = Mutex(true)

@@ -30,11 +30,15 @@ struct OperatorQuery {
         self.parameters = parameters.filter { !$0.value.isEmpty }
     }
 
-    /// Returns a text of 1 to 128 characters; nil if the parameter is absent or invalid.
+    /// Returns a text of 1 to 128 characters without control characters; nil if the parameter is absent or invalid. No
+    /// stored text has control characters. PostgreSQL rejects a statement whose parameter contains a NUL, and SQLite
+    /// compares only what comes before the NUL.
     mutating func text(_ name: String) -> String? {
         guard let value = parameters[name] else { return nil }
-        guard value.unicodeScalars.count <= 128 else {
-            errors.append(FieldError(pointer: "/\(name)", detail: "must have at most 128 characters"))
+        guard value.unicodeScalars.count <= 128, !value.unicodeScalars.contains(where: \.isControl) else {
+            errors.append(
+                FieldError(
+                    pointer: "/\(name)", detail: "must have at most 128 characters, and no control characters"))
             return nil
         }
         return value

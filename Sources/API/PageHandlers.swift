@@ -28,15 +28,18 @@ struct Page: Sendable {
     }
 
     func response(to request: Request) -> Response {
-        var fields = Fields([
+        let fields = Fields([
             ("ETag", etag), ("Cache-Control", cacheControl),
             // The page must not load or run anything from other origins, and no other site may show it in a frame.
             ("Content-Security-Policy", Self.policy), ("X-Content-Type-Options", "nosniff"),
             ("Referrer-Policy", "no-referrer"),
         ])
-        guard !EntityTag.matches(request.fields.values("If-None-Match"), etag) else {
-            return Response(status: .notModified, fields: fields)
-        }
+        return EntityTag.response(
+            to: request, etag, whole: whole(fields), notModified: Response(status: .notModified, fields: fields))
+    }
+
+    private func whole(_ fields: Fields) -> Response {
+        var fields = fields
         fields.append("Content-Type", mediaType)
         return Response(status: .ok, fields: fields, body: .bytes(bytes))
     }

@@ -37,7 +37,7 @@ extension ProblemResponse {
     }
 
     /// The problem for a driver whose concurrent requests need more memory for decompressed bodies than BufferBudget
-    /// allows.
+    /// allows, or who has as many reads or batches under way as RequestsUnderWay allows.
     static let tooManyRequestsUnderWay = ProblemResponse(
         .serviceUnavailable, "You have too many requests under way.", retryAfterSeconds: 1)
 
@@ -82,6 +82,10 @@ extension ProblemResponse {
         }
     }
 
+    /// The problem for a request whose If-Match has no current entity tag.
+    static let preconditionFailed = ProblemResponse(
+        .preconditionFailed, "If-Match does not contain the current ETag. Read the resource without If-Match.")
+
     static let keyReused = ProblemResponse(
         .idempotencyKeyReused, "This idempotency key was used for a different event. Use a new key.")
 
@@ -105,15 +109,26 @@ extension ProblemResponse {
     /// The problem for a driver on a route for services.
     static let forServicesOnly = ProblemResponse(.forbidden, "A token of the role service is required.")
 
+    /// Creates the problem for an event that the store could not store.
     init(_ failure: StoreFailure) {
+        self.init(
+            writing: failure, unavailable: "The event was not stored. Send it again later.",
+            unknown: "The event may or may not be stored. Send it again with the same key.")
+    }
+
+    /// Creates the problem for a session that the store could not register.
+    init(registering failure: StoreFailure) {
+        self.init(
+            writing: failure, unavailable: "The session was not registered. Try again later.",
+            unknown: "The session may or may not be registered. Send the request again.")
+    }
+
+    private init(writing failure: StoreFailure, unavailable: String, unknown: String) {
         switch failure {
         case .driverErased: self = .refusedCredential
         case .unavailable, .cancelled:
-            self.init(
-                .storeUnavailable, "The event was not stored. Send it again later.",
-                retryAfterSeconds: storeRetryAfterSeconds)
-        case .unknown:
-            self.init(.internalError, "The event may or may not be stored. Send it again with the same key.")
+            self.init(.storeUnavailable, unavailable, retryAfterSeconds: storeRetryAfterSeconds)
+        case .unknown: self.init(.internalError, unknown)
         }
     }
 

@@ -20,9 +20,9 @@ struct PurchaseHandlers: Sendable {
     let failures: AccountFailures
     let metrics: PurchaseMetrics
 
-    /// POST /native/purchases counts as one request towards the limit `purchases`, plus one for each `factsPerPurchase`
-    /// stored facts (transactions and renewals) that it reads. Every request verifies a signature of Apple. Reading a
-    /// hundred stored facts takes as long, so each hundred facts count as one more request.
+    /// Each POST /native/purchases is charged once to the window `purchases`, and once more for each 100 stored facts
+    /// (transactions and renewals) that it reads. Every such request verifies a signature of Apple. Reading 100 facts
+    /// takes as long as that.
     private static let factsPerPurchase = 100
 
     /// The seconds that the client should wait if the time of the signature is in the future. In this case Apple's
@@ -51,6 +51,7 @@ struct PurchaseHandlers: Sendable {
                 return EntitlementResponses.whole(entitlements.entitlements)
             } catch {
                 metrics.count(purchase: PurchaseMetrics.Purchase(error))
+                if case .ownedByAnother(let owner?) = error { changed(owner) }
                 throw problem(error, request)
             }
         }
@@ -62,8 +63,7 @@ struct PurchaseHandlers: Sendable {
             do throws(AccountFailure) {
                 let read = try await purchases.entitlements(of: caller.driver, at: request.receivedAt)
                 limit.chargeRead(ofFacts: read.factCount, by: caller.driver)
-                return EntitlementResponses.response(
-                    read.entitlements, unlessKnown: request.fields.values("If-None-Match"))
+                return EntitlementResponses.response(read.entitlements, to: request)
             } catch { throw failures.problem(reading: error, request) }
         }
     }
@@ -150,7 +150,7 @@ extension ProblemResponse {
             InvalidFields([
                 FieldError(
                     pointer: "/signed_transaction",
-                    detail: "this, or signed_renewal_info, is not signed by Apple for an app of this server")
+                    detail: "must be signed by Apple for an app of this server, and so must signed_renewal_info")
             ])))
 
     static let needsSignedTransaction = ProblemResponse(
@@ -179,11 +179,10 @@ extension DriverLimit {
     }
 }
 
-/// The limit of texts that are not notifications by Apple for an app of this server, per client address. Once an address
-/// has reached the limit, notifications from that address are refused without being verified. A text that Apple signed
-/// for something else counts too: everyone who bought something in any app has such a text, and refusing it costs as
-/// much as refusing a forgery. Accepted notifications do not count, because Apple sends many of them from a few
-/// addresses.
+/// The limit on refused notifications per client address. Once an address has reached the limit, its notifications are
+/// refused without being verified. Data that Apple signed for something else counts like a forgery: everyone who bought
+/// something in any app has such data, and refusing it takes as much work. Accepted notifications do not count, because
+/// Apple sends many of them from a few addresses.
 struct RefusedNotificationLimit: Sendable {
     let admission: any Admission
 

@@ -54,7 +54,7 @@ package struct API: Sendable {
         refusalLimit = RefusalLimit(admission: admission)
         events = EventHandlers(
             ingest: ingest, refusals: refusalLimit, bufferBudget: bufferBudget, logger: logger)
-        sessions = SessionsHandler(store: store)
+        sessions = SessionsHandler(store: store, logger: logger)
         sessionCodes = SessionCodeHandlers(
             codes: signIn.sessionCodes, events: events, failures: AccountFailures(logger: logger))
         self.journeys = JourneyHandlers(

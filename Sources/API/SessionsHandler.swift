@@ -5,9 +5,11 @@ import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import Logging
 
 struct SessionsHandler: Sendable {
     let store: any EventStore
+    let logger: Logger
 
     var post: CallerHandler {
         { request, caller throws(ProblemResponse) in
@@ -25,7 +27,8 @@ struct SessionsHandler: Sendable {
             do throws(StoreFailure) {
                 outcome = try await store.register(registration)
             } catch {
-                throw ProblemResponse(error)
+                logger.storeFailed(error, request)
+                throw ProblemResponse(registering: error)
             }
             switch outcome {
             case .created: return response(session, .created)

@@ -22,10 +22,13 @@ extension Logger {
         }
     }
 
-    /// Logs a failure. Does not log a read that was cancelled because its client disconnected.
+    /// Logs a failure of the store. Two errors are not logged, because the store did not fail: a read was cancelled
+    /// because its client disconnected, or the driver of the request was deleted in the meantime.
     func storeFailed(_ failure: StoreFailure, _ request: Request) {
-        if failure == .cancelled { return }
-        error("store error", metadata: request.logged(["failure": "\(failure)"]))
+        switch failure {
+        case .cancelled, .driverErased: break
+        case .unavailable, .unknown: error("store error", metadata: request.logged(["failure": "\(failure)"]))
+        }
     }
 }
 

@@ -133,9 +133,10 @@ struct StreamHandler: Sendable {
         }
     }
 
-    /// Writes the entitlements if they differ from `last`, the JSON that was written before. A purchase in this process
-    /// wakes the stream at once. Changes of which this process does not learn are found at the next heartbeat: the end
-    /// of a subscription period, or a notification that another process received.
+    /// Writes the entitlements if they differ from `last`, the JSON that was written before. A purchase or notification
+    /// that this process has received wakes the stream at once. Two kinds of changes do not wake the stream and are
+    /// found at the next heartbeat: the end of a subscription period, and a purchase or notification that another
+    /// process has received.
     ///
     /// The entitlements are read again each time the stream wakes. Each read after the first is charged like a GET
     /// /native/entitlements. While the driver has used up the limit `reads`, this function reads nothing and returns

@@ -49,8 +49,10 @@ import Testing
         ("POST", "/v1/auth/otp/start", "{}", "/phone"),
         ("POST", "/v1/auth/otp/verify", "{}", "/phone /code"),
         ("POST", "/v1/auth/refresh", "{}", "/refresh_token"),
-        ("POST", "/api/auth/send-code", "{}", "/phone"),
         ("POST", "/api/auth/send-code", #"{"phoneNumber":"x"}"#, "/phoneNumber"),
+        ("POST", "/api/auth/send-code", #"{"phone":"x"}"#, "/phone"),
+        ("POST", "/api/auth/send-code", "{}", "/phoneNumber"),
+        ("POST", "/api/auth/verify-code", #"{"phoneNumber":null}"#, "/phoneNumber /code"),
         ("POST", "/api/auth/verify-code", #"{"phoneNumber":7,"code":"1"}"#, "/phoneNumber /code"),
         ("POST", "/api/push/register-token", "{}", "/token"),
         (

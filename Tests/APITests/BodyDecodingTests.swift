@@ -48,6 +48,14 @@ struct GzipTests {
         }
     }
 
+    @Test func `the decompressed bytes of a refused body are counted too`() {
+        var byteCount = 0
+        let truncated = try? Gzip.inflate(Array(Self.member.dropLast()), bytesMax: 100, byteCount: &byteCount)
+        #expect(truncated == nil && byteCount == 7)
+        let tooLong = try? Gzip.inflate(Self.member, bytesMax: 6, byteCount: &byteCount)
+        #expect(tooLong == nil && byteCount == 6)
+    }
+
     @Test func bytesAfterTheLastMemberAreMalformed() {
         #expect(throws: GzipError.malformed) { try Gzip.inflate(Self.member + [0x00], bytesMax: 100) }
     }
@@ -80,6 +88,17 @@ struct BodyDecodingTests {
             try BodyDecoding.json(request(fields))
         }
         #expect(refused?.problem.code == .unsupportedMediaType)
+    }
+
+    @Test(arguments: [(Method.post, "Accept"), (.put, "Accept"), (.patch, "Accept-Patch")])
+    func aRefusalOfTheMediaTypeNamesTheAcceptedOne(_ method: Method, _ field: String) {
+        var text = request([("Content-Type", "text/plain")])
+        text.method = method
+        let sent = text
+        let refused = #expect(throws: ProblemResponse.self) {
+            try BodyDecoding.json(sent)
+        }
+        #expect(refused?.fields.first(field) == "application/json")
     }
 
     @Test func gzipOverTheLimitIs413() {

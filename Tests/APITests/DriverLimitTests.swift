@@ -6,6 +6,7 @@ import HTTPServer
 import Identity
 import JourneyModel
 import RateLimiting
+import TestSupport
 import Testing
 
 @testable import API
@@ -88,6 +89,30 @@ import Testing
         #expect(await status("POST", "/native/background-ping") == 204)
         #expect(await status("POST", "/v1/charging-sessions/background-ping") == 429)
         #expect(await status("GET", "/native/config") == 200)
+    }
+
+    @Test func `a driver has a limited number of reads under way, unless reads are not limited`() async throws {
+        func response(to driver: String, _ limit: DriverLimit) async -> Response {
+            let respond = limit.limited(.reads) { _, _ in Response(status: .noContent) }
+            let request = Request(
+                method: .get, path: "/native/session", id: "r1",
+                receivedAtMilliseconds: Moment.sample.millisecondsSinceEpoch)
+            return await respond(request, Caller(driver: DriverID(driver))).response()
+        }
+        let limit = DriverLimit(admission: LocalRateLimiter(limits: RateLimits()))
+        let unlimited = DriverLimit(admission: LocalRateLimiter(limits: .off))
+        var underWay: [RequestUnderWay] = []
+        for _ in 0..<RequestsUnderWay.perDriverMax {
+            underWay.append(try limit.reads.begin(DriverID("greedy")))
+            underWay.append(try unlimited.reads.begin(DriverID("greedy")))
+        }
+        let refused = await response(to: "greedy", limit)
+        #expect(refused.status == .serviceUnavailable && refused.fields.first("Retry-After") == "1")
+        #expect(refused.rateLimit?.hasPrefix("\"reads\";r=599;") == true)
+        #expect(await response(to: "other", limit).status == .noContent)
+        #expect(await response(to: "greedy", unlimited).status == .noContent)
+        underWay.removeFirst()
+        for _ in 0..<2 { #expect(await response(to: "greedy", limit).status == .noContent) }
     }
 
     @Test func anAddressAndADriverAreToldInOneField() async {

@@ -2,8 +2,10 @@
 // quota, even a rejection. The result of a rate-limited event in a batch contains the time to wait (contract, sections
 // 3 to 5).
 
+import Engine
 import Foundation
 import HTTP1
+import Identity
 import JourneyModel
 import TestSupport
 import Testing
@@ -106,6 +108,13 @@ struct EventRouteTests {
         #expect(await post(Self.event, api).status == .tooManyRequests)
     }
 
+    @Test(arguments: ["{}", "{", #"{"event":"reset","driver_id":"x"}"#])
+    func `a refused event that is sent alone is charged once, as in a batch`(_ body: String) async {
+        let api = ScriptedAPI()
+        for _ in 0..<600 { #expect(await post(body, api).status != .tooManyRequests) }
+        #expect(await post(body, api).status == .tooManyRequests)
+    }
+
     @Test func `ten repeats in one body are charged as one refused event`() async {
         let api = ScriptedAPI()
         // Ten repeats are charged as one refused event. The first batch has one new event and 499 repeats, which are
@@ -169,6 +178,67 @@ struct EventRouteTests {
         replies = []
         #expect(api.bufferBudget.bytesHeld == 0)
         #expect(try await reply(Self.compressedBatch, fields: gzip, api).response().status == .ok)
+    }
+
+    @Test func `a driver has a limited number of batches under way`() async throws {
+        let api = ScriptedAPI()
+        let body = Array(#"{"events":[\#(Self.event)]}"#.utf8)
+        var replies: [Reply] = []
+        for _ in 0..<RequestsUnderWay.perDriverMax { replies.append(try reply(body, api)) }
+        guard case .response(let refused) = try reply(body, api) else {
+            Issue.record("a batch beyond the limit was accepted")
+            return
+        }
+        #expect(refused.status == .serviceUnavailable)
+        #expect(refused.fields.first("Retry-After") == "1")
+        for reply in replies { #expect(await reply.response().status == .ok) }
+        replies = []
+        #expect(try await reply(body, api).response().status == .ok)
+    }
+
+    @Test func `only failures of the store are logged as its errors`() {
+        let lines = LoggedLines()
+        let request = Request(
+            method: .post, path: "/native/events", fields: Fields(Self.json), id: "r1", receivedAtMilliseconds: 0)
+        lines.logger.storeFailed(.cancelled, request)
+        lines.logger.storeFailed(.driverErased, request)
+        #expect(lines.lines == [])
+        lines.logger.storeFailed(.unavailable("full"), request)
+        #expect(lines.lines.count == 1)
+    }
+
+    @Test(arguments: [
+        (StoreFailure.unavailable("full"), ProblemCode.storeUnavailable), (.unknown("lost"), .internalError),
+    ])
+    func `a registration that the store cannot complete is a problem and a log line`(
+        failure: StoreFailure, code: ProblemCode
+    ) async throws {
+        let (store, lines) = (MemoryEventStore(), LoggedLines())
+        store.fail(with: failure)
+        let handler = SessionsHandler(store: store, logger: lines.logger)
+        let request = Request(
+            method: .post, path: "/native/sessions", fields: Fields(Self.json),
+            body: Array(#"{"session_id":"s"}"#.utf8), id: "r1", receivedAtMilliseconds: 0)
+        let thrown = await #expect(throws: ProblemResponse.self) {
+            try await handler.post(request, Caller(driver: DriverID("driver")))
+        }
+        let problem = try #require(thrown).problem(requestID: "r1")
+        #expect(problem.code == code)
+        #expect(problem.detail.contains("session"))
+        #expect(lines.lines.count == 1)
+    }
+
+    @Test func `a compressed body with a wrong checksum is charged by its decompressed bytes`() async throws {
+        let api = ScriptedAPI()
+        var body = Self.compressedBatch
+        // The last four bytes are the length, and the four bytes before them are the checksum (RFC 1952, section 2.3).
+        body[body.count - 8] ^= 1
+        // Each body is charged for 98 KiB and one refused event, and the limit is 600.
+        for _ in 0..<7 {
+            let refused = try await reply(body, fields: [("Content-Encoding", "gzip")], api).response()
+            #expect(refused.status == .badRequest)
+        }
+        #expect(await post(Self.event, api).status == .tooManyRequests)
     }
 
     private func reply(

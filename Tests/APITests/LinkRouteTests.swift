@@ -1,6 +1,6 @@
-// Tests of the documents of links that open an app, and of the pages made from the operator's files. The tests check
-// the content, the caching, routes whose setting is not set, and that a page replaced while the server runs is sent at
-// once.
+// Tests of the two documents that tell Apple and Google which apps open links to this host. Also tests the pages made
+// from the operator's files. The tests check content, caching, and the 404 for everything that is not configured. A
+// page that is replaced while the server runs is sent at once.
 
 import HTTP1
 import HTTPServer

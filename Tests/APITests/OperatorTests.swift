@@ -60,6 +60,12 @@ import Testing
             ])
     }
 
+    @Test func aTokenThatCannotBeCheckedIsNoGuess() async {
+        for _ in 0..<20 { #expect(await ask("/ops/picture", token: "undecided").status == .serviceUnavailable) }
+        #expect(await ask("/ops/picture", token: ScriptedAPI.operatorToken).status == .ok)
+        #expect(api.guessed.lines.isEmpty)
+    }
+
     @Test func guessesAtOnceAreNoMoreThanTheLimit() async {
         let statuses = await withTaskGroup(of: Int.self) { group in
             for guess in 0..<1000 {
@@ -137,7 +143,8 @@ import Testing
         ("/ops/drivers", "limit=201", "/limit"), ("/ops/sessions", "ended=maybe", "/ended"),
         ("/ops/sessions", "from=yesterday", "/from"), ("/ops/sessions", "cursor=x", "/cursor"),
         ("/ops/sessions", "charger=%ff", "/charger"), ("/ops/events", "reason=unknown&reason=x", "/reason"),
-        ("/ops/refusals", "status=200", "/status"),
+        ("/ops/refusals", "status=200", "/status"), ("/ops/sessions", "charger=%00", "/charger"),
+        ("/ops/events", "event=reset%00", "/event"), ("/ops/refusals", "driver=%C2%85", "/driver"),
     ])
     func whatIsWrongWithAListIsTold(path: String, query: String, pointer: String) async {
         let answer = await ask(path, query: query, token: ScriptedAPI.operatorToken)

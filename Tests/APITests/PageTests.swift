@@ -36,6 +36,19 @@ import class Foundation.JSONSerialization
         #expect(try described() == routes.subtracting(Self.undescribed))
     }
 
+    @Test func `the description has the statuses 429 and 413 where the route can return them`() throws {
+        let paths = try #require(try Self.description()["paths"] as? [String: [String: [String: Any]]])
+        for endpoint in ScriptedAPI().surface {
+            let method = endpoint.route.method.rawValue
+            guard let operation = paths[endpoint.route.template]?[method.lowercased()] else { continue }
+            let responses = try #require(operation["responses"] as? [String: Any])
+            let isLimited = !endpoint.limits.isEmpty
+            #expect(!isLimited || responses["429"] != nil, "\(method) \(endpoint.route.template)")
+            let hasContent = ["POST", "PUT", "PATCH"].contains(method)
+            #expect(!hasContent || responses["413"] != nil, "\(method) \(endpoint.route.template)")
+        }
+    }
+
     @Test func theDescriptionSaysWhichCredentialIsWanted() throws {
         let paths = try #require(try Self.description()["paths"] as? [String: [String: [String: Any]]])
         for endpoint in ScriptedAPI().surface {
@@ -63,5 +76,7 @@ import class Foundation.JSONSerialization
         let second = await api.ask("/docs", fields: [("If-None-Match", tag)])
         #expect(second.status == .notModified)
         #expect(second.text.isEmpty)
+        let third = await api.ask("/docs", fields: [("If-Match", "W/\(tag)")])
+        #expect(third.status.code == 412 && third.text.contains(#""code":"precondition_failed""#))
     }
 }

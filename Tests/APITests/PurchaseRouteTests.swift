@@ -54,6 +54,9 @@ import Testing
         }
         let second = await again()
         #expect(second.status == .notModified && second.text.isEmpty && second.fields.first("ETag") == etag)
+        let other = await api.ask(
+            "/native/entitlements", fields: [("Authorization", "Bearer good"), ("If-Match", "\"other\"")])
+        #expect(other.status.code == 412)
         var ended = Self.monthly
         ended.status = .expired
         api.purchases.stub([ended])
@@ -104,7 +107,8 @@ import Testing
         (PurchaseFailure.refused(.wrongSignature), 400, "validation_failed"),
         (.refused(.wrongBundle), 400, "validation_failed"), (.refused(.wrongClaims), 400, "validation_failed"),
         (.refused(.signedInFuture), 503, "service_unavailable"),
-        (.ownedByAnother, 409, "purchase_owned_by_another"), (.needsSignedTransaction, 400, "validation_failed"),
+        (.ownedByAnother(owner: nil), 409, "purchase_owned_by_another"),
+        (.needsSignedTransaction, 400, "validation_failed"),
         (.unknownTransaction, 400, "validation_failed"),
         (.appleUnavailable(retryAfterSeconds: 9, reason: "wrong_word"), 503, "upstream_unavailable"),
         (.busy, 503, "service_unavailable"), (.store(.unavailable("disk full")), 503, "store_unavailable"),
@@ -181,7 +185,8 @@ import Testing
         #expect(await post("good", from: "192.0.2.8") == 200)
     }
 
-    /// Everyone who bought something in any app has a text that Apple signed.
+    /// Every customer of any app has data signed by Apple. A valid signature therefore does not exempt a request from
+    /// the charge.
     @Test(arguments: PurchaseRefusal.allCases.filter { $0 != .signedInFuture })
     func `a text that is no notification for this server is charged, whoever signed it`(
         refusal: PurchaseRefusal

@@ -1,4 +1,4 @@
-// Tests of the problems for requests that reach no handler (contract, sections 5 and 6).
+// Tests of the problem documents for requests that reach no handler (contract, sections 5 and 6).
 
 import HTTP1
 import HTTPServer

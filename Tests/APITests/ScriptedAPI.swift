@@ -1,5 +1,6 @@
-// The routes with scripted services, without a socket. Two tokens are valid: "good", of the driver "driver", until a
-// test revokes it, and "service", of the service "partner". The clock stays at the sample moment until a test moves it.
+// The routes with scripted services, without a socket. Two tokens are valid. "good" belongs to the driver "driver" and
+// is valid until a test revokes it. "service" belongs to the service "partner". The status of the token "undecided"
+// cannot be read. The clock stays at the sample moment until a test moves it.
 
 import Engine
 import HTTP1
@@ -181,21 +182,22 @@ final class ScriptedTokens: TokenVerifier {
 
     func revoke() { isRevoked.withLock { $0 = true } }
 
-    /// Returns a verdict from memory for the tokens "good" and "service". Any other token needs a lookup, which rejects
-    /// it.
+    /// Returns a verdict from memory for the tokens "good" and "service". Any other token needs a lookup. The lookup of
+    /// "undecided" fails, and that of every other token rejects it.
     func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
         if token.elementsEqual("service".utf8) {
             return .known(Caller(driver: DriverID("partner"), role: TokenRole.service.rawValue))
         }
         guard token.elementsEqual("good".utf8) else {
-            return .needsLookup { () async throws(TokenRefusal) in throw .revoked }
+            let refusal: TokenRefusal = token.elementsEqual("undecided".utf8) ? .undecided : .revoked
+            return .needsLookup { () async throws(TokenRefusal) in throw refusal }
         }
         return isRevoked.withLock { $0 } ? .refused(.revoked) : .known(Caller(driver: DriverID("driver")))
     }
 }
 
-/// A reader that returns stubbed values. `changes` returns the changes after the given id. If there is no id, or if it
-/// is too high, `changes` returns only the newest state. While `fail(with:)` is in effect, reads throw, but
+/// A reader that returns stubbed values. `changes` returns the changes after the given id. Without an id, or with an id
+/// that is too high, it returns only the newest state. While `fail(with:)` is in effect, reads throw, but
 /// `committedChanges` still reports changes.
 final class ScriptedJourneys: JourneyReader {
     private struct State {

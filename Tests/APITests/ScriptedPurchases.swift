@@ -1,5 +1,5 @@
 // A scripted purchase service. It returns stubbed values and records its calls. It accepts only the payload "good" as
-// signed.
+// signed. The purchase "another's" belongs to the driver "driver".
 
 import Identity
 import JourneyModel
@@ -30,9 +30,9 @@ final class ScriptedPurchases: PurchaseService {
     func add(
         signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment
     ) async throws(PurchaseFailure) -> DriverEntitlements {
-        try answer("add \(signedTransaction) \(signedRenewal ?? "-") \(caller.driver.rawValue)", signedTransaction) {
-            $0.entitlements
-        }
+        if signedTransaction == "another's" { throw .ownedByAnother(owner: DriverID("driver")) }
+        let question = "add \(signedTransaction) \(signedRenewal ?? "-") \(caller.driver.rawValue)"
+        return try answer(question, signedTransaction) { $0.entitlements }
     }
 
     func add(

@@ -76,6 +76,12 @@ import Testing
         api.purchases.stub(NotificationOutcome.taken(owner: DriverID("driver")))
         _ = await api.send("POST", "/apple/store-notifications", #"{"signedPayload":"good"}"#)
         #expect(await written.next() == "event: entitlements\ndata: {\"entitlements\":[]}\n\n")
+        // Another account sends a purchase that belongs to this driver. The request gets 409, but the newer facts in it
+        // are stored for this driver.
+        api.purchases.stub([PurchaseRouteTests.monthly])
+        let refused = await api.send("POST", "/native/purchases", #"{"signed_transaction":"another's"}"#)
+        #expect(refused.status.code == 409)
+        #expect(await written.next() == "event: entitlements\ndata: \(PurchaseRouteTests.json)\n\n")
         api.streams.close()
         #expect(await written.next() == nil)
         await listening.end()
@@ -92,7 +98,7 @@ import Testing
         for _ in 0..<3 { _ = await written.next() }
         #expect(readCount() == 1)
         // Every later read of the entitlements is charged as three reads too. After the fourth, 12 reads are charged in
-        // total, which is more than the limit of 11. The stream then does not read the entitlements any more.
+        // total, which is more than the limit of 11. From then on, the stream does not read the entitlements.
         for number in Int64(4)..<20 {
             api.journeys.add(change(number, .anchored))
             _ = try await api.streams.wakeChanged(after: number - 1)
@@ -204,9 +210,8 @@ import Testing
         #expect(api.streams.count == 0)
     }
 
-    /// When a client closes its socket, the server only sees that the client has stopped sending. To find out whether
-    /// the client is gone, the stream writes a comment at once. The next heartbeat would come up to 15 s later. The
-    /// write fails if the client is gone.
+    /// When a client closes its socket, the server only sees that the client has stopped sending. The stream therefore
+    /// writes a comment at once: the write fails if the client is gone. The next heartbeat is written up to 15 s later.
     @Test func `a client that ends its side gets a comment, and its stream stays open`() async throws {
         let listening = Listening(await api.askSignedIn("/native/session/stream"))
         var written = listening.written

@@ -73,9 +73,9 @@ import Testing
         try Self.expectRefused(await Self.ask(endpoint, fields: [("Authorization", "Bearer good")]), "revoked")
     }
 
-    /// The test handles a request as the server handles one whose content arrives after its head: the judge checks the
-    /// token, and then the route answers the request. If the judge rejects the token, there is no second step. Each
-    /// token must be counted once.
+    /// The test handles a request in the same way as the server handles a request whose content arrives after its head:
+    /// the judge checks the token, and then the route answers the request. If the judge rejects the token, there is no
+    /// second step. Each token must be counted once.
     @Test(arguments: surface.filter { $0.endpoint.credential == .accessToken })
     func eachTokenIsCountedOnce(row: Row) async throws {
         let api = ScriptedAPI(limits: .off)
@@ -120,7 +120,8 @@ import Testing
         #expect(Set(tested) == Set(Credential.allCases))
     }
 
-    /// A route that needs no bearer token ignores one: an invalid header must not prevent signing in.
+    /// A route that needs no bearer token ignores the Authorization field, because an invalid field must not prevent
+    /// signing in.
     @Test(
         arguments: surface.filter {
             ![.accessToken, .operatorToken, .serviceToken, .singleToken].contains($0.endpoint.credential)
