@@ -15,6 +15,18 @@ package enum Gzip {
     /// Returns the decompressed bytes, at most `bytesMax`. A body may consist of several gzip members in sequence (RFC
     /// 1952 section 2.2). Throws `malformed` if other bytes follow the last member.
     package static func inflate(_ compressed: [UInt8], bytesMax: Int) throws(GzipError) -> [UInt8] {
+        var byteCount = 0
+        return try inflate(compressed, bytesMax: bytesMax, byteCount: &byteCount)
+    }
+
+    /// Like `inflate(_:bytesMax:)`.
+    ///
+    /// - Parameter byteCount: set to the number of decompressed bytes, at most `bytesMax`, even if this function
+    ///   throws. For example, if only the checksum at the end of a body is wrong, the whole body has been decompressed.
+    package static func inflate(
+        _ compressed: [UInt8], bytesMax: Int, byteCount: inout Int
+    ) throws(GzipError) -> [UInt8] {
+        byteCount = 0
         var stream = z_stream()
         // 15 is the window size in bits. Adding 16 makes zlib expect the header and trailer of gzip instead of its own.
         guard inflateInit2_(&stream, 15 + 16, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
@@ -27,12 +39,14 @@ package enum Gzip {
         let result = input.withUnsafeMutableBufferPointer { bytes -> Result<[UInt8], GzipError> in
             stream.next_in = bytes.baseAddress
             stream.avail_in = UInt32(clamping: bytes.count)
-            return inflateAll(&stream, bytesMax: bytesMax)
+            return inflateAll(&stream, bytesMax: bytesMax, byteCount: &byteCount)
         }
         return try result.get()
     }
 
-    private static func inflateAll(_ stream: inout z_stream, bytesMax: Int) -> Result<[UInt8], GzipError> {
+    private static func inflateAll(
+        _ stream: inout z_stream, bytesMax: Int, byteCount: inout Int
+    ) -> Result<[UInt8], GzipError> {
         var output: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 16 * 1024)
         while true {
@@ -42,6 +56,7 @@ package enum Gzip {
                 let code = CZlib.inflate(&stream, Z_NO_FLUSH)
                 return (code, room.count - Int(stream.avail_out))
             }
+            byteCount = min(output.count + written, bytesMax)
             guard output.count + written <= bytesMax else { return .failure(.tooLong) }
             output.append(contentsOf: piece[..<written])
             switch code {

@@ -38,9 +38,9 @@ struct RequestTarget: Sendable {
 
     private static let malformed = Refusal(.badRequest, "The request target is malformed.")
 
-    /// Returns the refusal of CONNECT, the only method whose target is `authority-form = uri-host ":" port`. CONNECT is
-    /// refused, because this server opens no tunnels, and the bytes after a CONNECT are not HTTP (RFC 9110 section
-    /// 9.3.6).
+    /// Returns the refusal of CONNECT (RFC 9110 section 9.3.6). Only this method has a target of the form
+    /// `authority-form = uri-host ":" port`. This server opens no tunnels. The refusal also closes the connection,
+    /// because the client may already have sent bytes for the tunnel, and these are not HTTP.
     private static func refusalOfConnect(_ bytes: [UInt8], _ range: Range<Int>) -> Refusal {
         guard Authority.isValid(bytes, range), let last = range.last, Grammar.isDigit(bytes[last]),
             Grammar.firstIndex(of: UInt8(ascii: ":"), bytes, range) != nil

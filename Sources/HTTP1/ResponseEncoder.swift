@@ -2,7 +2,8 @@
 // sent, and how its content is framed.
 //
 // A value from a handler cannot end a line early, because `Fields` replaces CR and LF with spaces. Only this file
-// writes the fields that describe the connection and the framing. If a handler sets such a field, it is omitted.
+// writes Date, X-Request-Id, and the fields that describe the connection and the framing. If a handler sets such a
+// field, it is omitted.
 
 /// The ways to delimit the content of a response (RFC 9112 section 6.3).
 enum ResponseFraming: Hashable, Sendable {
@@ -78,7 +79,7 @@ enum ResponseEncoder {
     }
 
     /// Appends the fields of a handler, without the fields that are reserved for the connection. If no field is
-    /// reserved, all of them are appended as one copy.
+    /// reserved, the bytes of all fields are appended in one piece.
     private static func append(_ fields: Fields, withRequestID: Bool, into output: inout [UInt8]) {
         let bytes = fields.bytes
         let isLeftOut = { (line: Fields.Line) in isOwned(bytes, line.name, withRequestID: withRequestID) }
@@ -86,7 +87,8 @@ enum ResponseEncoder {
         for line in fields.lines where !isLeftOut(line) { output.append(contentsOf: bytes[line.whole]) }
     }
 
-    /// Returns whether the field is reserved for the connection. A handler must not write such a field.
+    /// Returns whether only this file may write the field. `Date` is one of these fields, and so is `X-Request-Id` if
+    /// the server has assigned an id.
     private static func isOwned(_ bytes: [UInt8], _ name: Range<Int>, withRequestID: Bool) -> Bool {
         switch name.count {
         case 4: Grammar.matches(bytes, name, "date")

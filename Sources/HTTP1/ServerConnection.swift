@@ -13,11 +13,12 @@
 // `.head` makes a response due. When the request is complete and answered, both state machines start again with the
 // remaining bytes. Pipelined requests are therefore handled one at a time. In each of these cases, the connection
 // enters `closed` instead, and the remaining bytes are dropped unread:
-//   - the request was refused, because after broken framing it is unknown where the next request begins (section 6.3)
+//   - the request was refused, because after broken framing it is unknown where the next request begins (RFC 9112
+//     section 6.3)
 //   - the request was answered before it was complete, because otherwise the rest of its content would be read as a
 //     request
-//   - the client or the server asked for close (section 9.6), or the response ends with the connection (content of
-//     unknown length to HTTP/1.0)
+//   - the client or the server asked for close (RFC 9112 section 9.6), or the response ends with the connection
+//     (content of unknown length to HTTP/1.0)
 //
 // Most incorrect use by a caller is harmless. Bytes that arrive after a refusal, after the end of the input, or in
 // `closed` are dropped. Three calls append nothing and return false: encoding in `closed`, encoding a second head, and
@@ -94,8 +95,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     private var refusal: Refusal?
     private var waitsForContinue = false
 
-    /// Whether the connection ends with the current response. May become true until that response begins, and then
-    /// stays true.
+    /// Whether the connection ends with the current response. The value can change to true until that response begins,
+    /// and never changes back.
     package private(set) var mustClose = false
 
     package init(limits: Limits = Limits()) {
@@ -195,8 +196,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     }
 
     /// Whether 100 (Continue) must be sent: the request expects it, no content has arrived, and the request is not
-    /// refused (RFC 9110 section 10.1.1). Must be read only after `.needMoreData`: until then the owner may not have
-    /// set the route's limit (`limitBody`), by which the request may still be refused.
+    /// refused (RFC 9110 section 10.1.1). Must be read only after `.needMoreData`. Before that, the owner may not have
+    /// set the route's limit yet (`limitBody`), and the request may still be refused because of that limit.
     package var isContinueDue: Bool {
         guard waitsForContinue, answering == .due, refusal == nil, input.available.isEmpty else { return false }
         return switch receiving {

@@ -1,3 +1,4 @@
+internal import Sockets
 internal import Synchronization
 
 /// A limit on the memory that the server holds for clients, over all connections. It covers bodies (in the received and
@@ -8,17 +9,33 @@ package final class BufferBudget: Sendable {
     /// The maximum number of bytes held for one client. It is a sixteenth of `bytesMax`, so that a few clients cannot
     /// use all of the memory. It is at least 2 MiB, so that one long body fits, but never more than `bytesMax`.
     let bytesPerClientMax: Int
+    /// The maximum number of bytes held for unread responses: half of `bytesMax`. Clients that do not read can
+    /// therefore not take the memory that the requests of other clients need.
+    let outputBytesMax: Int
     private let bytes = Atomic<Int>(0)
-    /// The bytes held for each client; a client without held bytes has no entry. Bytes held for an unidentified client
-    /// count only towards the total.
+    /// The bytes held for each client; a client without held bytes has no entry. A client is the owner of a credential,
+    /// or an address. Bytes held for an unidentified client count only towards the total.
     private let clients = Mutex<[String: Int]>([:])
+    private let outputs = Mutex(UnsentOutputs())
+    private let dropped = Atomic<Int>(0)
 
     package init(bytesMax: Int) {
         self.bytesMax = bytesMax
         bytesPerClientMax = min(bytesMax, max(bytesMax / 16, 2 << 20))
+        outputBytesMax = bytesMax / 2
+    }
+
+    /// Returns the name of the client for requests without a credential: the address, or the /64 network of an IPv6
+    /// address, because one host usually gets a whole /64. Returns nil for a Unix socket, which has no address.
+    static func client(atAddress address: String) -> String? {
+        IPAddress(address).map { "address:\($0.bytes.prefix(8))" }
     }
 
     var bytesHeld: Int { bytes.load(ordering: .relaxed) }
+
+    /// The number of outputs since the start that did not fit, or whose connections were closed to make room for
+    /// others.
+    var outputsDropped: Int { dropped.load(ordering: .relaxed) }
 
     func bytesHeld(by client: String) -> Int { clients.withLock { $0[client] ?? 0 } }
 
@@ -46,6 +63,74 @@ package final class BufferBudget: Sendable {
         clients.withLock { clients in
             let held = (clients[client] ?? 0) - count
             clients[client] = held > 0 ? held : nil
+        }
+    }
+
+    /// Moves reserved bytes from the share of `client` to the share of `other`; the total stays the same. Returns false
+    /// and moves nothing if the share of `other` would exceed `bytesPerClientMax`.
+    func move(_ count: Int, from client: String?, to other: String?) -> Bool {
+        if count == 0 { return true }
+        return clients.withLock { clients in
+            if let other {
+                let held = (clients[other] ?? 0) + count
+                guard held <= bytesPerClientMax else { return false }
+                clients[other] = held
+            }
+            if let client {
+                let held = (clients[client] ?? 0) - count
+                clients[client] = held > 0 ? held : nil
+            }
+            return true
+        }
+    }
+
+    /// Reserves `count` bytes for output that a peer has not read. If the bytes do not fit, closes connections with
+    /// unread output until they fit, beginning with the peer that has read nothing for the longest time. A single
+    /// output may be larger than `outputBytesMax`. Otherwise a small budget would make a large response impossible.
+    ///
+    /// Returns the number of the reservation, which `giveOutput` takes. Returns nil and reserves nothing if closing all
+    /// of these connections would not make enough room.
+    ///
+    /// - Parameters:
+    ///   - number: the number of the reservation that this output already has; nil if it has none. The peer has read
+    ///     some bytes since, so the output gets a new reservation. If the old one is gone, because the connection is
+    ///     being closed to make room, the result is nil.
+    ///   - close: closes the connection of this output. It may be called on any thread.
+    func takeOutput(
+        _ count: Int, insteadOf number: UInt64?, close: @escaping @Sendable () -> Void
+    ) -> UInt64? {
+        let (taken, closed) = outputs.withLock { outputs -> (UInt64?, [UnsentOutputs.Output]) in
+            if let number {
+                guard let output = outputs.remove(number) else { return (nil, []) }
+                bytes.subtract(output.bytes, ordering: .relaxed)
+            }
+            guard bytesHeld - outputs.bytes + count <= bytesMax else {
+                dropped.add(1, ordering: .relaxed)
+                return (nil, [])
+            }
+            var closed: [UnsentOutputs.Output] = []
+            while !(outputs.isEmpty || outputs.bytes + count <= outputBytesMax) || !take(count, for: nil) {
+                guard let output = outputs.removeFirst() else {
+                    dropped.add(1, ordering: .relaxed)
+                    return (nil, closed)
+                }
+                bytes.subtract(output.bytes, ordering: .relaxed)
+                closed.append(output)
+            }
+            return (outputs.append(UnsentOutputs.Output(bytes: count, close: close)), closed)
+        }
+        dropped.add(closed.count, ordering: .relaxed)
+        // Closing a connection may return its bytes at once, so the lock must not be held here.
+        for output in closed { output.close() }
+        return taken
+    }
+
+    /// Returns the bytes of a reservation to the budget. Does nothing if they were returned already, because the
+    /// connection was closed to make room.
+    func giveOutput(_ number: UInt64) {
+        outputs.withLock { outputs in
+            guard let output = outputs.remove(number) else { return }
+            bytes.subtract(output.bytes, ordering: .relaxed)
         }
     }
 

@@ -19,7 +19,7 @@ struct Exchange {
     /// is then unknown, and its fields may be incomplete.
     var hasHead = true
     /// The reason why the client's address is unknown. `request.remoteAddress` is then the address of a trusted proxy.
-    /// Nil if it is the address of the client.
+    /// Nil if `request.remoteAddress` is the address of the client.
     var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
     /// The sentence that tells the client why the server itself refused the request. Nil if a handler responds.

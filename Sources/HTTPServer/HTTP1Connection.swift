@@ -31,9 +31,9 @@ final class HTTP1Connection: @unchecked Sendable {
     private var isStalled = false
     /// The writer of a stream, suspended until the peer has taken the bytes of its last chunk.
     private var chunkWriter: CheckedContinuation<TransportError?, Never>?
-    /// How often a writer of this connection has begun to wait. Cancelling a wait happens later on the loop, and
-    /// another wait may have begun by then. The cancellation therefore carries the number of its wait, and does nothing
-    /// if the number has changed.
+    /// The number of waits that writers of this connection have begun. When a wait is cancelled, the cancellation is
+    /// handled later on the loop, and another wait may have begun by then. The cancellation therefore carries the
+    /// number of its wait, and does nothing if the number has changed.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
     /// How many streams this connection has begun. Each writer knows the number of its own stream. A handler that uses
@@ -73,8 +73,8 @@ final class HTTP1Connection: @unchecked Sendable {
         switch change {
         case .ready:
             advance()
-            // `advance` comes before the cancellation, because it reads the peer's last bytes, which the kernel may
-            // still hold.
+            // `advance` is called before the cancellation, because `advance` reads the peer's last bytes, which the
+            // kernel may still hold.
             if connection.peerIsGone { task?.cancel() }
         case .roundEnds: writeAtRoundEnd()
         case .timedOut: timedOut()
@@ -161,7 +161,7 @@ final class HTTP1Connection: @unchecked Sendable {
             activity = .ending(state.endingOfLateRequest())
             advance()
         case .ending, .lingering: connection.close()
-        // The request arrived before its deadline, and this deadline was not cleared. It no longer applies.
+        // The request arrived before its deadline. The deadline was not cleared, but no longer applies.
         case .working, .streaming, .over: break
         }
     }
@@ -302,8 +302,8 @@ final class HTTP1Connection: @unchecked Sendable {
     }
 
     /// Writes the output at the end of a round of the loop, together with the output of the loop's other connections.
-    /// The task of the next request may already be running. Its response is not in the output yet, so the output can be
-    /// written.
+    /// The task of the next request may already be running. The output contains only the responses to earlier requests,
+    /// so it is written now.
     private func writeAtRoundEnd() {
         // A stalled connection writes at the next `.ready` instead, when the peer takes output again.
         if isStalled { return }

@@ -26,24 +26,32 @@ extension HTTP1ConnectionState {
     }
 
     /// Moves the held bytes from the share of the previous client to the share of `client`; nil means that they count
-    /// only towards the total. Returns false if they do not fit into the budget. The budget then counts no bytes for
-    /// this connection.
+    /// only towards the total. Returns false and moves nothing if they do not fit into the share.
     mutating func hold(for client: String?) -> Bool {
         if client == self.client { return true }
-        let bytes = heldBytes
-        context.bufferBudget.give(bytes, for: self.client)
-        heldBytes = 0
+        guard context.bufferBudget.move(heldBytes, from: self.client, to: client) else { return false }
         self.client = client
-        return hold(bytes)
+        return true
     }
 
-    /// Counts the output in the budget, because the peer has not taken all of it. Returns how many milliseconds the
-    /// connection may wait for the peer. If the output does not fit into the budget, this is 0.
+    /// Counts the held bytes towards the share of the client's address, unless they already count towards a share.
+    /// Called only when the connection has to wait for the rest of a request, so a request that arrives in one piece
+    /// does not need this call. Returns false if the bytes do not fit into the share.
+    mutating func holdForAddress() -> Bool {
+        if heldBytes == 0 || client != nil { return true }
+        let address = exchange?.request.remoteAddress ?? connection.remoteAddress
+        return hold(for: BufferBudget.client(atAddress: address))
+    }
+
+    /// Reserves memory in the budget for output that the peer has not read yet. Must be called again each time the peer
+    /// has read a part of this output. Returns how many milliseconds the connection may wait for the peer to read the
+    /// rest, or 0 if the output does not fit into the budget.
     mutating func holdOutput() -> Int {
-        let bytes = output.count > HTTP1ConnectionState.uncountedBytes ? output.count : 0
-        if bytes > heldOutputBytes {
-            guard hold(heldBytes + bytes - heldOutputBytes) else { return 0 }
-            heldOutputBytes = bytes
+        if output.count > HTTP1ConnectionState.uncountedBytes {
+            unsentOutput = context.bufferBudget.takeOutput(output.count, insteadOf: unsentOutput) { [connection] in
+                connection.close()
+            }
+            if unsentOutput == nil { return 0 }
         }
         return context.configuration.writeStallMilliseconds
     }
@@ -51,8 +59,7 @@ extension HTTP1ConnectionState {
     /// Records that the peer has taken all of the stalled output. The idle timeout is counted from this moment, and no
     /// longer from the time of the last response.
     mutating func outputIsTaken() {
-        _ = hold(max(0, heldBytes - heldOutputBytes))
-        heldOutputBytes = 0
+        if let number = unsentOutput.take() { context.bufferBudget.giveOutput(number) }
         respondedAt = nil
     }
 
@@ -83,7 +90,6 @@ extension HTTP1ConnectionState {
         let input = http.inputCapacityBytes
         let bytes =
             (exchange?.request.body.capacity ?? 0) + (input > HTTP1ConnectionState.uncountedBytes ? input : 0)
-            + heldOutputBytes
         if exchange == nil, client != nil { _ = hold(for: nil) }
         return bytes == heldBytes || hold(bytes)
     }

@@ -27,12 +27,12 @@ struct HTTP1ConnectionState: ~Copyable {
     /// The time of the last response, from which the idle timeout is counted. Nil if bytes were received since, or if
     /// the peer took stalled output since. The idle timeout is then counted from the current time.
     var respondedAt: Deadline?
-    /// The number of bytes that the budget counts for this connection.
+    /// The number of bytes that the budget counts for the requests of this connection.
     var heldBytes = 0
-    /// The part of `heldBytes` for output that the peer has not taken.
-    var heldOutputBytes = 0
-    /// The client whose share of the budget `heldBytes` counts towards. Nil until the route's judge has accepted the
-    /// credential of the current request.
+    /// The number of the budget's reservation for unsent output. Nil if there is no reservation.
+    var unsentOutput: UInt64?
+    /// The client to whose share of the budget `heldBytes` counts: the owner of the credential that the route's judge
+    /// has accepted, or else the address from which an incomplete request comes. Nil if neither is known.
     var client: String?
 
     /// The current streamed response.
@@ -50,8 +50,8 @@ struct HTTP1ConnectionState: ~Copyable {
     /// is first found idle during the drain.
     private var drainDeadline: Deadline?
 
-    /// After this number of responses from memory, the loop's other connections run. Making this many responses takes
-    /// less than half a millisecond.
+    /// After this number of responses in a row, the loop's other connections run. Only responses that are made
+    /// without starting a task are counted. Making this many of them takes less than half a millisecond.
     private static let responsesInRowMax = 64
     /// After this number of reads in a row, the loop's other connections run.
     private static let readsMax = 8
@@ -260,7 +260,7 @@ struct HTTP1ConnectionState: ~Copyable {
     /// the remaining memory does not fit into the budget, responds with 503 and returns nil.
     private mutating func deadlineOfWait() -> Deadline? {
         shrinkOutput()
-        guard holdRequest() else {
+        guard holdRequest(), holdForAddress() else {
             shed()
             return nil
         }

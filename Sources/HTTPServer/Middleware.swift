@@ -44,8 +44,8 @@ struct ExchangeOutcome {
 struct MiddlewareList: Sendable {
     var middleware: [any Middleware] { didSet { take() } }
 
-    // The middleware for each kind of call, in list order. Each middleware is stored as a closure, so that a call
-    // copies no existential.
+    // The middleware for each kind of call, in the order of the calls: `responds` is in reverse list order. Each
+    // middleware is stored as a closure, so that a call copies no existential.
     private var begins: [Begin] = []
     private var responds: [Respond] = []
     private var ends: [End] = []

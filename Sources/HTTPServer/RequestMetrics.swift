@@ -30,8 +30,8 @@ struct RequestMetrics: Sendable {
         200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 412, 413, 414, 415, 416, 417, 422, 426,
         428, 429, 431, 500, 501, 502, 503, 504, 505,
     ]
-    /// The place in `knownStatuses` of each status from 100 to 599, beginning with 100. If a status is not in that
-    /// list, its element is `knownStatuses.count`.
+    /// The index in `knownStatuses` of each status from 100 to 599; the first element is for status 100. If a status is
+    /// not in `knownStatuses`, its element is `knownStatuses.count`.
     private let statusIndexes: [Int] = (100..<600).map { status in
         knownStatuses.firstIndex(of: status) ?? knownStatuses.count
     }

@@ -20,7 +20,7 @@ package struct CompletedRequest: Sendable {
     /// the proxies recorded for the client.
     package var remoteAddress: String
     /// The reason why the client's address is unknown. `remoteAddress` is then the address of a trusted proxy. Nil if
-    /// it is the address of the client.
+    /// `remoteAddress` is the address of the client.
     package var addressGap: ClientAddress.Gap?
     /// The owner of the request's credential, as the handler determined it; nil without a valid credential. It may be a
     /// driver's id, so it must not be logged unchanged.

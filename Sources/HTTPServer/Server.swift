@@ -109,14 +109,14 @@ package final class Server: Sendable {
         return left
     }
 
-    /// The figures for `/metrics`: open connections and held bytes now, and connections served and rejected since the
-    /// start.
+    /// The figures for `/metrics`: open connections and held bytes now; connections served and rejected, and responses
+    /// dropped since the start.
     package var counts: ServerCounts {
         let connections = limiter.connections
         return ServerCounts(
             connectionsOpen: connections.open, connectionsServed: connections.served,
-            connectionsRejected: connections.rejected, bytesHeld: bufferBudget.bytesHeld,
-            bytesHeldMax: bufferBudget.bytesMax)
+            connectionsRejected: connections.rejected, responsesDropped: bufferBudget.outputsDropped,
+            bytesHeld: bufferBudget.bytesHeld, bytesHeldMax: bufferBudget.bytesMax)
     }
 }
 
@@ -126,6 +126,8 @@ package struct ServerCounts: Hashable, Sendable {
     package var connectionsServed: Int
     /// The connections rejected since the start because of a limit.
     package var connectionsRejected: Int
+    /// The unread responses since the start whose connections were closed because there was no memory for them.
+    package var responsesDropped: Int
     package var bytesHeld: Int
     package var bytesHeldMax: Int
 }

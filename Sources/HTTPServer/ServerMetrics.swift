@@ -9,6 +9,9 @@ extension MetricFamily {
         "dwell_http_connections", "Open connections.")
     static let connectionsTotal = MetricFamily(
         "dwell_http_connections_total", "Connections since startup: served, or rejected by a limit.")
+    static let responsesDropped = MetricFamily(
+        "dwell_http_unread_responses_dropped_total",
+        "Connections closed because their clients did not read and the memory of the responses was needed.")
     static let bufferBytes = MetricFamily(
         "dwell_http_buffered_bytes", "Memory buffered for connections beyond 8 KiB each.")
     static let bufferBytesMax = MetricFamily(
@@ -21,6 +24,7 @@ extension Server {
         let connections = factory.gauge(.connections)
         let served = SampledCounter(.connectionsTotal, [("outcome", "served")], factory: factory)
         let rejected = SampledCounter(.connectionsTotal, [("outcome", "turned_away")], factory: factory)
+        let dropped = SampledCounter(.responsesDropped, factory: factory)
         let bytes = factory.gauge(.bufferBytes)
         let bytesMax = factory.gauge(.bufferBytesMax)
         return {
@@ -28,6 +32,7 @@ extension Server {
             connections.set(Int64(counts.connectionsOpen))
             served.sample(counts.connectionsServed)
             rejected.sample(counts.connectionsRejected)
+            dropped.sample(counts.responsesDropped)
             bytes.set(Int64(counts.bytesHeld))
             bytesMax.set(Int64(counts.bytesHeldMax))
         }

@@ -4,9 +4,9 @@
 package import HTTP1
 internal import Sockets
 
-/// The field in which the trusted proxies record the address of their peer. The proxies set only this field. They
-/// forward the other one unchanged, as the client sent it, so the other one is ignored. The raw values are those of
-/// `TRUSTED_PROXIES_HEADER`.
+/// The field in which the trusted proxies record the address of their peer. The proxies set only this one of the two
+/// fields. They forward the other field unchanged, as the client sent it, so this server ignores the other field. The
+/// raw values are those of `TRUSTED_PROXIES_HEADER`.
 package enum ForwardingField: String, CaseIterable, Sendable {
     case xForwardedFor = "X-Forwarded-For"
     /// RFC 7239.
@@ -82,8 +82,8 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Walks from the last entry to the first, as long as the proxy that added the entry is trusted. Returns the first
-    /// address that is not trusted: the client's. If all entries are trusted, returns the leftmost. If an entry is
-    /// unreadable, returns the address of the proxy that added it.
+    /// address that is not trusted, which is the client's. If all addresses are trusted, returns the address in the
+    /// first entry. If an entry is unreadable, returns the address of the proxy that added it.
     private func client(peer: String, _ chain: [ForwardedAddress]) -> ClientAddress {
         var client = peer
         for entry in chain.reversed() {

@@ -59,8 +59,8 @@ struct Binding {
     }
 
     /// Throws if another server listens on the port. To find this out, binds a socket without SO_REUSEPORT, which fails
-    /// if the port is in use. Otherwise both servers could bind the port with SO_REUSEPORT, and each would silently get
-    /// a part of the connections.
+    /// if the port is in use. Without this check, both servers could bind the port with SO_REUSEPORT, and each would
+    /// silently get a part of the connections.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)

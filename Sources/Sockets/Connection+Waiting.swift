@@ -19,8 +19,8 @@ extension Connection {
     /// Waits for bytes and passes at most 64 KiB of them to the closure. The buffer is valid only during the closure.
     /// At the end of the stream, and on every later read, the buffer is empty.
     ///
-    /// `endsOnDrain`: whether the call throws `.draining` instead of waiting while the connection is draining. A drain
-    /// that begins during the wait then ends the wait in the same way.
+    /// `endsOnDrain`: if true, the call does not wait while the connection is draining, but throws `.draining`. A drain
+    /// that begins during the wait ends the wait with the same error.
     package nonisolated(nonsending) func read<Answer>(
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {

@@ -34,8 +34,8 @@ package enum ConnectionChange: Sendable {
     case closed
 }
 
-/// Safe to share: all mutable state is accessed only on `loop`. Functions whose comment says so must be called on the
-/// loop. The others move to the loop by themselves.
+/// Safe to share: all mutable state is accessed only on `loop`. Some functions must be called on the loop; their
+/// comments say so. All other functions move to the loop by themselves.
 package final class Connection: @unchecked Sendable {
     package let loop: EventLoop
     /// The peer's IP address as text, without port; "" for a Unix socket.
@@ -201,15 +201,16 @@ package final class Connection: @unchecked Sendable {
         }
     }
 
+    /// Marks the connection as draining. Must be called on the loop.
     func beginDrain() {
         isDraining = true
         reading?.drainBegan()
         owner?(.draining)
     }
 
-    /// Calls the closure once, on the loop, when the peer has ended its sending direction. If the peer has already done
-    /// so, calls it at once. The peer may still read; only a later write shows whether it does. Passing nil removes the
-    /// closure.
+    /// Calls the closure once, on the loop, when the peer has ended its sending direction. If the peer has already
+    /// ended it, calls the closure at once. The peer may still be reading. Only a later write shows whether the peer is
+    /// gone. Passing nil removes the closure.
     package func whenPeerEndsSending(_ body: (@Sendable () -> Void)?) {
         loop.execute { [self] in
             peerEndsSending = body

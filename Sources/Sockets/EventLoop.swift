@@ -147,9 +147,9 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         await withUnsafeContinuation { continuation in yielded.append { continuation.resume() } }
     }
 
-    /// Calls the closure after the handlers of all ready descriptors have run. If this function is called by a handler
-    /// or a timer, this happens in the current round. Otherwise it happens in the next round. Must be called on the
-    /// loop.
+    /// Calls the closure after the handlers of all ready descriptors have run. If a handler or a timer calls this
+    /// function, the closure is called in the current round. Otherwise the closure is called in the next round. Must be
+    /// called on the loop.
     func nextRound(_ body: @escaping () -> Void) {
         assertOnLoop()
         yielded.append(body)

@@ -1,5 +1,6 @@
 // Work that other threads add for a loop: jobs of tasks, and closures to call. Adding work wakes a sleeping loop.
 
+internal import Glibc
 internal import Synchronization
 
 /// Safe to share: its contents are behind one lock.
@@ -17,8 +18,8 @@ final class LoopInbox: Sendable {
     }
 
     enum PutResult {
-        /// The caller need not do anything, for one of two reasons. Either the loop runs the added work. Or the loop
-        /// has ended, but the inbox already contained work; whoever added that work runs everything in the inbox.
+        /// The caller need not do anything. Either the loop runs the added work, or the loop has ended, and the caller
+        /// that added the earlier work to the inbox runs everything in it.
         case loop
         /// The loop has ended, so the caller must run the contents of the inbox.
         case ended
@@ -26,6 +27,8 @@ final class LoopInbox: Sendable {
 
     private let contents = Mutex(Contents())
     private let poller: Poller
+    /// The number of calls that are waking the loop at this moment.
+    private let wakes = Atomic(0)
 
     init(_ poller: Poller) {
         self.poller = poller
@@ -39,18 +42,23 @@ final class LoopInbox: Sendable {
         put { $0.calls.append(call) }
     }
 
-    /// Adds work and wakes the loop if it sleeps. The lock is held meanwhile, so the poller cannot be closed before the
-    /// wake.
+    /// Adds work and wakes the loop if it sleeps. The lock is not held during the wake, because the loop takes the lock
+    /// as soon as it is awake. Instead, `end` waits until the wake is complete, so that the poller is not closed during
+    /// the wake.
     private func put(_ change: (inout Contents) -> Void) -> PutResult {
-        contents.withLock { contents in
+        let (result, wakesLoop) = contents.withLock { contents in
             let wasEmpty = contents.isEmpty
             change(&contents)
-            if contents.sleeps {
-                contents.sleeps = false
-                poller.wake()
-            }
-            return contents.hasEnded && wasEmpty ? .ended : .loop
+            let sleeps = contents.sleeps
+            contents.sleeps = false
+            if sleeps { wakes.add(1, ordering: .relaxed) }
+            return (contents.hasEnded && wasEmpty ? PutResult.ended : .loop, sleeps)
         }
+        if wakesLoop {
+            poller.wake()
+            wakes.subtract(1, ordering: .releasing)
+        }
+        return result
     }
 
     /// Empties the inbox. Appends the jobs to `jobs`, and returns the calls.
@@ -76,9 +84,13 @@ final class LoopInbox: Sendable {
     /// Marks the loop as ended. From now on, added work no longer wakes the loop. Returns false if the inbox still
     /// contains work.
     func end() -> Bool {
-        contents.withLock { contents in
+        let isEmpty = contents.withLock { contents in
             contents.hasEnded = true
+            contents.sleeps = false
             return contents.isEmpty
         }
+        // A wake takes microseconds, and a loop ends once.
+        while wakes.load(ordering: .acquiring) > 0 { sched_yield() }
+        return isEmpty
     }
 }

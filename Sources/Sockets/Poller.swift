@@ -3,7 +3,8 @@
 //
 // A connection is registered once, for both directions and edge-triggered, and the registration is never changed.
 // Level-triggered polling would report a pipelining client again and again while its handler waits for a commit.
-// Avoiding these reports would take two calls of epoll_ctl per request. Connection.swift says why no edge is lost.
+// Changing the registration to avoid these reports would take two calls of epoll_ctl per request. Connection.swift says
+// why no edge is lost.
 //
 // Listeners are level-triggered: they accept connections in bounded batches, and the rest must be reported again.
 

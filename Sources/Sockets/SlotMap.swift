@@ -1,6 +1,6 @@
 /// Maps the tokens of poller events to values. A slot is reused after its value is removed, so each token also contains
-/// a generation of the slot. A descriptor may be closed while a batch of events is handled. A later event of the batch
-/// that carries the old token then finds no value.
+/// the generation of its slot. A descriptor may be closed while a batch of events is handled. A later event of the
+/// batch that carries the old token then finds no value.
 struct SlotMap<Value> {
     private struct Slot {
         var generation: UInt32 = 0

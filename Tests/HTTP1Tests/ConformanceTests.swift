@@ -1,7 +1,7 @@
-// Delivers every case of the tables in four ways: in one piece, split in two at every position (a long input at about
-// 110 positions), byte by byte, and, if the case is complete, followed by another request. The outcomes and response
-// bytes must always be those of the table. If the connection stays open after the case, the other request is served.
-// Otherwise there is no further response.
+// Delivers every case of the tables in one piece, byte by byte, and split in two at every position. A long input is
+// split at about 110 positions. A complete case is also delivered with another request after it. The outcomes and
+// response bytes must always be those of the table. If the connection stays open after the case, the other request is
+// served. Otherwise there is no further response.
 
 import HTTP1
 import Testing

@@ -241,7 +241,7 @@ import Testing
 
     // MARK: Memory
 
-    @Test func theBufferStaysSmallOverManyRequests() {
+    @Test func noBytesOfManyRequestsAreLeftOver() {
         for _ in 0..<2000 {
             connection.receive(post("Content-Length: 3\r\n", "abc").utf8)
             _ = next()

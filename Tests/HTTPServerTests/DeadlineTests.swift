@@ -180,27 +180,85 @@ import Testing
         }
     }
 
-    @Test func `answers that nobody takes share a budget: without room a client takes its answer at once or goes`()
+    @Test func `unfinished requests without a credential share a sixteenth of the memory for each address`()
+        async throws
+    {
+        // One address may hold 2 MiB.
+        var configuration = ServerConfiguration.test.with(\.bufferedBytesMax, 32 << 20)
+        configuration.trustedProxies = try #require(TrustedProxies(["127.0.0.1"]))
+        try await withServer([Self.upload], configuration) { test in
+            let head = { (address: String) in
+                "POST /upload HTTP/1.1\r\n\(host)X-Forwarded-For: \(address)\r\nContent-Length: 700000\r\n\r\n"
+            }
+            let body = String(repeating: "a", count: 699_999)
+            var clients: [RawClient] = []
+            for number in 1...4 {
+                let client = try await test.connect()
+                try await client.send(head("2001:db8::\(number)"))
+                // The server may refuse the request before it has all bytes.
+                try? await client.send(body)
+                clients.append(client)
+            }
+            try await Task.sleep(for: .milliseconds(100))
+            let other = try await test.connect()
+            try await other.send(head("2001:db8:0:1::1"))
+            try await other.send(body)
+            #expect(try await other.exchange("a").text == "700000")
+
+            var statuses: [Int] = []
+            for client in clients {
+                try? await client.send("a")
+                statuses.append(try await client.answer().status)
+            }
+            #expect(Set(statuses) == [200, 503])
+            // The bytes of all requests have been returned to the share.
+            let late = try await test.connect()
+            try await late.send(head("2001:db8::1"))
+            try await late.send(body)
+            #expect(try await late.exchange("a").text == "700000")
+        }
+    }
+
+    @Test func `unread responses share half of the memory: who has read nothing for the longest time goes`()
         async throws
     {
         // This response is larger than the kernel's buffers for a client that does not read.
         let big = [UInt8](repeating: 1, count: 16 << 20)
         let route = Route(.get, "/big") { _ in Response(status: .ok, body: .bytes(big)) }
-        try await withServer([route, .hello], .test.with(\.bufferedBytesMax, 20 << 20)) { test in
+        // Half of this memory has room for one such response. All of the memory has room for two such responses, but
+        // then not for two bodies.
+        let configuration = ServerConfiguration.test.with(\.bufferedBytesMax, 33 << 20)
+        try await withServer([route, .hello, Self.upload], configuration) { test in
             let request = "GET /big HTTP/1.1\r\n\(host)\r\n"
             let first = try await test.connect()
             try await first.send(request)
             #expect(try await first.begins())
+            try await Task.sleep(for: .milliseconds(100))
             let second = try await test.connect()
             try await second.send(request)
-            // The second response exceeds the shared budget, so it cannot wait in memory. The server therefore closes
-            // the connection long before the stall timeout of 30 s.
-            await #expect(throws: (any Error).self) { try await second.answer() }
-            let third = try await test.connect()
-            #expect(try await third.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n").status == 200)
-            #expect(try await first.answer().body.count == big.count)
-            #expect(try await third.exchange(request).body.count == big.count)
+            #expect(try await second.begins())
+            try await Task.sleep(for: .milliseconds(100))
+
+            var uploads: [RawClient] = []
+            for _ in 0..<2 {
+                let client = try await test.connect()
+                try await client.send("POST /upload HTTP/1.1\r\n\(host)Content-Length: 700000\r\n\r\n")
+                try await client.send(String(repeating: "a", count: 699_999))
+                uploads.append(client)
+            }
+            for client in uploads { #expect(try await client.exchange("a").text == "700000") }
+
+            // The server closed the first connection long before the stall timeout of 30 s.
+            await #expect(throws: (any Error).self) { try await first.answer() }
+            #expect(try await second.answer().body.count == big.count)
+            #expect(try await second.exchange(request).body.count == big.count)
+            #expect(try await second.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n").status == 200)
         }
+    }
+
+    /// POST `/upload`, up to 1 MiB, for every client.
+    private static let upload = Route(.post, "/upload", bodyBytesMax: 1 << 20) { request in
+        Response(status: .ok, body: .bytes(Array(String(request.body.count).utf8)))
     }
 
     @Test func `a handler whose client closed its socket runs to its end`() async throws {

@@ -145,7 +145,7 @@ import Testing
         }
     }
 
-    @Test func `100 is sent without a task`() async throws {
+    @Test func `100 is sent on a connection that was answered from memory before`() async throws {
         try await withServer([.hello, .echo]) { test in
             let client = try await test.connect()
             _ = try await client.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")

@@ -34,8 +34,8 @@ extension SocketsSuite {
             go.reach()
             var ends = ended.stream.makeAsyncIterator()
             for _ in 0..<count { await ends.next() }
-            // The last work has ended, but its task may not wait for new work yet. After one more round of the loop, it
-            // does.
+            // The last work has ended, but perhaps its task is not waiting for new work yet. It is waiting after one
+            // more round of the loop.
             await loop.run {}
             return tasks
         }
@@ -67,8 +67,8 @@ extension SocketsSuite {
                     await loop.run { _ = loop.start { [latch] in latch.reach() } }
                     await latch.wait()
                 }
-                // The work has ended, but its task may not wait for new work yet. After one more round of the loop, it
-                // does.
+                // The work has ended, but perhaps its task is not waiting for new work yet. It is waiting after one
+                // more round of the loop.
                 await loop.run {}
                 #expect(content == nil)
             }

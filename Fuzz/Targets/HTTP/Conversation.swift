@@ -40,8 +40,8 @@ struct Conversation: ~Copyable {
         self.checksHeads = checksHeads
         eventsLeft = 16
         for piece in pieces {
-            // A connection that reports events without end is found by counting them. Each byte may cause at most three
-            // events: it may end a head, be content, and end the content.
+            // Limit the number of events, to find a connection that reports events without end. Each byte may cause at
+            // most three events: it may end a head, be content, and end the content.
             eventsLeft += 3 * piece.count + 3
             deliveredBytes += piece.count
             piece.withUnsafeBytes { connection.receive($0) }

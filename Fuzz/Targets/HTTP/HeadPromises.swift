@@ -86,7 +86,8 @@ struct HeadPromises {
             $0 > 0x20 && $0 < 0x7F && !Array("@/?#\\".utf8).contains($0)
         }
         try require(isHost, "A byte in the authority that has no place there.")
-        let options = values("connection").flatMap { $0.split(separator: ",") }.map {
+        // Split at the comma's code point. As a Character, a comma before a combining mark would not equal ",".
+        let options = values("connection").flatMap { $0.unicodeScalars.split(separator: ",") }.map(String.init).map {
             // Replace white space within an option by one space, instead of removing it. Otherwise "c lose" would
             // become "close".
             $0.lowercased().split { $0 == " " || $0 == "\t" }.joined(separator: " ")

@@ -64,6 +64,8 @@ private func signedPayload(_ claims: [UInt8]) -> SignedPayload? {
 
 /// Throws unless Foundation finds the same transaction, product, signing date and revocation in the JSON.
 private func compare(_ fact: TransactionFact, _ json: ArraySlice<UInt8>) throws(Finding) {
+    // Do not compare JSON with a byte order mark, because Foundation removes it from the beginning of a member's name.
+    guard !String(decoding: json, as: UTF8.self).unicodeScalars.contains("\u{FEFF}") else { return }
     // If Foundation refuses the JSON, there is nothing to compare. Foundation refuses numbers outside the range of
     // Double, which JourneyModel accepts and keeps as text. (The target JSONText checks which texts are accepted as
     // JSON.)
