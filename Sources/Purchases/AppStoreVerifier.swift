@@ -1,5 +1,5 @@
 // Verifies App Store data signed by Apple. The checks are made in this order: form, algorithm, certificates, signature,
-// date, claims, and then app and environment. This file does not depend on HTTP, or on the driver who made the
+// date, claims, and then app and environment. This file depends neither on HTTP nor on the driver who made the
 // purchase.
 
 package import JourneyModel

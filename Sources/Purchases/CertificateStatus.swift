@@ -1,7 +1,7 @@
-// Asks Apple's OCSP responder (RFC 6960) whether the certificates that signed stored facts were revoked. Each leaf is
-// checked in the background, once a day, together with its intermediate. Facts signed by a revoked leaf no longer
-// count. Only a valid response can revoke a leaf. If no response arrives, the next pass asks again. A response with a
-// wrong signature revokes nothing, and the certificate counts as checked.
+// Queries Apple's OCSP responder (RFC 6960), to find out whether the certificates that signed stored facts were
+// revoked. Each leaf is checked in the background, once a day, together with its intermediate. Facts signed by a
+// revoked leaf no longer count. Only a valid response can revoke a leaf. If no response arrives, the next pass repeats
+// the request. A response with a wrong signature revokes nothing, and the certificate counts as checked.
 
 package import Foundation
 package import JourneyModel
@@ -80,8 +80,8 @@ package struct CertificateStatus: Sendable {
                 continue
             }
             let now = clock()
-            // A check in the future was stored before the clock was set back. It does not count, so that no certificate
-            // waits until the clock reaches that time again.
+            // If the stored time of the last check is in the future, the clock was set back since. Ignore this time, so
+            // that no certificate waits until the clock reaches it again.
             if let checked = signer.checkedAt, checked <= now,
                 now < checked.advanced(bySeconds: Self.intervalSeconds)
             {
@@ -99,8 +99,8 @@ package struct CertificateStatus: Sendable {
         let parsed = certificates.compactMap { try? Certificate(derEncoded: $0) }
         guard parsed.count == CertificateChain.certificateCount else { return .unknown }
         let requester = Requester(query: query)
-        // The chain is validated for the first moment at which all three certificates are valid. If it were validated
-        // for now, an expired leaf could not be checked.
+        // Validate the chain as of the first moment at which all three certificates are valid. As of the current time,
+        // the chain of an expired leaf would not be valid.
         let time = parsed.map(\.notValidBefore).max() ?? Date()
         var verifier = Verifier(rootCertificates: CertificateStore([parsed[2]])) {
             RFC5280Policy(fixedExpiryValidationTime: time)

@@ -4,7 +4,7 @@
 package import Identity
 package import JourneyModel
 
-/// A driver's decision whether Apple may be told how a purchase was used: consent or refusal.
+/// A driver's decision whether the server may tell Apple how a purchase was used: consent or refusal.
 package struct ConsumptionConsent: Hashable, Sendable {
     package var isGiven: Bool
     /// The time when `isGiven` last changed.

@@ -12,7 +12,7 @@ package struct ConsumptionAnswers: Sendable {
     static let pauseMilliseconds = 1_000
     /// Maximum seconds between a failure and the next attempt. The pause doubles from 8 s up to this maximum, half an
     /// hour.
-    static let retrySecondsMax = 1_800
+    package static let retrySecondsMax = 1_800
 
     package enum Report: Sendable, Hashable {
         case finished(ConsumptionOutcome)

@@ -6,8 +6,8 @@ package import JourneyModel
 /// A driver's entitlements, and the number of facts from which they were computed.
 package struct DriverEntitlements: Hashable, Sendable {
     package var entitlements: [Entitlement]
-    /// The number of transactions and renewals. It shows how long a computation takes, which reads and parses all of
-    /// them, even if only a few give an entitlement.
+    /// The number of transactions and renewals. It is a measure of the time that the computation takes: all facts are
+    /// read and parsed, even if only a few give an entitlement.
     package var factCount: Int
 
     package init(_ entitlements: [Entitlement], factCount: Int) {
@@ -24,10 +24,10 @@ package struct Entitlement: Hashable, Sendable {
         case grace
         /// The renewal failed, and Apple retries the payment for up to 60 days. The product gives no access.
         case billingRetry = "billing_retry"
-        /// The product expired, or another product of the subscription group replaced it. It gives no access.
+        /// The product expired, or another product of the subscription group replaced it. The product gives no access.
         case expired
         /// The product is no longer available through Family Sharing, or Apple revoked it for another reason that is
-        /// not a refund. It gives no access.
+        /// not a refund. The product gives no access.
         case revoked
         /// Apple refunded the product. It gives no access.
         case refunded
@@ -55,9 +55,9 @@ package struct Entitlement: Hashable, Sendable {
     package var productID: String
     package var kind: TransactionFact.Kind
     package var status: Status
-    /// The time when access ends, or ended, according to the known facts. Nil if access does not end: for a consumable
-    /// or non-consumable that is not revoked. Also nil if the app decides when access ends: for a non-renewing
-    /// subscription that was not revoked and has no signed end.
+    /// The time when access ends, or ended, according to the known facts. For products that are not revoked, nil in two
+    /// cases. Access to a consumable or non-consumable does not end. For a non-renewing subscription without a signed
+    /// end, the app decides when access ends.
     package var accessEnds: Moment?
     /// The start of the current period. If there is no current period, the start of the last period.
     package var purchaseDate: Moment

@@ -90,9 +90,9 @@ private struct Subscription {
                 return entitlement(of: latest, revocation.status, until: min(revocation.date, expires))
             }
             guard current == nil, let last, last.key == latest.key, !latest.isUpgraded else {
-                // Another product of the group replaced this one. If no transaction of that product is known yet, the
-                // replacement's time is unknown. The latest possible time is `signedDate`, when Apple signed this
-                // transaction.
+                // Another product of the group replaced the product of `latest`. If no transaction of the other product
+                // is known yet, the time of the replacement is unknown. The latest possible time is the `signedDate` of
+                // `latest`.
                 let replaced = begun.filter { latest.isBefore($0) }.map(\.purchaseDate).min() ?? latest.signedDate
                 return entitlement(of: latest, .expired, until: min(replaced, expires))
             }
@@ -142,9 +142,9 @@ private struct Subscription {
         return entitlement(of: latest, now < retryEnds ? .billingRetry : .expired, until: accessEnded)
     }
 
-    /// Returns the renewal information if it is about the period of `fact` or a later one; otherwise nil. Normally it
-    /// was signed after that period's start. But Apple may charge a renewal up to a day before the period starts, and
-    /// may sign the renewal information at that moment.
+    /// Returns the renewal information if it is about the period of `fact` or a later one; otherwise nil. Normally
+    /// Apple signs the renewal information after the start of the period. But Apple may charge a renewal up to a day
+    /// before its period starts, and may sign the renewal information at that moment.
     private func renewal(after fact: TransactionFact) -> RenewalFact? {
         guard let renewal else { return nil }
         if renewal.signedDate >= fact.purchaseDate { return renewal }

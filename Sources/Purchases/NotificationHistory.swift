@@ -16,7 +16,7 @@ package struct NotificationSource: Hashable, Sendable {
     }
 }
 
-/// Remembers across restarts how far the history was read.
+/// The port that stores how far the history was read.
 package protocol NotificationHistoryProgress: Sendable {
     /// Returns the time up to which the source's history was read; nil if nothing was read yet.
     func historyReadTo(of source: NotificationSource) async throws(AccountFailure) -> Moment?
@@ -25,17 +25,17 @@ package protocol NotificationHistoryProgress: Sendable {
 }
 
 package struct NotificationHistory: Sendable {
-    /// Each pass asks for the notifications that Apple could not deliver. It begins this number of days before the last
-    /// pass, so it reads some of them again: this server may have refused them the first time. Apple attempts a
-    /// delivery for 157 hours: it retries 1, 12, 24, 48 and 72 hours after the previous attempt.
+    /// A pass reads the notifications that Apple could not deliver, from this number of days before the end of the last
+    /// pass. Some notifications are therefore read again, which helps if this server refused them the first time. Apple
+    /// retries a delivery for less than seven days: 157 hours (1, 12, 24, 48 and 72 hours after the previous attempt).
     static let failureDays = 7
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
-    /// The first pass after the start begins this number of seconds before the time up to which the history was read.
-    /// Apple's clock and this server's clock may differ by that much.
+    /// In the first pass after the start, the parts with all notifications begin this number of seconds before the time
+    /// up to which the history was read. Apple's clock and this server's clock may differ by that much.
     static let overlapSeconds = 3_600
-    /// Length of the parts in which the history is read. The position is recorded after each part, so an interrupted
-    /// pass continues with the part in which it was interrupted, and every part ends.
+    /// Length of the parts in which the history is read. The position is recorded after each part. The pass after an
+    /// interrupted pass therefore repeats only the part that was interrupted.
     static let partSeconds = 86_400
     /// Maximum number of pages per request. This maximum ends the loop even if every answer of Apple names a next page.
     static let pagesMax = 100_000
@@ -117,7 +117,7 @@ package struct NotificationHistory: Sendable {
         case endless
     }
 
-    /// A time span of the history, which is read with one request.
+    /// A time span of the history. It is read with one `NotificationHistoryRequest`, page by page.
     private struct Part {
         var from: Moment
         var to: Moment
@@ -125,9 +125,9 @@ package struct NotificationHistory: Sendable {
     }
 
     /// Makes one pass over the history of a source: fetches the notifications that Apple could not deliver. If
-    /// `isAtStart` is true, also fetches all notifications that Apple sent since the last pass, delivered or not,
-    /// because the database may have been restored from a backup and may lack some. After each part, records that the
-    /// history was read to the end of this part.
+    /// `isAtStart` is true, also fetches all notifications that Apple sent since the last pass, delivered or not. The
+    /// reason is that the database may have been restored from a backup, and may lack some of them. After each part,
+    /// records that the history was read to the end of this part.
     private func fill(_ source: NotificationSource, isAtStart: Bool) async -> Report.Result {
         let now = clock()
         var counts = Counts()
@@ -156,12 +156,13 @@ package struct NotificationHistory: Sendable {
         return .filled(stored: counts.stored, known: counts.known, refused: counts.refused)
     }
 
-    /// Returns the parts of one pass, in the order in which they are read. The last one ends at `now`. None ends before
-    /// the time up to which the history was already read, so the recorded time never goes back.
+    /// Returns the parts of one pass, in the order in which they are read. The last part ends at `now`. No part ends
+    /// before the time up to which the history was already read, so the recorded time never goes back.
     ///
-    /// A part without `onlyFailures` also contains the notifications that Apple could not deliver. The part with
-    /// `onlyFailures` therefore ends where the last pass ended. It is read first, because the next pass no longer reads
-    /// all of it after a later part has been recorded.
+    /// At the start, the parts since the last pass contain all notifications, including those that Apple could not
+    /// deliver. The part with `onlyFailures` therefore ends where the last pass ended. This part is read first, because
+    /// each later part advances the recorded time. If the pass were then interrupted, the next pass would begin later,
+    /// and would skip the oldest notifications of this part.
     private func parts(of source: NotificationSource, isAtStart: Bool, now: Moment) async throws -> [Part] {
         let oldest = now.advanced(bySeconds: -Self.daysMax(source.environment) * 86_400)
         // A time in the future was recorded by a wrong clock.

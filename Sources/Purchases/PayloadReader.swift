@@ -1,5 +1,5 @@
-// Reads members of an App Store payload by name and type. The reader ignores members that no caller asks for; they
-// remain in the stored payload. A member that is `null` counts as absent.
+// Reads members of an App Store payload by name and type. Members that no caller reads are ignored. They remain in the
+// stored payload. A member that is `null` counts as absent.
 
 package import JourneyModel
 
@@ -63,10 +63,29 @@ package struct PayloadReader: Hashable, Sendable {
     }
 
     /// Returns a time that is given in milliseconds since 1970. The latest accepted time is the end of the year 9999.
+    /// In the data of StoreKit testing in Xcode, the number may have a fraction, such as 1697679936049.7297. The
+    /// fraction is ignored.
     package func optionalMoment(_ name: String) throws(PurchaseRefusal) -> Moment? {
-        guard let number = try optionalInteger(name) else { return nil }
+        guard let number = try isSignedByApple ? optionalInteger(name) : optionalWholePart(name) else { return nil }
         guard (0...253_402_300_799_999).contains(number) else { throw .wrongClaims }
         return Moment(millisecondsSinceEpoch: number)
+    }
+
+    /// Whether Apple signs data of this environment. True if no known environment is named.
+    private var isSignedByApple: Bool {
+        guard case .string(let text) = self["environment"] else { return true }
+        return AppStoreEnvironment(rawValue: text)?.isSignedByApple ?? true
+    }
+
+    /// Returns a number without its fraction. A number with an exponent is not accepted.
+    private func optionalWholePart(_ name: String) throws(PurchaseRefusal) -> Int64? {
+        guard let value = self[name] else { return nil }
+        guard case .number(let text) = value else { throw .wrongClaims }
+        let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.dropFirst().allSatisfy({ $0.utf8.allSatisfy(\.isASCIIDigit) }), let number = Int64(parts[0]) else {
+            throw .wrongClaims
+        }
+        return number
     }
 
     package func moment(_ name: String) throws(PurchaseRefusal) -> Moment {

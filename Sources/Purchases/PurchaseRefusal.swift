@@ -1,6 +1,6 @@
-/// The reason why signed App Store data is not accepted, for logs and operators. A client is told only that its data
-/// was rejected, because the reason would help a forger. Exception: for `signedInFuture`, the client is also told that
-/// it may try again.
+/// The reason why signed App Store data is not accepted, for logs and operators. The response to the client says only
+/// that its data was rejected, because the reason would help a forger. Exception: for `signedInFuture`, the response
+/// also says that the client may try again.
 package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// The data is not a compact JWS or is longer than the limit, or its payload is not a JSON object with a valid
     /// `signedDate`.

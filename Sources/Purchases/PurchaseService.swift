@@ -9,8 +9,8 @@ package enum PurchaseFailure: Error, Hashable, Sendable {
     case refused(PurchaseRefusal)
     /// Too many verifications are waiting.
     case busy
-    /// The purchase belongs to another driver.
-    case ownedByAnother
+    /// The purchase belongs to another driver, whose entitlements may have changed.
+    case ownedByAnother(owner: DriverID?)
     case store(AccountFailure)
     /// The App Store Server API is not configured. Without it, only signed transactions are accepted.
     case needsSignedTransaction
@@ -133,13 +133,14 @@ package struct AppStorePurchases: PurchaseService {
     private func add(
         _ purchase: ShownPurchase, of caller: Caller, at now: Moment
     ) async throws(PurchaseFailure) -> DriverEntitlements {
+        let owner: DriverID?
         do throws(AccountFailure) {
             switch try await store.add(purchase, of: caller, at: now) {
             case .stored(let facts): return DriverEntitlements(facts, at: now)
-            case .ownedByAnother: break
+            case .ownedByAnother(let other): owner = other
             }
         } catch { throw .store(error) }
-        throw .ownedByAnother
+        throw .ownedByAnother(owner: owner)
     }
 
     package func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> DriverEntitlements {

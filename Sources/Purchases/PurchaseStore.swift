@@ -20,8 +20,8 @@ package enum PurchaseOutcome: Hashable, Sendable {
     case stored(PurchaseFacts)
     /// The purchase belongs to another driver, its owner. The purchase has the owner's `appAccountToken`, or the
     /// owner's app sent the purchase first, or an operator moved the purchase to the owner. The facts of the purchase
-    /// are stored for the owner.
-    case ownedByAnother
+    /// are stored for the owner, whose entitlements may change.
+    case ownedByAnother(owner: DriverID?)
 }
 
 package enum NotificationOutcome: Hashable, Sendable {

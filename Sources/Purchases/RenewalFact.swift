@@ -28,9 +28,9 @@ package struct RenewalFact: Hashable, Sendable {
 extension RenewalFact {
     /// Reads a verified payload. Throws `wrongClaims`, or `wrongEnvironment` for an unknown environment.
     package init(_ signed: SignedPayload) throws(PurchaseRefusal) {
-        // A signed transaction has every other member that is required here. If it were accepted as a renewal, it would
-        // replace the subscription's real renewal. Apple signs `autoRenewStatus` into every renewal, and
-        // `transactionId` into every transaction.
+        // Refuse a signed transaction: it may have all members that a renewal needs, and would replace the real renewal
+        // of the subscription. Apple signs `autoRenewStatus` into every renewal, and `transactionId` into every
+        // transaction.
         guard try signed.claims.optionalText("transactionId") == nil,
             try signed.claims.optionalInteger("autoRenewStatus") != nil
         else { throw .wrongClaims }

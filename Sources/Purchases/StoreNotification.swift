@@ -11,9 +11,9 @@ package struct StoreNotification: Hashable, Sendable {
     /// The type as sent, even if `NotificationTypes` does not list it.
     package var type: String
     package var subtype: String?
-    /// Never nil for a notification with a transaction. Nil if the notification names no environment.
+    /// Nil if the notification names no environment. A notification with a transaction always names one.
     package var environment: AppStoreEnvironment?
-    /// Never nil for a notification with a transaction. Nil if the notification names no app.
+    /// Nil if the notification names no app. A notification with a transaction always names one.
     package var bundleID: String?
     package var transaction: TransactionFact?
     package var renewal: RenewalFact?
@@ -48,15 +48,14 @@ package struct NotificationEnvelope: Sendable {
         var environment: AppStoreEnvironment?
         var bundleID: String?
         var appleID: Int64?
-        /// Whether the object must contain the app's Apple ID. This is so for production, according to Apple's
-        /// documentation.
+        /// Whether the object must contain the app's Apple ID. True for production, according to Apple's documentation.
         var needsAppleID = false
     }
 
     package var notificationUUID: String
     var type: String
     var subtype: String?
-    /// What the objects of the notification say about the app; never empty. Each element must fit an app of this
+    /// What the objects of the notification say about the app; never empty. Each element must match an app of this
     /// server.
     var apps: [App]
     var signedTransaction: String?

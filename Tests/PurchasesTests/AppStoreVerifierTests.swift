@@ -462,4 +462,22 @@ import Testing
             transactionClaims(["environment": "Xcode", "bundleId": "com.example.other"]), header: header)
         #expect(await refusal(other, verifier) == .wrongBundle)
     }
+
+    @Test("Dates of StoreKit testing in Xcode may have fractions of a millisecond, which do not count")
+    func xcodeDates() async throws {
+        let verifier = authority.verifier(acceptsXcode: true)
+        let whole = start.millisecondsSinceEpoch
+        func claims(_ date: any Sendable) -> [String: any Sendable] {
+            transactionClaims(["environment": "Xcode", "purchaseDate": date, "signedDate": Double(whole) + 0.25])
+        }
+        let fact = try await verifier.transaction(try authority.token(claims(Double(whole) + 0.5)), now: start)
+        #expect(fact.purchaseDate == start && fact.signedDate == start)
+        let wrong: [any Sendable] = [1.5e300, -1.5, "1.5"]
+        for date in wrong {
+            #expect(await refusal(try authority.token(claims(date)), verifier) == .wrongClaims)
+        }
+        // In production, Apple signs only whole numbers, so a fraction is rejected.
+        let production = try authority.token(transactionClaims(["purchaseDate": Double(whole) + 0.5]))
+        #expect(await refusal(production, verifier) == .wrongClaims)
+    }
 }

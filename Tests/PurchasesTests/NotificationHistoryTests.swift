@@ -13,8 +13,8 @@ import Testing
     private static let production = NotificationSource(environment: .production, bundleID: "b")
     private static let sandbox = NotificationSource(environment: .sandbox, bundleID: "b")
 
-    /// A scripted Apple that has two pages of notifications for every request, a purchase service that records the
-    /// notifications it receives, and the stored times up to which the history was read.
+    /// Three things in one: a scripted Apple that has two pages of notifications for every request; a purchase service
+    /// that records the notifications it receives; and the stored times up to which the history was read.
     private final class Apple: AppStoreAPI, PurchaseService, NotificationHistoryProgress {
         struct State {
             var now = start
@@ -31,7 +31,7 @@ import Testing
             var reachableTo: Moment?
             /// The environments where Apple has no history of the app.
             var unavailable: Set<AppStoreEnvironment> = []
-            /// Whether each page names another next page.
+            /// Whether each page names a next page, so that the pages never end.
             var isEndless = false
             /// The number of further notifications that are rejected as too many. The notifications after them are
             /// accepted.
@@ -251,8 +251,8 @@ import Testing
         let state = await run(apple)
         #expect(state.results() == Array(repeating: .failed(reason: "status_503"), count: 2))
         #expect(state.readTo == [Self.production: Self.ago(100)])
-        // The first pass fails with its 80th day. The second one reads again only what Apple could not deliver in the
-        // seven days before, and then fails with the same day.
+        // The first pass fails on its 80th day. The second pass first reads the undelivered notifications of the seven
+        // days before that day, and then fails on the same day.
         let first = state.first()
         #expect(first.count == 82)
         #expect(first.suffix(2).map(\.from) == [Self.ago(107), Self.ago(100, 3600)])

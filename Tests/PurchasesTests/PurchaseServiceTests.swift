@@ -37,7 +37,7 @@ import Testing
             -> PurchaseOutcome
         {
             if let failure { throw failure }
-            guard caller.driver.rawValue != "other" else { return .ownedByAnother }
+            guard caller.driver.rawValue != "other" else { return .ownedByAnother(owner: DriverID("ada")) }
             return contents.withLock { contents in
                 contents.facts.add(purchase.transaction)
                 if let renewal = purchase.renewal { contents.facts.add(renewal) }
@@ -116,7 +116,7 @@ import Testing
     @Test("Another driver's purchase and a failing store throw their own errors")
     func failures() async throws {
         let token = try authority.token(transactionClaims())
-        await #expect(throws: PurchaseFailure.ownedByAnother) {
+        await #expect(throws: PurchaseFailure.ownedByAnother(owner: DriverID("ada"))) {
             try await service(MemoryStore()).add(
                 signedTransaction: token, signedRenewal: nil, of: Caller(driver: DriverID("other")), at: start)
         }

@@ -56,8 +56,7 @@ struct SimulatedStore {
 
     private(set) var facts: [SignedFact] = []
     private(set) var steps: [Step] = []
-    /// The number of refunds of an upgrade at which the replaced period still had time left, although Apple had not
-    /// marked its transaction as upgraded.
+    /// The number of refunded upgrades whose replaced period had not expired and was not marked as upgraded by Apple.
     private(set) var refundedUpgradeCount = 0
 
     private var random: SeededRandom
@@ -245,8 +244,8 @@ struct SimulatedStore {
         step()
     }
 
-    /// Refunds the current period. If `isSoon` is true, the refund comes an hour after an upgrade, when the period
-    /// before the upgrade would still have time left.
+    /// Refunds the current period. `isSoon` is true after an upgrade: the refund then comes one hour after the upgrade,
+    /// when the last period of the replaced subscription has usually not expired yet.
     private mutating func refundAndMaybeReverse(isSoon: Bool = false) {
         guard var current = subscription else { return }
         if isSoon { wait(1) } else { waitWithinPeriod() }
@@ -268,8 +267,8 @@ struct SimulatedStore {
         }
     }
 
-    /// Returns whether the facts contain a subscription to another product than that of `current` that seems to be
-    /// valid: it has not expired, is not revoked, and is not marked as upgraded.
+    /// Returns whether the facts still show the subscription that `current` replaced as valid: its product is another
+    /// one, it has not expired, is not revoked, and is not marked as upgraded.
     private func hasReplacedUnexpired(_ current: TransactionFact) -> Bool {
         PurchaseFacts(facts).transactions.values.contains {
             $0.kind == .autoRenewable && $0.productID != current.productID && $0.revocation == nil && !$0.isUpgraded

@@ -28,7 +28,7 @@ struct TestAuthority: Sendable {
         var intermediateDays = -1000...1000
         var leafDays = -100...100
         var intermediateIsAuthority = true
-        /// Whether a wrong key signs the certificate: another key than that of the certificate's issuer.
+        /// Whether the certificate is signed with another key than that of its issuer.
         var forgesLeaf = false
         var forgesIntermediate = false
         var hasP384Leaf = false

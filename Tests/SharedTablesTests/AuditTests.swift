@@ -50,7 +50,7 @@ struct AuditTests {
         let log = LoggedLines()
         let one = try await AccountFixture(in: database, logger: log.logger)
         let other = try await AccountFixture(in: database, logger: log.logger)
-        try await addOld(10_000, in: one)
+        try await addOld(2_000, in: one)
         await withTaskGroup(of: Void.self) { group in
             for index in 0..<128 {
                 let accounts = index % 2 == 0 ? one.accounts : other.accounts

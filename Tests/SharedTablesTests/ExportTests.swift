@@ -3,13 +3,14 @@
 import Engine
 import Foundation
 import JourneyModel
+import Purchases
 import TestSupport
 import Testing
 
 @testable import Identity
 @testable import SharedTables
 
-struct ExportTests {
+struct ExportTests: PurchaseSamples {
     private static let driver = DriverID("driver")
 
     /// Returns the export of one driver. All data in it comes from this function, and none from a clock or from chance.
@@ -34,6 +35,15 @@ struct ExportTests {
             from: .at(now))
         _ = try await fixture.accounts.change(
             ProfileChange(name: .set("Ä \"name\""), email: .set("a@example.com")), of: caller, from: .at(now))
+        let purchases = StoredPurchases(accounts: fixture.accounts)
+        let bought = try Self.transaction()
+        _ = try await purchases.add(ShownPurchase(transaction: bought), of: caller, at: now)
+        for notification in [
+            Self.notification(1, bought), Self.notification(2, bought, type: "FROM_THE_FUTURE"),
+            Self.notification(3, nil, type: "RESCIND_CONSENT", customer: Self.customer),
+            Self.notification(4, try Self.transaction("2"), type: "OF_ANOTHER"),
+            Self.notification(5, nil, type: "RESCIND_CONSENT", customer: "8"),
+        ] { _ = try await purchases.take(notification, at: now) }
         var piece = try await fixture.accounts.export(of: caller, from: .at(now))
         var json = piece.json
         while let rest = piece.rest {
@@ -47,6 +57,14 @@ struct ExportTests {
     @Test func `both databases export the same document`() async throws {
         let expected = try await Self.document(.sqlite)
         #expect(try JSONValue.parse(Array(expected.utf8)) != .null)
+        guard case .array(let notifications) = try JSONValue.parse(Array(expected.utf8))["store_notifications"] else {
+            Issue.record("no notifications")
+            return
+        }
+        let types: [JSONValue?] = [.string("DID_RENEW"), .string("FROM_THE_FUTURE"), .string("RESCIND_CONSENT")]
+        let payloads: [JSONValue?] = [.null, .object([]), .object([])]
+        #expect(notifications.map { $0["type"] } == types)
+        #expect(notifications.map { $0["payload"] } == payloads)
         for part in [#""session_id":"s""#, "abc:def", "key 30", #"Ä \"name\""#, "a@example.com"] {
             #expect(expected.contains(part), "\(part)")
         }

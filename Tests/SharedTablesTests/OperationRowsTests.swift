@@ -1,4 +1,4 @@
-// The history of settings, the instances and the counts for the operator page, on both databases.
+// Tests of the history of settings, the instances and the counts for the operator page, on both databases.
 
 import Engine
 import Identity

@@ -2,8 +2,8 @@
 // the facts of one year. The facts come from notifications and from the app, and reach a shared database in any order,
 // some of them twice or late. Meanwhile the server is stopped and started again, or ends in a crash. In the end every
 // driver has the entitlements that follow from the facts in order. Set DWELL_PURCHASE_STORES=100000 for a long run. A
-// failure prints its seed; DWELL_PROPERTY_SEED=<seed> DWELL_PURCHASE_STORES=1 repeats that year alone. PostgreSQL plays
-// a tenth of the years.
+// failure prints its seed; DWELL_PROPERTY_SEED=<seed> DWELL_PURCHASE_STORES=1 repeats that year alone. On PostgreSQL,
+// only a tenth of the years is tested.
 
 import Identity
 import JourneyModel
@@ -22,8 +22,8 @@ struct PurchaseConvergenceTests {
     ) async throws {
         let count = UInt64(Self.seeds.count)
         let last = Self.seeds.lowerBound + (database == .sqlite ? count : (count + 9) / 10)
-        // All drivers of a database send at the same time. More than a hundred could wait longer for one of PostgreSQL's
-        // connections than a request may take.
+        // All drivers of a database send at the same time. With more than a hundred drivers, a request could wait too
+        // long for one of PostgreSQL's connections.
         let driversPerDatabase: UInt64 = database == .sqlite ? 1000 : 100
         var first = Self.seeds.lowerBound
         while first < last {

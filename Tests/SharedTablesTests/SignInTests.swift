@@ -199,13 +199,36 @@ struct SignInTests {
         #expect(await fixture.refusal(of: first.accessToken) == .revoked)
         #expect(await fixture.refusal(of: second.accessToken, at: again) == nil)
         #expect(try await fixture.count("apple_refresh_token") == 1)
-        // By a clock that is five minutes off, the revocation may have come after the second sign-in.
+        // Clocks may differ by five minutes, so this revocation may have come after the second sign-in.
         try await take("2", revokedAtSeconds: againSeconds - 300)
         #expect(await fixture.refusal(of: second.accessToken, at: again) == .revoked)
         #expect(try await fixture.count("apple_refresh_token") == 0)
         let third = try await fixture.signInWithApple("001.a", at: again)
         try await take("3", revokedAtSeconds: nil)
         #expect(await fixture.refusal(of: third.accessToken, at: again) == .revoked)
+        await fixture.close()
+    }
+
+    @Test(arguments: DatabaseKind.allCases)
+    func `a late notice of a revoked consent keeps the token of a sign-in from after it that was signed out`(
+        _ kind: DatabaseKind
+    ) async throws {
+        let fixture = try await AccountFixture(kind)
+        let again = AccountFixture.start.advanced(bySeconds: 7200)
+        let againSeconds = again.millisecondsSinceEpoch / 1000
+        _ = try await fixture.signInWithApple("001.a", code: "code")
+        let second = try await fixture.signInWithApple("001.a", code: "code", at: again)
+        try await fixture.sessions.signOut(
+            fixture.caller(second, at: again), refreshToken: nil, from: .at(again.advanced(bySeconds: 60)))
+        for (jti, revokedAtSeconds, tokens) in [
+            ("1", againSeconds - 301, 1), ("2", againSeconds - 300, 0),
+        ] as [(String, Int64, Int)] {
+            try await fixture.own.take(
+                AppleServerNotification(
+                    kind: .consentRevoked, subject: "001.a", jti: jti, happenedAtSeconds: revokedAtSeconds),
+                from: .at(AccountFixture.start.advanced(bySeconds: 86_400)))
+            #expect(try await fixture.count("apple_refresh_token") == tokens)
+        }
         await fixture.close()
     }
 
@@ -408,9 +431,9 @@ struct SignInTests {
             try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
             for _ in 0..<9 { #expect(await !guess(fixture, "no", at: now)) }
         }
-        // How many guesses were checked for each code: one for each of the first five codes, because the test made only
-        // one; then five for each of the next four codes. After these 25 guesses for the number, one for each of the
-        // last three codes.
+        // For each of the first five codes, the test made one guess, which was checked. For each of the next four
+        // codes, five guesses were checked. After these 25 guesses for the number, only one guess was checked for each
+        // of the last three codes.
         #expect(try await fixture.count("one_time_code_guess") == 5 + 4 * 5 + 3)
         let now = AccountFixture.start.advanced(bySeconds: 3000)
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
@@ -488,6 +511,52 @@ struct SignInTests {
         #expect(uses.map(\.count) == [10, 7, 1])
         #expect(uses.map(\.isNearLimit) == [true, true, false])
         await fixture.close()
+    }
+
+    /// A driver who presses "resend" once too often can still sign in with the code that arrived, from the address that
+    /// requested it and from others.
+    @Test(arguments: DatabaseKind.allCases)
+    func `a code that is held back leaves the delivered one valid until its own end`(_ kind: DatabaseKind)
+        async throws
+    {
+        let (own, other, third) = ("192.0.2.77", "198.51.100.1", "203.0.113.1")
+        for (resender, guesser) in [(own, own), (own, other), (other, own), (other, other), (other, third)] {
+            let fixture = try await AccountFixture(kind, limits: CodeSendLimits(perPrefix: 1))
+            try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start, address: own))
+            let code = fixture.phones.last(to: Self.phone)
+            let resent = AccountFixture.start.advanced(bySeconds: 590)
+            try await fixture.signIns.sendCode(to: Self.phone, from: .at(resent, address: resender))
+            #expect(fixture.phones.count == 1)
+            #expect(await !guess(fixture, code, from: guesser, at: AccountFixture.start.advanced(bySeconds: 600)))
+            #expect(try await fixture.audit().last == "sign_in_otp refused expired")
+            let now = AccountFixture.start.advanced(bySeconds: 599)
+            #expect(await guess(fixture, code, from: guesser, at: now), "\(resender) \(guesser)")
+            await fixture.close()
+        }
+    }
+
+    /// The number of guesses left must not depend on whether the code was delivered or held back. Otherwise it would
+    /// reveal that the phone number has no account.
+    @Test(arguments: DatabaseKind.allCases)
+    func `a code that is held back gives as many guesses as a delivered one, for as long`(_ kind: DatabaseKind)
+        async throws
+    {
+        for (perPrefix, delivered) in [(0, 2), (1, 1)] {
+            let fixture = try await AccountFixture(kind, limits: CodeSendLimits(perPrefix: perPrefix))
+            try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
+            for _ in 0..<9 { #expect(await !guess(fixture, "no")) }
+            let resent = AccountFixture.start.advanced(bySeconds: 590)
+            try await fixture.signIns.sendCode(to: Self.phone, from: .at(resent))
+            #expect(fixture.phones.count == delivered)
+            // A request for a code for another number deletes expired codes. The codes of this number stay.
+            try await fixture.signIns.sendCode(
+                to: "+4479999999", from: .at(resent.advanced(bySeconds: 500), address: "198.51.100.1"))
+            for _ in 0..<2 { #expect(await !guess(fixture, "no", at: resent.advanced(bySeconds: 1199))) }
+            #expect(try await fixture.count("one_time_code_guess WHERE is_own = 1") == 7)
+            #expect(await !guess(fixture, "no", at: resent.advanced(bySeconds: 1200)))
+            #expect(try await fixture.count("one_time_code_guess WHERE is_own = 0") == 1)
+            await fixture.close()
+        }
     }
 
     @Test(arguments: DatabaseKind.allCases)

@@ -127,7 +127,8 @@ struct StoreNotificationTests: PurchaseSamples {
         _ = try await purchases.add(ShownPurchase(transaction: fact), of: ada, at: Self.start)
         let request = Self.notification(1, fact, type: "CONSUMPTION_REQUEST")
         #expect(try await purchases.take(request, at: Self.at(1)) == .taken(owner: DriverID("ada")))
-        #expect(try await purchases.nextConsumptionRequest(dueAt: Self.start) == nil)
+        let before = Self.at(1).advanced(bySeconds: -1)
+        #expect(try await purchases.nextConsumptionRequest(dueAt: before) == nil)
         let first = try #require(try await purchases.nextConsumptionRequest(dueAt: Self.at(1)))
         #expect(!first.hasConsent && first.transactionID == "1" && first.requestedAt == Self.at(1))
         for (isGiven, day, changed) in [(true, 2, 2), (true, 3, 2), (false, 4, 4), (true, 5, 5)] {
@@ -136,13 +137,54 @@ struct StoreNotificationTests: PurchaseSamples {
         }
         #expect(try await purchases.nextConsumptionRequest(dueAt: Self.at(5))?.hasConsent == true)
         try await purchases.postpone(first.id, until: Self.at(6))
-        #expect(try await purchases.nextConsumptionRequest(dueAt: Self.at(5)) == nil)
+        let tooEarly = Self.at(6).advanced(bySeconds: -ConsumptionAnswers.retrySecondsMax)
+        #expect(try await purchases.nextConsumptionRequest(dueAt: tooEarly) == nil)
         #expect(try await purchases.nextConsumptionRequest(dueAt: Self.at(6))?.attemptCount == 1)
         try await purchases.finish(first.id, .answered, at: Self.at(6))
         #expect(try await purchases.nextConsumptionRequest(dueAt: Self.at(7)) == nil)
         let record = try #require(try await purchases.purchases(of: DriverID("ada")))
         #expect(record.consent?.isGiven == true)
         #expect(record.records.first?.notifications.first?.consumption?.outcome == .answered)
+        await opened.close()
+    }
+
+    @Test(arguments: TestedDatabase.allCases)
+    func `after the clock was set back, a consumption request does not wait for the old time`(
+        _ database: TestedDatabase
+    ) async throws {
+        let opened = try await database.open()
+        let purchases = try Self.purchases(opened)
+        let fact = try Self.transaction()
+        // One request was not answered yet, and one waits for another attempt, when the clock is set back by a day.
+        for number in 1...2 {
+            let request = Self.notification(number, fact, type: "CONSUMPTION_REQUEST")
+            _ = try await purchases.take(request, at: Self.at(1))
+        }
+        let first = try #require(try await purchases.nextConsumptionRequest(dueAt: Self.at(1)))
+        try await purchases.postpone(first.id, until: Self.at(1).advanced(bySeconds: 8))
+        let second = try #require(try await purchases.nextConsumptionRequest(dueAt: Self.start))
+        #expect(second.id != first.id)
+        try await purchases.finish(second.id, .answered, at: Self.start)
+        #expect(try await purchases.nextConsumptionRequest(dueAt: Self.start)?.id == first.id)
+        await opened.close()
+    }
+
+    @Test(arguments: TestedDatabase.allCases)
+    func `a consumption request may outlive its notification, which can then be taken again without an effect`(
+        _ database: TestedDatabase
+    ) async throws {
+        let opened = try await database.open()
+        let purchases = try Self.purchases(opened)
+        let request = Self.notification(1, try Self.transaction(), type: "CONSUMPTION_REQUEST")
+        #expect(try await purchases.take(request, at: Self.at(1)) == .taken(owner: nil))
+        let first = try #require(try await purchases.nextConsumptionRequest(dueAt: Self.at(1)))
+        try await purchases.finish(first.id, .noConsent, at: Self.at(1))
+        // Removes the notification, but not the request.
+        _ = try await purchases.take(Self.notification(2, nil), at: Self.at(300))
+        #expect(try await opened.store.count("store_notification") == 1)
+        #expect(try await purchases.take(request, at: Self.at(300)) == .taken(owner: nil))
+        #expect(try await opened.store.count("consumption_request WHERE outcome IS NULL") == 0)
+        #expect(try await purchases.nextConsumptionRequest(dueAt: Self.at(300)) == nil)
         await opened.close()
     }
 }

@@ -11,6 +11,8 @@ import Testing
 @testable import SharedTables
 
 struct StoredPurchasesTests: PurchaseSamples {
+    private let ownedByAda = PurchaseOutcome.ownedByAnother(owner: DriverID("ada"))
+
     @Test(arguments: TestedDatabase.allCases)
     func `a shown purchase is stored with the signature of Apple, and is there after a restart`(
         _ database: TestedDatabase
@@ -33,7 +35,7 @@ struct StoredPurchasesTests: PurchaseSamples {
         await opened.close()
     }
 
-    /// Of two server processes, one may still get an older response of Apple's responder.
+    /// One of two server processes may still get an older response from Apple's OCSP responder.
     @Test(arguments: TestedDatabase.allCases)
     func `a recorded revocation stays, also if a later check finds the certificate good`(
         _ database: TestedDatabase
@@ -60,11 +62,11 @@ struct StoredPurchasesTests: PurchaseSamples {
         let purchases = try Self.purchases(opened)
         let shown = ShownPurchase(transaction: try Self.transaction())
         _ = try await purchases.add(shown, of: Self.caller("ada"), at: Self.start)
-        #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == .ownedByAnother)
+        #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == ownedByAda)
         // The next period of a subscription also belongs to the owner. It is added to the owner's facts even if another
         // driver presents it.
         let next = ShownPurchase(transaction: try Self.transaction("2", original: "1", from: 30, to: 60, signed: 30))
-        #expect(try await purchases.add(next, of: Self.caller("eve"), at: Self.at(30)) == .ownedByAnother)
+        #expect(try await purchases.add(next, of: Self.caller("eve"), at: Self.at(30)) == ownedByAda)
         #expect(try await purchases.facts(of: DriverID("eve")) == PurchaseFacts())
         #expect(try await purchases.facts(of: DriverID("ada")).transactions.count == 2)
         // Ids of the sandbox are separate from ids of production.
@@ -87,7 +89,7 @@ struct StoredPurchasesTests: PurchaseSamples {
         let other = "a1b2c3d4-0000-4000-8000-00000000000b"
         #expect(try await purchases.appAccountToken(of: Self.caller("ada"), new: other, at: Self.start) == token)
         let shown = ShownPurchase(transaction: try Self.transaction(token: token.uppercased()))
-        #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == .ownedByAnother)
+        #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == ownedByAda)
         #expect(try await purchases.facts(of: DriverID("ada")).transactions.count == 1)
         // This account token belongs to no driver, so it does not decide who owns the purchase. The driver who shows
         // the purchase becomes the owner.
@@ -113,7 +115,7 @@ struct StoredPurchasesTests: PurchaseSamples {
         // Ada's subscription lapses. The same Apple Account subscribes again, in Bea's app.
         let new = try Self.transaction("2", original: "1", token: tokens["bea"], from: 40, to: 70, signed: 40)
         #expect(try await purchases.take(Self.notification(2, new), at: Self.at(40)) == .taken(owner: DriverID("bea")))
-        // Somebody asks for a refund of the lapsed period, and Apple signs its transaction again.
+        // The customer asks for a refund of the lapsed period, and Apple signs its transaction again.
         let again = try Self.transaction(token: tokens["ada"], signed: 50)
         let requested = Self.notification(3, again, type: "CONSUMPTION_REQUEST")
         #expect(try await purchases.take(requested, at: Self.at(50)) == .taken(owner: DriverID("bea")))
@@ -123,7 +125,7 @@ struct StoredPurchasesTests: PurchaseSamples {
                 == .taken(owner: DriverID("bea")))
         #expect(
             try await purchases.add(ShownPurchase(transaction: old), of: Self.caller("ada"), at: Self.at(53))
-                == .ownedByAnother)
+                == .ownedByAnother(owner: DriverID("bea")))
         #expect(try await purchases.facts(of: DriverID("bea")).transactions.count == 2)
         // Two transactions with different account tokens have the same time. The token of the one with the higher id
         // decides who owns the purchase.
@@ -152,7 +154,9 @@ struct StoredPurchasesTests: PurchaseSamples {
         let renewed = try Self.transaction("2", original: "1", token: token, from: 30, to: 60, signed: 30)
         #expect(
             try await purchases.take(Self.notification(1, renewed), at: Self.at(30)) == .taken(owner: DriverID("bea")))
-        #expect(try await purchases.add(ShownPurchase(transaction: fact), of: ada, at: Self.at(31)) == .ownedByAnother)
+        #expect(
+            try await purchases.add(ShownPurchase(transaction: fact), of: ada, at: Self.at(31))
+                == .ownedByAnother(owner: DriverID("bea")))
         #expect(try await purchases.facts(of: DriverID("bea")).transactions.count == 2)
         let found = try await purchases.purchases(of: DriverID("bea"))
         #expect(found?.records.map(\.movedAt) == [Self.at(1)])

@@ -1,4 +1,5 @@
-// The outbox of notifications on both databases: who takes an entry, in which order, and what removes it.
+// Tests of the outbox of notifications on both databases: who takes an entry, in which order entries are taken, and
+// what removes an entry.
 
 import Engine
 import Identity
@@ -110,6 +111,7 @@ struct StoredPushesTests {
             #expect(due.first?.device.push?.locale == "de-AT")
             // The journey has no session and no deadline.
             #expect(due.map(\.isDeadlineRunning) == [true, false])
+            #expect(due.map(\.isInOtherSession) == [false, false])
             let waiting = try await outbox.waitingPushes(at: start)
             #expect(waiting == WaitingPushes(count: 3, oldest: start))
             #expect(try await outbox.take(at: start).isEmpty)
@@ -172,13 +174,60 @@ struct StoredPushesTests {
                 _ = try await outbox.queue([wake, wake], after: 100, upTo: 100, at: now)
             }
             #expect(try await store.count("push_outbox") == 4)
-            // The clock is set back by a day. The last wake, which is now in the future, does not hold back this one.
-            // The clock of another server may be a minute behind, so a wake at most a minute later does.
+            // The clock is set back by a day. The last wake is now far in the future and does not hold back the first
+            // wake below. The second wake is one minute earlier than the first, as if the clock of another server were
+            // a minute behind. A wake that is at most one minute in the future still counts, so the second wake is held
+            // back.
             for second in [0, -60] {
                 let now = start.advanced(bySeconds: second - 86_400)
                 _ = try await outbox.queue([entry(device, .wake, due: now)], after: 100, upTo: 100, at: now)
             }
             #expect(try await store.count("push_outbox") == 5)
+        }
+    }
+
+    @Test(arguments: TestedDatabase.allCases)
+    func `after the clock was set back, entries do not wait for the old time`(_ database: TestedDatabase) async throws {
+        try await database.with { store in
+            let outbox = Outbox(store: store)
+            let device = try await outbox.addDevice("token", of: DriverID("ada"), at: start)
+            let other = try await outbox.addDevice("other", of: DriverID("bea"), at: start)
+            let ahead = start.advanced(bySeconds: 86_400)
+            let ended = entry(device, .activityEnd, due: ahead)
+            let warning = entry(device, .alert(.graceEnding), due: ahead)
+            _ = try await outbox.queue([entry(device, due: ahead), ended, warning], after: 7, upTo: 9, at: ahead)
+            _ = try await outbox.queue([entry(other, due: ahead)], after: 9, upTo: 9, at: ahead)
+            let failed = try await outbox.take(at: ahead)
+            #expect(failed.map(\.entry.kind) == [.alert(.sessionActive), .alert(.sessionActive)])
+            try await outbox.finish(failed.suffix(1), .retry(at: ahead.advanced(bySeconds: 60)), at: ahead)
+
+            // One entry was reserved before the clock was set back, one waits for its retry, and one was never tried.
+            // Each device gets its entries one after the other.
+            let taken = try await outbox.take(at: start)
+            #expect(taken.map(\.device.pushToken).sorted() == ["other", "token"])
+            #expect(taken.map(\.attemptCount) == [1, 1])
+            #expect(try await outbox.take(at: start).isEmpty)
+            try await outbox.finish(taken, .remove, at: start)
+            #expect(try await outbox.take(at: start).map(\.entry) == [ended])
+            #expect(try await outbox.take(at: start).isEmpty)
+            // The warning waits for its deadline.
+            #expect(try await outbox.take(at: ahead).map(\.entry.kind) == [.activityEnd])
+        }
+    }
+
+    @Test(arguments: TestedDatabase.allCases)
+    func `an entry that waits as long as a push service asks is not taken early`(
+        _ database: TestedDatabase
+    ) async throws {
+        try await database.with { store in
+            let outbox = Outbox(store: store)
+            let device = try await outbox.addDevice("token", of: DriverID("ada"), at: start)
+            _ = try await outbox.queue([entry(device)], after: 7, upTo: 9, at: start)
+            let again = start.advanced(byMilliseconds: PushSender.retryMillisecondsMax)
+            try await outbox.finish(try await outbox.take(at: start), .retry(at: again), at: start)
+            // The clock of another server is a minute behind.
+            #expect(try await outbox.take(at: start.advanced(bySeconds: -60)).isEmpty)
+            #expect(try await outbox.take(at: again).map(\.attemptCount) == [1])
         }
     }
 }

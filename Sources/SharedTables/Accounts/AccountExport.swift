@@ -212,6 +212,7 @@ extension AccountExport {
             ExportList(
                 "purchase_renewals", table: "purchase_renewal", key: "purchase", ofPurchase: true,
                 ["signed_at_ms", "payload"]),
+            .storeNotifications,
             ExportList(
                 "consumption_consents", table: "consumption_consent", key: "driver", ["is_given", "changed_at_ms"]),
             ExportList(

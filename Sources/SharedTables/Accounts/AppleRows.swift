@@ -72,13 +72,20 @@ enum AppleRows {
     }
 
     static func nextRevocation(at now: Moment, _ db: any SQLTransaction) throws -> AppleRevocation? {
+        let latest = ServerClocks.latest(at: now).advanced(bySeconds: AppleRevocation.retrySecondsMax)
+        return try revocation("next_attempt_at_ms <= ?", now, db) ?? revocation("next_attempt_at_ms > ?", latest, db)
+    }
+
+    private static func revocation(
+        _ condition: String, _ moment: Moment, _ db: any SQLTransaction
+    ) throws -> AppleRevocation? {
         let row = try SQLRow.fetchOne(
             db,
             sql: """
                 SELECT id, client_id, sealed_refresh_token, subject_digest, attempt_count FROM apple_revocation
-                WHERE next_attempt_at_ms <= ? ORDER BY next_attempt_at_ms, id LIMIT 1
+                WHERE \(condition) ORDER BY next_attempt_at_ms, id LIMIT 1
                 """,
-            arguments: [now.millisecondsSinceEpoch])
+            arguments: [moment])
         return try row.map { row in
             try AppleRevocation(
                 id: row[0], clientID: row[1], sealedRefreshToken: row[2], subjectDigest: row[3], attemptCount: row[4])
@@ -128,10 +135,13 @@ enum AppleRows {
 
     /// Ends the driver's sessions that were created by signing in with Apple before the consent was revoked. A
     /// notification may arrive after the person has signed in with Apple again, and thereby consented again. A sign-in
-    /// that may have been before the revocation counts as one before it. Without a time, ends all of these sessions.
+    /// that may have been before the revocation counts as one before it. If `revokedAtSeconds` is nil, ends all of the
+    /// driver's sessions with Apple.
     ///
-    /// Deletes Apple's refresh tokens without queueing them, because Apple has already revoked them. If a later sign-in
-    /// with Apple exists, its token may be among them, so they are kept.
+    /// Deletes Apple's refresh tokens without queueing them, because Apple has already revoked them. But if a valid
+    /// token from after the revocation may be among them, keeps them all. This is so if a sign-in session with Apple
+    /// remains, or if the audit has an exchange of a code after the revocation. (The session of that exchange may have
+    /// been signed out.)
     private static func forgetConsent(
         of driver: Int64, revokedAtSeconds: Int64?, at now: Moment, _ db: any SQLTransaction
     ) throws {
@@ -143,10 +153,15 @@ enum AppleRows {
                 arguments: [driver, last]))
         let sessions = try SignInSessionRows.all(of: driver, db).filter { sids.contains($0.sid) }
         try SignInSessionRows.end(sessions, at: now, db)
-        let isSignedInAgain = try Bool.fetchOne(
-            db, sql: "SELECT EXISTS (SELECT 1 FROM sign_in_session WHERE driver = ? AND method = 'apple')",
-            arguments: [driver])
-        if isSignedInAgain != true { try forgetTokens(of: driver, db) }
+        let mayHaveNewToken = try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT EXISTS (SELECT 1 FROM sign_in_session WHERE driver = ?1 AND method = 'apple')
+                    OR EXISTS (
+                        SELECT 1 FROM audit WHERE driver = ?1 AND action = ?2 AND outcome = ?3 AND at_ms > ?4)
+                """,
+            arguments: [driver, AuditAction.appleCodeExchange.rawValue, AuditOutcome.done.rawValue, last])
+        if mayHaveNewToken != true { try forgetTokens(of: driver, db) }
     }
 }
 

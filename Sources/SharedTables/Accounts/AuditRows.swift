@@ -55,8 +55,8 @@ package enum AuditRows {
             db)
     }
 
-    /// Adds an entry for an effect on `driver` that no request of this driver caused, but for example a request of
-    /// another driver. The entry does not contain the origin of that request, because `driver` can read the entry and
+    /// Adds an entry for an effect on `driver` that was not caused by this driver's own request, but for example by
+    /// another driver's. The entry does not contain the origin of that request, because `driver` can read the entry and
     /// must not learn the origin.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String, ofAnother driver: Int64, at now: Moment,

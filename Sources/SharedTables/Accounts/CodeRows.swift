@@ -8,11 +8,15 @@ enum CodeRows {
     /// Maximum number of expired rows deleted with each call.
     static let prunedMax = 16
 
+    /// The digest in the row of an address all of whose codes were held back. No code has this digest.
+    static let noCode = [UInt8](repeating: 0, count: 32)
+
     /// SQL condition that selects the rows in a time window. Its arguments are those of `window`.
     static let inWindow = "at_ms > ? AND at_ms <= ?"
 
-    /// Returns the arguments of `inWindow`. Without the upper bound, a row that was stored before the clock was set
-    /// back would count until the window has passed by the corrected clock.
+    /// Returns the arguments of `inWindow`. After the clock was set back, earlier rows may have times in the future.
+    /// The upper bound leaves them out. Without it, such a row would count until the corrected clock is a whole window
+    /// past the row's time.
     static func window(_ milliseconds: Int64, at now: Moment) -> SQLArguments {
         [now.advanced(byMilliseconds: -milliseconds), ServerClocks.latest(at: now)]
     }
@@ -70,7 +74,12 @@ enum CodeRows {
             && (limits.newcomers > 0 && newcomers >= limits.newcomers
                 || limits.perPrefix > 0 && ofPrefix >= limits.perPrefix)
         try add(send, isKnown: known != nil, isSent: !isHeldBack, db)
-        try replaceCode(send, by: new, db)
+        try pruneCodes(at: send.now, db)
+        if isHeldBack {
+            try keepCode(send, insteadOf: new, db)
+        } else {
+            try replaceCode(send, by: new, db)
+        }
         try AuditRows.add(
             .otpSend, isHeldBack ? .refused : .done, reason: isHeldBack ? "held_back" : nil, driver: known,
             phone: send.phone, from: new.origin, db)
@@ -159,14 +168,18 @@ enum CodeRows {
             ])
     }
 
-    private static func replaceCode(_ send: Send, by new: NewCode, _ db: any SQLTransaction) throws {
+    /// Deletes a few expired codes, unless their address has requested another one since (`keepCode`).
+    private static func pruneCodes(at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """
                 DELETE FROM asked_code WHERE (phone_digest, address_digest) IN (
-                    SELECT phone_digest, address_digest FROM asked_code WHERE expires_at_ms <= ?
+                    SELECT phone_digest, address_digest FROM asked_code WHERE expires_at_ms <= ? AND issued_at_ms <= ?
                     ORDER BY expires_at_ms LIMIT ?)
                 """,
-            arguments: [send.now.millisecondsSinceEpoch, prunedMax])
+            arguments: [now, now.advanced(bySeconds: -CodeRule.lifetimeSeconds), prunedMax])
+    }
+
+    private static func replaceCode(_ send: Send, by new: NewCode, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """
                 INSERT INTO asked_code (phone_digest, address_digest, code_digest, issued_at_ms, expires_at_ms)
@@ -174,10 +187,22 @@ enum CodeRows {
                 ON CONFLICT (phone_digest, address_digest) DO UPDATE SET code_digest = excluded.code_digest,
                     issued_at_ms = excluded.issued_at_ms, expires_at_ms = excluded.expires_at_ms, wrong_count = 0
                 """,
-            arguments: [
-                send.phone, send.address, new.digest, send.now.millisecondsSinceEpoch,
-                new.expiresAt.millisecondsSinceEpoch,
-            ])
+            arguments: [send.phone, send.address, new.digest, send.now, new.expiresAt])
+    }
+
+    /// Stores that the address requested a code that was held back. Nobody has that code, so the code that was sent
+    /// before stays valid until its own expiry. All else is as after `replaceCode`: the address counts as one that
+    /// requested a code now, and may guess as often. Otherwise the guesses that are left would reveal whether the
+    /// number has an account.
+    private static func keepCode(_ send: Send, insteadOf new: NewCode, _ db: any SQLTransaction) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO asked_code (phone_digest, address_digest, code_digest, issued_at_ms, expires_at_ms)
+                VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT (phone_digest, address_digest) DO UPDATE SET issued_at_ms = excluded.issued_at_ms,
+                    wrong_count = 0
+                """,
+            arguments: [send.phone, send.address, noCode, send.now, new.expiresAt])
     }
 
     static func prune(_ table: String, before begin: Moment, _ db: any SQLTransaction) throws {

@@ -1,5 +1,5 @@
-// Devices and their push tokens. A push token identifies one device and is stored only once, for the driver who last
-// signed in on that phone. A device's waiting notifications are deleted with its row.
+// Devices and their push tokens. A push token identifies one device and is stored only once, for the driver who
+// registered the device last. A device's waiting notifications are deleted with its row.
 
 package import Identity
 package import JourneyModel
@@ -40,7 +40,7 @@ package enum DeviceRows {
             }
         let owner = try Int64.fetchOne(
             db, sql: "SELECT driver FROM device WHERE push_token = ?", arguments: [device.pushToken])
-        // The phone belonged to another driver until now. That driver's row is deleted, so that its waiting
+        // The phone belonged to another driver until now. The old row of the device is deleted, so that its waiting
         // notifications and settings do not reach the new driver.
         if let owner, owner != driver {
             try db.execute(sql: "DELETE FROM device WHERE push_token = ?", arguments: [device.pushToken])

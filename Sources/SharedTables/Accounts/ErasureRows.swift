@@ -4,6 +4,25 @@ package import Identity
 import JourneyModel
 
 package enum ErasureRows {
+    /// The number of tombstones that one query looks up.
+    private static let lookedUpTogether = 500
+
+    /// Returns the times of deletion of those drivers who have a tombstone. The keys are the digests of their ids.
+    static func times(of digests: [[UInt8]], _ db: any SQLTransaction) throws -> [[UInt8]: Moment] {
+        let marks = repeatElement("?", count: lookedUpTogether).joined(separator: ", ")
+        var times: [[UInt8]: Moment] = [:]
+        for start in stride(from: 0, to: digests.count, by: lookedUpTogether) {
+            let part = digests[start..<min(start + lookedUpTogether, digests.count)]
+            // The last part repeats a digest, so that all parts have the same statement.
+            let asked = part + repeatElement(digests[start], count: lookedUpTogether - part.count)
+            let rows = try SQLRow.fetchAll(
+                db, sql: "SELECT driver_digest, erased_at_ms FROM erased_driver WHERE driver_digest IN (\(marks))",
+                arguments: SQLArguments(asked.map(\.sqlValue)))
+            for row in rows { times[try row[0]] = try row[1] as Moment }
+        }
+        return times
+    }
+
     /// Returns all deletions, oldest first.
     package static func all(_ db: any SQLTransaction) throws -> [RecordedErasure] {
         // A tombstone and its receipt have only their time in common: one transaction writes both. If several receipts

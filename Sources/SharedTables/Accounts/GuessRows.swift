@@ -28,7 +28,7 @@ struct GuessRows {
         let begin = now.advanced(byMilliseconds: -GuessRule.dayMilliseconds)
         try CodeRows.prune("one_time_code_guess", before: begin, db)
         let own = try codes("address_digest = ?", [address], db).first
-        let newest = try codes("TRUE", [], db).first
+        let newest = try codes("code_digest <> ?", [CodeRows.noCode], db).first
         let verdict = CodeRule.judge(
             [own, newest].compactMap { $0?.code }, guess: guess,
             isAllowed: GuessRule.allows(try counts(own: own?.wrongCount, db)), at: now)
@@ -71,20 +71,23 @@ struct GuessRows {
     }
 
     /// Returns the newest of the number's codes that meet the condition. The array has one element, or none if there is
-    /// no such code. Leaves out old codes: those issued before now minus twice the lifetime of a code. A code that was
-    /// issued before the clock was set back is not the newest if there is another.
+    /// no such code. Leaves out a code if the last request from its address is older than two lifetimes of a code.
+    /// After the clock was set back, a code may expire later than a code issued now. Such a code is returned only if
+    /// there is no other.
     private func codes(
         _ condition: String, _ arguments: SQLArguments, _ db: any SQLTransaction
     ) throws -> [(code: StoredCode, wrongCount: Int)] {
+        // `issued_at_ms` is the time of the last request, even if the code of that request was held back. The newest
+        // code is therefore the one that expires last.
         try SQLRow.fetchAll(
             db,
             sql: """
                 SELECT code_digest, expires_at_ms, wrong_count FROM asked_code
-                WHERE phone_digest = ? AND \(condition) AND expires_at_ms > ?
-                ORDER BY expires_at_ms > ?, issued_at_ms DESC LIMIT 1
+                WHERE phone_digest = ? AND \(condition) AND issued_at_ms > ?
+                ORDER BY expires_at_ms > ?, expires_at_ms DESC LIMIT 1
                 """,
             arguments: [phone] + arguments
-                + [now.advanced(bySeconds: -CodeRule.lifetimeSeconds), CodeRule.latestExpiry(at: now)]
+                + [now.advanced(bySeconds: -2 * CodeRule.lifetimeSeconds), CodeRule.latestExpiry(at: now)]
         ).map { (StoredCode(digest: try $0[0], expiresAt: try $0[1]), try $0[2]) }
     }
 }

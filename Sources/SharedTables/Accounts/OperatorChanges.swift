@@ -49,7 +49,7 @@ extension MissingErasures {
     init(_ erasures: [RecordedErasure], _ digests: KeyedHashes, _ db: any SQLTransaction) throws {
         self.init()
         var missing: [[UInt8]: RecordedErasure] = [:]
-        let known = try ErasureRows.all(db).reduce(into: [[UInt8]: Moment]()) { $0[$1.digest] = $1.at }
+        let known = try ErasureRows.times(of: erasures.map(\.digest), db)
         for erasure in erasures where known[erasure.digest].map({ $0 < erasure.at }) ?? true {
             if let other = missing[erasure.digest], other.at >= erasure.at { continue }
             missing[erasure.digest] = erasure

@@ -111,7 +111,7 @@ enum RenewalRows {
     /// Deletes the session's expired tokens, which would be rejected anyway. If too many tokens remain, deletes the
     /// spent tokens that were issued first. The order of issue does not follow from `expires_at_ms`: after the lifetime
     /// of tokens was shortened, a new token expires before older ones. A token that was not spent, such as the one just
-    /// added, counts as newer than every spent one, also if the clock was set back. No index has this order, but a
+    /// added, counts as newer than every spent one, even if the clock was set back. No index has this order, but a
     /// session has hardly more than `refreshTokensPerSessionMax` rows, and is refreshed about once an hour.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(

@@ -37,7 +37,9 @@ package enum ConsumptionRows {
     }
 
     /// Queues a request for consumption information. Must be called in the transaction that stores the request's
-    /// notification, so that no acknowledged request is lost.
+    /// notification, so that no acknowledged request is lost. A request that is already stored does not change: its row
+    /// may be kept for longer than the row of its notification, which may then be taken again (`dwell purchases
+    /// replay`).
     static func add(
         _ notification: StoreNotification, _ transaction: TransactionFact, of purchase: Int64, at now: Moment,
         _ db: any SQLTransaction
@@ -47,7 +49,7 @@ package enum ConsumptionRows {
             sql: """
                 INSERT INTO consumption_request
                     (notification, purchase, environment, bundle_id, transaction_id, requested_at_ms, next_attempt_at_ms)
-                VALUES (?, ?, ?, ?, ?, ?, ?)
+                VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (notification) DO NOTHING
                 """,
             arguments: [
                 notification.notificationUUID, purchase, transaction.environment.rawValue, transaction.bundleID,
@@ -62,7 +64,16 @@ package enum ConsumptionRows {
             arguments: [oldest.millisecondsSinceEpoch, deletedPerInsert])
     }
 
+    /// Returns the request that is due first. A request is also due if its next attempt is later than any time that can
+    /// have been stored by now. Its time was stored before the clock was set back.
     static func next(dueAt now: Moment, _ db: any SQLTransaction) throws -> ConsumptionRequest? {
+        let latest = ServerClocks.latest(at: now).advanced(bySeconds: ConsumptionAnswers.retrySecondsMax)
+        return try next("next_attempt_at_ms <= ?", now, db) ?? next("next_attempt_at_ms > ?", latest, db)
+    }
+
+    private static func next(
+        _ condition: String, _ moment: Moment, _ db: any SQLTransaction
+    ) throws -> ConsumptionRequest? {
         let row = try SQLRow.fetchOne(
             db,
             sql: """
@@ -70,9 +81,9 @@ package enum ConsumptionRows {
                     requested_at_ms, attempt_count, coalesce(is_given, 0)
                 FROM consumption_request JOIN purchase ON purchase.id = consumption_request.purchase
                 LEFT JOIN consumption_consent ON consumption_consent.driver = purchase.driver
-                WHERE next_attempt_at_ms <= ? ORDER BY next_attempt_at_ms, consumption_request.id LIMIT 1
+                WHERE \(condition) ORDER BY next_attempt_at_ms, consumption_request.id LIMIT 1
                 """,
-            arguments: [now.millisecondsSinceEpoch])
+            arguments: [moment])
         guard let row else { return nil }
         guard let environment = try AppStoreEnvironment(rawValue: row[1]) else {
             throw UnreadableColumn(name: "consumption_request.environment")

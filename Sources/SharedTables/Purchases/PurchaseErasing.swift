@@ -47,14 +47,7 @@ extension PurchaseRows {
     /// Removes the payloads of notifications that are not about a purchase, but about the driver as a customer of the
     /// app. Such notifications contain the same customer id (`appTransactionId`) as the driver's facts.
     private static func eraseNotificationsAboutCustomer(_ driver: Int64, _ db: any SQLTransaction) throws {
-        var ids: Set<String> = []
-        for table in ["purchase_transaction", "purchase_renewal"] {
-            let payloads = try [UInt8].fetchAll(
-                db, sql: "SELECT payload FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)",
-                arguments: [driver])
-            ids.formUnion(payloads.compactMap(PurchaseErasure.appTransactionID))
-        }
-        for id in ids {
+        for id in try customerIDs(of: driver, db) {
             try db.execute(
                 sql: """
                     UPDATE store_notification SET payload = NULL, app_transaction_id = NULL
@@ -62,5 +55,17 @@ extension PurchaseRows {
                     """,
                 arguments: [id])
         }
+    }
+
+    /// Returns the driver's ids as a customer at Apple (`appTransactionId`), one for each app, from the stored facts.
+    static func customerIDs(of driver: Int64, _ db: any SQLTransaction) throws -> Set<String> {
+        var ids: Set<String> = []
+        for table in ["purchase_transaction", "purchase_renewal"] {
+            let payloads = try [UInt8].fetchAll(
+                db, sql: "SELECT payload FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)",
+                arguments: [driver])
+            ids.formUnion(payloads.compactMap(PurchaseErasure.appTransactionID))
+        }
+        return ids
     }
 }

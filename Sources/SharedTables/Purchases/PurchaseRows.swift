@@ -84,9 +84,18 @@ package enum PurchaseRows {
         let rows = try SQLRow.fetchAll(
             db, sql: "SELECT \(factColumns), app_account_token.driver \(transactions)", arguments: [purchase])
         let named = try rows.map { row in (fact: try transaction(row), driver: try row[3] as Int64) }
+        // Ids are numbers without leading zeros, so of two ids the longer one is higher.
         return named.max { one, other in
-            (one.fact.purchaseDate, one.fact.transactionID) < (other.fact.purchaseDate, other.fact.transactionID)
+            (one.fact.purchaseDate, one.fact.transactionID.utf8.count, one.fact.transactionID)
+                < (other.fact.purchaseDate, other.fact.transactionID.utf8.count, other.fact.transactionID)
         }?.driver
+    }
+
+    /// Returns the id of a purchase's owner; nil if the purchase has no owner.
+    static func driverID(ofOwner owner: Int64?, _ db: any SQLTransaction) throws -> DriverID? {
+        try owner.flatMap { driver in
+            try String.fetchOne(db, sql: "SELECT driver_id FROM driver WHERE id = ?", arguments: [driver])
+        }.map { DriverID($0) }
     }
 
     static func facts(of driver: Int64, _ db: any SQLTransaction) throws -> PurchaseFacts {

@@ -48,10 +48,7 @@ enum StoreNotificationRows {
             try ConsumptionRows.add(notification, transaction, of: purchase, at: now, db)
         }
         try removeOld(at: now, db)
-        let name = try owner.flatMap { driver in
-            try String.fetchOne(db, sql: "SELECT driver_id FROM driver WHERE id = ?", arguments: [driver])
-        }
-        return .taken(owner: name.map { DriverID($0) })
+        return .taken(owner: try PurchaseRows.driverID(ofOwner: owner, db))
     }
 
     /// Returns whether to store the payload. It is stored if it contains more than the stored transaction does. This is

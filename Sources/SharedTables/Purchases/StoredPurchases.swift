@@ -45,7 +45,8 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
         try await change { [digests] db in
             let driver = try DriverRows.rowOrNew(of: caller, at: now, digests, db)
             let row = try PurchaseRows.put(purchase.transaction, purchase.renewal, isShown: true, db).purchase
-            guard try PurchaseRows.owner(of: row, firstShownBy: driver, db) == driver else { return .ownedByAnother }
+            let owner = try PurchaseRows.owner(of: row, firstShownBy: driver, db)
+            guard owner == driver else { return .ownedByAnother(owner: try PurchaseRows.driverID(ofOwner: owner, db)) }
             return .stored(try PurchaseRows.facts(of: driver, db))
         }
     }

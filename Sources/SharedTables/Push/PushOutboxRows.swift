@@ -11,9 +11,9 @@ enum PushOutboxRows {
     /// an hour.
     static let wakeIntervalMilliseconds: Int64 = 1_200_000
 
-    /// Adds an entry. Adds nothing if its device was removed or now belongs to another driver, or if the entry would
-    /// wake the device too soon after the last time. A last time that was stored before the clock was set back does not
-    /// count.
+    /// Adds an entry. Adds nothing if its device was removed or now belongs to another driver. Also adds nothing if the
+    /// entry is a background push and the device's last background push was queued less than `wakeIntervalMilliseconds`
+    /// ago. If that last time is in the future, it was stored before the clock was set back, and does not count.
     static func add(_ entry: PushEntry, at now: Moment, _ db: any SQLTransaction) throws {
         let lastWake = now.advanced(byMilliseconds: -wakeIntervalMilliseconds).millisecondsSinceEpoch
         let added = try db.execute(
@@ -40,37 +40,66 @@ enum PushOutboxRows {
         try due.filter { push in
             try db.execute(
                 sql: """
-                    UPDATE push_outbox SET attempt_count = attempt_count + 1, next_attempt_at_ms = ?
-                    WHERE id = ? AND next_attempt_at_ms <= ?
+                    UPDATE push_outbox SET attempt_count = attempt_count + 1, next_attempt_at_ms = ?1
+                    WHERE id = ?2 AND (next_attempt_at_ms <= ?3 OR \(isAheadSQL("push_outbox", "?4")))
                     """,
-                arguments: [lease, push.id, now]) > 0
+                arguments: [lease, push.id, now, latestAttempt(at: now)]) > 0
         }
+    }
+
+    /// Returns the latest time of a next attempt that can have been stored by now. (The first attempt of a warning may
+    /// be later.) If an entry has a later time, the time was stored before the clock was set back, and the entry is
+    /// due. A time that is not later may also have been stored before the clock was set back. This cannot be detected,
+    /// because the beginning of a pause is not stored. The entry then waits, but at most for the longest pause.
+    private static func latestAttempt(at now: Moment) -> Moment {
+        ServerClocks.latest(at: now).advanced(byMilliseconds: PushSender.retryMillisecondsMax)
+    }
+
+    /// Returns the SQL condition that the time of an entry's next attempt is later than `latest`, and was therefore
+    /// stored before the clock was set back. The first attempt of a warning never meets the condition. Its time depends
+    /// on the deadline, so it may be later than `latest` although the clock was not set back.
+    private static func isAheadSQL(_ entry: String, _ latest: String) -> String {
+        "\(entry).next_attempt_at_ms > \(latest) AND (\(entry).attempt_count > 0 OR \(entry).kind <> 'grace_ending')"
     }
 
     /// Returns at most `limit` due entries, the longest due first, and at most one of each device: its first due entry.
     /// If an earlier entry of the device waits for another attempt, returns none of that device. The query reads the
     /// drivers last, because on Citus they are on other servers than the entries and devices.
+    ///
+    /// The entries that are due and those that are ahead of the clock are read separately, because one condition for
+    /// both would read the whole index.
     static func due(at now: Moment, limit: Int, _ db: any SQLTransaction) throws -> [DuePush] {
-        try SQLRow.fetchAll(
+        let isFirst = """
+            NOT EXISTS (
+                SELECT 1 FROM push_outbox AS earlier
+                WHERE earlier.device = push_outbox.device AND earlier.id < push_outbox.id
+                    AND (earlier.attempt_count > 0 OR earlier.next_attempt_at_ms <= ?1
+                        OR \(isAheadSQL("earlier", "?3"))))
+            """
+        let inSession = JourneyState.allCases.filter(\.hasSessionInProgress).map { String($0.code) }
+            .joined(separator: ", ")
+        return try SQLRow.fetchAll(
             db,
             sql: """
-                WITH due AS MATERIALIZED (
-                    SELECT * FROM push_outbox WHERE next_attempt_at_ms <= ?1 AND NOT EXISTS (
-                        SELECT 1 FROM push_outbox AS earlier
-                        WHERE earlier.device = push_outbox.device AND earlier.id < push_outbox.id
-                            AND (earlier.attempt_count > 0 OR earlier.next_attempt_at_ms <= ?1))
+                WITH passed AS (
+                    SELECT * FROM push_outbox WHERE next_attempt_at_ms <= ?1 AND \(isFirst)
                     ORDER BY next_attempt_at_ms, push_outbox.id LIMIT ?2),
+                ahead AS (
+                    SELECT * FROM push_outbox WHERE \(isAheadSQL("push_outbox", "?3")) AND \(isFirst)
+                    ORDER BY next_attempt_at_ms, push_outbox.id LIMIT ?2),
+                due AS MATERIALIZED (SELECT * FROM passed UNION ALL SELECT * FROM ahead LIMIT ?2),
                 target AS MATERIALIZED (SELECT * FROM device WHERE id IN (SELECT due.device FROM due))
                 SELECT push_outbox.id, push_outbox.driver, push_outbox.device, push_outbox.session, kind,
                     push_outbox.state, push_outbox.ended_by, deadline_ms, due_at_ms, expires_at_ms, attempt_count,
                     \(db.sessionIDSQL("push_outbox.session")),
                     \(db.currentSessionSQL) IS NOT DISTINCT FROM push_outbox.session
                         AND driver.grace_deadline_ms IS NOT DISTINCT FROM deadline_ms,
+                    driver.state IN (\(inSession)) AND \(db.currentSessionSQL) IS DISTINCT FROM push_outbox.session,
                     \(DeviceRows.columns)
                 FROM due AS push_outbox JOIN target AS device ON device.id = push_outbox.device
                 JOIN driver ON driver.id = push_outbox.driver ORDER BY next_attempt_at_ms, push_outbox.id
                 """,
-            arguments: [now, limit]
+            arguments: [now, limit, latestAttempt(at: now)]
         ).map(due)
     }
 
@@ -82,8 +111,8 @@ enum PushOutboxRows {
             driver: row[1], device: row[2], session: row[3], kind: kind, state: state,
             endedBy: ending.flatMap { Journey.Ending(code: $0) }, deadline: row[7], dueAt: row[8], expiresAt: row[9])
         return try DuePush(
-            id: row[0], entry: entry, sessionID: row[11], device: DeviceRows.device(row, at: 13),
-            attemptCount: row[10], isDeadlineRunning: row[12])
+            id: row[0], entry: entry, sessionID: row[11], device: DeviceRows.device(row, at: 14),
+            attemptCount: row[10], isDeadlineRunning: row[12], isInOtherSession: row[13])
     }
 
     static func finish(_ result: PushResult, at now: Moment, _ db: any SQLTransaction) throws {

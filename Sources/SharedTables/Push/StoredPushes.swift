@@ -37,8 +37,8 @@ extension PushTables {
         at now: Moment, limit: Int, lease: Moment
     ) async throws(StoreFailure) -> [DuePush] {
         // The search for due entries is a read of its own, before the transaction that takes them. If the same devices
-        // have many entries, the search takes tens of milliseconds. Inside the transaction, it would make SQLite's
-        // writer and with it the events wait.
+        // have many entries, the search takes tens of milliseconds. Inside the transaction, the search would block
+        // SQLite's writer, and events would wait.
         let due = try await read { db in try PushOutboxRows.due(at: now, limit: limit, db) }
         if due.isEmpty { return [] }
         return try await change(keepsDriverCache: true) { db in

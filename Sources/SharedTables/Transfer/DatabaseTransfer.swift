@@ -81,8 +81,7 @@ package struct DatabaseTransfer: Sendable {
         (self.open, self.lock, self.target, self.report) = (open, lock, target, report)
     }
 
-    /// The drivers that the target has. `checkedEvent` is the highest number of an event up to which no event of these
-    /// drivers is missing in the target.
+    /// The drivers that the target has. It also has all events of these drivers with numbers up to `checkedEvent`.
     private struct Copied {
         var drivers: [Int64: TransferredDriver]
         var checkedEvent: Int64

@@ -1,0 +1,39 @@
+// The part of a driver's export that concerns Apple's notifications about the driver. The payloads of some notifications
+// contain more than the stored transactions do (`StoreNotificationRows`).
+
+import JourneyModel
+
+extension ExportList {
+    /// The notifications about the driver's purchases, and those about the driver as a customer of the app. A deletion
+    /// of the driver removes the payloads of the same notifications (`PurchaseRows.erase`).
+    static let storeNotifications = ExportList(name: "store_notifications") { driver, last, limit, db in
+        var ids = Set(
+            try String.fetchAll(
+                db,
+                sql: """
+                    SELECT uuid FROM store_notification WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)
+                    """,
+                arguments: [driver]))
+        for customer in try PurchaseRows.customerIDs(of: driver, db) {
+            ids.formUnion(
+                try String.fetchAll(
+                    db, sql: "SELECT uuid FROM store_notification WHERE purchase IS NULL AND app_transaction_id = ?",
+                    arguments: [customer]))
+        }
+        if case .text(let last)? = last { ids = ids.filter { $0 > last } }
+        return ids.sorted().prefix(limit).map { .text($0) }
+    } write: { id, driver, _, json, db in
+        let columns = ["uuid", "type", "subtype", "environment", "signed_at_ms", "received_at_ms", "payload"]
+        let row = try SQLRow.fetchOne(
+            db,
+            sql: """
+                SELECT \(columns.joined(separator: ", ")) FROM store_notification WHERE uuid = ?1
+                    AND (purchase IS NULL OR purchase IN (SELECT id FROM purchase WHERE driver = ?2))
+                """,
+            arguments: SQLArguments([id, .integer(driver)]))
+        guard let row else { return }
+        json.beginObject()
+        for (column, value) in zip(columns, row.values) { json.member(column, value) }
+        json.endObject()
+    }
+}
