@@ -123,7 +123,8 @@ package struct AnalyticsForwarding: Sendable {
     }
 
     /// Returns the pause before the next attempt, in milliseconds. The pauses are 1, 2, 4 ... 60 s. A random time of up
-    /// to half the pause is added, so that several servers do not retry at the same time.
+    /// to half the pause is added, so that several servers do not retry at the same time. If the service asks for a
+    /// longer pause, that pause is returned.
     private func pause(_ pace: inout Pace, reason: String, waiting: Int64?, atLeastSeconds: Int?) -> Int64 {
         let now = clock()
         failure.record(reason, at: now)

@@ -54,7 +54,7 @@ package final class CurrentSettings: Sendable {
     }
 
     /// Returns the driver's settings for every possible charger, because the rules may depend on the charger. The store
-    /// chooses the settings for an event when it knows the event's charger.
+    /// determines the charger of an event, and then chooses the settings.
     package func choice(for subject: SettingsSubject) -> SettingsChoice {
         let (settings, rules) = readWithRules()
         return rules?.choice(for: subject) ?? SettingsChoice(byCharger: [], otherwise: settings)

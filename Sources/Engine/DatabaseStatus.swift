@@ -1,4 +1,5 @@
-// The database as a whole: what the server asks about it at the start, for /readyz, for metrics and on /ops.
+// Checks of the whole database and facts about it. The server needs them when it starts, and for /readyz, the metrics
+// and /ops.
 
 package import JourneyModel
 
@@ -8,7 +9,8 @@ package protocol DatabaseStatus: Sendable {
 
     /// Returns the applied schema.
     ///
-    /// - Parameter openedAtMilliseconds: the time with which the store was opened.
+    /// - Parameter openedAtMilliseconds: the time that was passed when the store was opened. `migrationsRun` of the
+    ///   result contains the migrations that were applied with this time.
     func schema(openedAtMilliseconds: Int64) async throws(StoreFailure) -> AppliedSchema
 
     /// Returns how many more bytes this process can write to the disk of the database. Returns nil if this is not

@@ -22,12 +22,14 @@ extension MetricFamily {
         "dwell_deadlines_due", "Drivers with a passed deadline whose expiry is not stored yet; 0 is normal.")
 }
 
-/// The port of deadlines. Expiries are stored not only by `storeExpiries`, but also when an event is appended: if a
-/// deadline of the event's driver is earlier than the event, its expiry is stored first, in the same transaction.
+/// The port of deadlines. `storeExpiries` stores the expiries that are due. `EventStore.append` stores expiries too: if
+/// a deadline of the event's driver is earlier than the event, the deadline's expiry is stored first, in the same
+/// transaction.
 package protocol DeadlineStore: Sendable {
     /// Returns the earliest deadline of all drivers, or nil when there is none. The result may lie in the past, because
     /// a deadline is removed only when its expiry is stored. A driver whose refold is under way is left out, because
-    /// the refold may change the deadline. On PostgreSQL, a driver whose refold has not begun is left out too.
+    /// the refold may change the deadline. On PostgreSQL, a driver who needs a refold that has not begun is left out
+    /// too.
     func earliestDeadline() async throws(StoreFailure) -> Moment?
 
     /// Stores the expiries of the deadlines before `request.now`, earliest first, for at most `request.driversMax`

@@ -1,5 +1,5 @@
-// Stored events, for consumers outside the database. The event table itself serves as the outbox: a consumer reads the
-// events in the order of their row numbers, and the database stores the number of the last event that the consumer has
+// Stored events, for consumers outside the database. The event table itself serves as the outbox. A consumer reads the
+// events in the order of their row numbers. The database stores the number of the last event that the consumer has
 // processed. On SQLite, row numbers follow the order of the commits. On PostgreSQL, the "row number" is the event's
 // position in the feed, which follows the order of transaction numbers. In both orders, a consumer skips no committed
 // event.
@@ -14,7 +14,7 @@ package protocol EventFeed: Sendable {
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
     /// Whether row numbers are consecutive. If true, a gap shows the consumer that events were deleted before it read
-    /// them. If false, a gap shows nothing, so the store counts such events as lost when it deletes them.
+    /// them. If false, a gap shows nothing, so the store itself counts unread events as lost when it deletes them.
     var hasConsecutiveIDs: Bool { get }
 
     /// Returns the position of the consumer with this name. A consumer without a stored position starts at the first

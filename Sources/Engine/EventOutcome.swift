@@ -14,9 +14,9 @@ package enum EventOutcome: Hashable, Sendable {
     /// A service named a driver who is unknown or deleted: 404.
     case driverNotFound
     /// The idempotency key is new, and the rate limit of the driver or the service is used up: 429. The store itself
-    /// returns this case only for a late event that `RefoldCharging` does not permit: earlier refolds have used up the
-    /// limit, or too many of the driver's events have the same time. PostgreSQL's store also returns it for a late event
-    /// that would refold too many events.
+    /// returns this case only for a late event that `RefoldCharging` does not permit. The reason is that earlier
+    /// refolds have used up the limit, or that too many of the driver's events have the same time. PostgreSQL's store
+    /// also returns this case for a late event that would refold too many events.
     case rateLimited
     /// The event is not stored, or it is unknown whether the event is stored; see `StoreFailure`.
     case failed(StoreFailure)

@@ -4,7 +4,7 @@ package import RateLimiting
 /// The port that makes events durable. Each implementation passes `EventStoreContract` in TestSupport.
 package protocol EventStore: Sendable {
     /// Stores one event durably, finds that it is already stored, or refuses it. Returns only after the transaction
-    /// that stored the event is on disk. A refused event changes nothing in the database. It does not affect the other
+    /// that stored the event is on disk. A refused event changes nothing in the database, and does not affect the other
     /// events of its transaction. The events of one driver are applied in the order of the calls.
     ///
     /// If the calling task is cancelled, the event is still stored, and the call still waits for the commit.
@@ -43,7 +43,7 @@ package struct AppendRequest: Sendable {
     package var requiresRegisteredSession: Bool
     package var sender: OrderedEvent.Sender
     /// The id of the service that sent the event. Nil if the driver's app sent it, or if the server made it because the
-    /// driver entered a right verification code. If a service sent it, the event counts against the rate limit of the
+    /// driver entered the right verification code. If a service sent it, the event counts against the rate limit of the
     /// service, and is refused with `driverNotFound` if the driver is unknown.
     package var service: DriverID?
 
@@ -116,7 +116,8 @@ package struct SessionRegistration: Sendable {
 
 package enum RegistrationOutcome: Hashable, Sendable {
     case created
-    /// The driver has already registered this session. Its first registration stays unchanged.
+    /// The driver already has this session. If it was registered before, that registration stays unchanged. If only an
+    /// event opened it, it is now registered.
     case existed
     /// The session belongs to another driver: 404.
     case sessionNotFound
@@ -132,8 +133,8 @@ package enum StoreFailure: Error, Hashable, Sendable {
     case unavailable(String)
     /// The commit itself failed. The event may or may not be stored: 500.
     case unknown(String)
-    /// The task was cancelled, so the caller no longer needs the result. The store did not fail. Thrown by a read that
-    /// waits, in a pause of background work, and between two steps of a driver's deletion. An interrupted deletion is
-    /// completed at the next start of the server.
+    /// The task was cancelled, so the caller no longer needs the result. The store did not fail. The cancellation takes
+    /// effect while a read waits, during a pause of background work, or between two steps of a driver's deletion. An
+    /// interrupted deletion is completed at the next start of the server.
     case cancelled
 }

@@ -112,8 +112,8 @@ package struct Ingest: Sendable {
         for event in answers.indices where answers[event].outcome.isStored { waiting.recordStored(event) }
         var (open, quotas) = (round.refunded, [RateLimitClass: Quota]())
         // `open` has the number of refunds that no event has used yet. The loop ends, because a refunded event gets no
-        // new attempt, so each round with a refund leaves fewer events. Altogether the rate limiter decides at most
-        // about twice for each event.
+        // new attempt, so each round with a refund leaves fewer waiting events. Altogether, the rate limiter makes at
+        // most about two decisions for each event.
         while case let events = waiting.take(open), !events.isEmpty {
             round = await oneRound(events, of: batch)
             let unused = waiting.settle(Dictionary(uniqueKeysWithValues: zip(events, round.verdicts)))
@@ -259,7 +259,7 @@ package struct Ingest: Sendable {
 
     /// Refunds an event or confirms its charge, depending on its outcome. A stored event stays charged, and the rate
     /// limiter records its idempotency key. An event whose commit may have failed stays charged too, because a repeat
-    /// with the same idempotency key costs nothing. Events with any other outcome are refunded.
+    /// with the same idempotency key costs nothing. An event with any other outcome is refunded if it was charged.
     ///
     /// The rate limiter admits an event without a charge if it knows the event's idempotency key from an earlier,
     /// charged request. If the store has no event with this key, it stores the event, and the event is charged

@@ -18,7 +18,7 @@ package struct JourneyCheckReport: Hashable, Sendable {
     /// The number of deleted drivers whose rows are not all rewritten yet. SQLite's check folds their events too,
     /// PostgreSQL's does not.
     package var erasing = 0
-    /// The first problems, one sentence each. Empty if there are none.
+    /// The first inconsistencies that the check found, one sentence each. Empty if there are none.
     package var problems: [String] = []
 
     package init() {}

@@ -170,7 +170,8 @@ package final class JourneyStreams: Sendable {
 
     /// Wakes the streams of drivers whose refold was completed since the last call, by any process. `wakeChanged`
     /// cannot notice this, because the end of a refold stores no event. Each stream's driver is checked once after the
-    /// stream has opened, and then at every call while the driver's refold is incomplete.
+    /// stream has opened, and then at every call while the driver's refold is incomplete. If there is no refold, the
+    /// first check nevertheless wakes the stream once.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }

@@ -34,22 +34,22 @@ package protocol JourneyReader: Sendable {
     ) async throws(StoreFailure) -> CommittedChanges
 
     /// Returns the drivers among `drivers` whose stored journey a refold will still replace (Refold.swift). There are
-    /// two possible reasons: the journey was folded by the rules of another release, or (on SQLite) a late event
+    /// two possible reasons. The journey was folded by the rules of another release. Or, on SQLite, a late event
     /// affects more events than one transaction may change.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 
-    /// Returns the drivers whose journey a correction of settings has changed, in any process. `id` is the row number
-    /// in the list of such changes at which the previous call ended. If `id` is nil, returns only the newest row
-    /// number, and `.any` as the drivers. A store whose `committedChanges` reports these drivers too may leave them out
-    /// here.
+    /// Returns the drivers whose journey a correction of settings has changed, in any process. The store has a list of
+    /// these changes, and `id` is the row number in this list at which the previous call ended. If `id` is nil, returns
+    /// only the newest row number, and `.any` as the drivers. A store whose `committedChanges` reports these drivers
+    /// too may leave them out here.
     func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 }
 
 package struct CommittedChanges: Hashable, Sendable {
     package enum Drivers: Hashable, Sendable {
         case these([DriverID])
-        /// Any driver may have changes, for one of three reasons: the caller passed no mark, the store does not know
-        /// what changed since the mark, or there are too many new events to examine.
+        /// Any driver may have changes. Returned if the caller passed no mark, if the store has no record of what
+        /// changed since the mark, or if there are too many new events to examine.
         case any
     }
 
@@ -100,9 +100,9 @@ package struct JourneyChange: Hashable, Sendable {
 package enum JourneyChanges: Hashable, Sendable {
     /// All changes after change `id`; empty when there are none.
     case all([JourneyChange])
-    /// The driver's current journey instead of a list. Returned in three cases: the caller names no change, the named
-    /// change never existed, or later changes are no longer stored because the named change is too old. The id is 0
-    /// before the driver's first change.
+    /// The driver's current journey instead of a list. Returned in these cases: the caller names no change; the named
+    /// change never existed; the named change is so old that later changes are no longer stored; the driver has events
+    /// but no stored change, for example because a refold deleted the changes. The id is 0 if no change is stored.
     case newest(JourneyChange)
 }
 

@@ -5,8 +5,9 @@ package import JourneyModel
 package import Logging
 
 /// The counts of one time step, by series. Series have fixed names, for example `event.applied`, `source.web`,
-/// `status.429` and `duration.2500`. `duration.2500` counts the responses that took longer than the next lower bound
-/// and at most 2,500 µs. `duration.inf` counts the responses that took more than the highest bound.
+/// `status.429` and `duration.2500`. The `duration` series are the buckets of a histogram. `duration.2500` counts the
+/// responses that took at most 2,500 µs and are not in a lower bucket. `duration.inf` counts the responses above the
+/// highest bound.
 package struct HistoryStep: Hashable, Sendable {
     package var beginsAt: Moment
     package var counts: [String: Int]
@@ -100,8 +101,8 @@ package actor OperationHistory {
     package func run() async {
         var minute = clock().floored(toSeconds: Self.stepSeconds)
         while !Task.isCancelled {
-            // Wake up at the end of each minute, even within `collectSeconds`, so that the growth of the counters until
-            // then is added to this minute and not to the next.
+            // Wake up at the end of each minute, even if `collectSeconds` have not passed. The growth of the counters
+            // until then is thus added to this minute and not to the next.
             let end = minute.advanced(byMilliseconds: Self.stepSeconds * 1000)
             let left = end.millisecondsSinceEpoch - clock().millisecondsSinceEpoch
             try? await Task.sleep(for: .milliseconds(min(max(left, 0), Self.collectSeconds * 1000)))

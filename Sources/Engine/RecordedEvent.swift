@@ -20,9 +20,10 @@ package struct RecordedEvent: Hashable, Sendable {
     package var name: EventName
     /// The name as the client spelled it.
     package var spelling: String
-    /// Whether the event is below the driver's floor. Such an event is not folded again, because the events before it
-    /// may be deleted. It keeps the verdict of its last fold. If it was received when the floor was already above it,
-    /// its verdict is `none`. Its `before` is unknown for the same reason, and is set to the value of `after`.
+    /// Whether the event is below the driver's floor. The events before such an event may be deleted. Such an event is
+    /// therefore not folded again, and keeps the verdict of its last fold. If the floor was already above the event
+    /// when the event was received, its verdict is `none`. The journey before an event below the floor is unknown, so
+    /// `before` has the value of `after`.
     package var isBelowFloor: Bool
     package var origin: OrderedEvent.Origin
     package var sent: SentMembers
@@ -32,8 +33,8 @@ package struct RecordedEvent: Hashable, Sendable {
     package var metadata: String?
     package var settings: SettingsUsed
     package var verdict: Verdict
-    /// The journeys directly before and directly after the event. A deadline that passed before the event makes no
-    /// difference between the two, because its expiry is an event of its own.
+    /// The journeys directly before and directly after the event. A deadline that passed before the event has already
+    /// ended the session in `before`, because its expiry is an event of its own.
     package var before: Journey
     package var after: Journey
     /// The state before the event, as reported by the client.

@@ -32,8 +32,8 @@ package struct RefoldRequest: Hashable, Sendable {
     package var correction: Int64?
     /// If true, only incomplete refolds are continued, and no other driver is read.
     package var resumesOnly: Bool
-    /// The time for comparing states before and after the refold. At this time a session whose deadline has passed
-    /// counts as ended, even if the expiry is not stored yet. If `now` is nil, only stored expiries count.
+    /// The time at which the states before and after the refold are compared. A session whose deadline has passed at
+    /// this time counts as ended, even if the expiry is not stored yet. If `now` is nil, only stored expiries count.
     package var now: Moment?
 
     package init(
@@ -325,6 +325,8 @@ package struct RefoldService: Sendable {
                 request.after = next
                 await Task.yield()
             } catch is CancellationError {
+                return
+            } catch StoreFailure.cancelled {
                 return
             } catch {
                 logger.error("refolding journeys failed", metadata: ["failure": "\(error)"])

@@ -19,14 +19,19 @@ package struct FailureLogLimit: Hashable, Sendable {
 
 /// The pauses in milliseconds before the next attempt of a delivery. Callers add a random time.
 package enum RetryPause {
+    /// The longest pause after a failure, and the longest one that a receiving service can ask for.
+    package static let millisecondsMax: Int64 = 60_000
+    package static let askedSecondsMax = 3600
+
     /// Returns the pause after a failure. `failureCount` is the number of failures directly before it: 0 gives 1 s, 1
     /// gives 2 s, 2 gives 4 s and so on, up to 60 s.
     package static func milliseconds(_ failureCount: Int) -> Int64 {
-        min(1000 << Int64(min(max(failureCount, 0), 6)), 60_000)
+        min(1000 << Int64(min(max(failureCount, 0), 6)), millisecondsMax)
     }
 
-    /// Returns the pause for which the receiving service asks, at most an hour. Returns 0 if it asks for none.
+    /// Returns the pause that the receiving service requested, at most an hour. Returns 0 if the service requested
+    /// none.
     package static func milliseconds(askedSeconds: Int?) -> Int64 {
-        Int64(min(max(askedSeconds ?? 0, 0), 3600)) * 1000
+        Int64(min(max(askedSeconds ?? 0, 0), askedSecondsMax)) * 1000
     }
 }

@@ -33,11 +33,11 @@ package protocol RetentionStore: Sendable {
     /// numbers above `number` are returned, in ascending order. An empty array means that no further session qualifies.
     func agedSessions(openedBefore: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> [Int64]
 
-    /// Deletes sessions that are no longer needed. A session qualifies if it was opened (and, if registered,
-    /// registered) before `openedBefore`, has no event, and is not its driver's current session. If a journey still
-    /// refers to such a session, for example as the previous one, its row stays for the fold. Only its registration is
-    /// then deleted, with the time, the charger and the merchant, so that clients no longer get the session. Returns
-    /// the number of deleted sessions, not counting those whose row stays.
+    /// Deletes sessions that are no longer needed. A session qualifies if it was opened before `openedBefore`, has no
+    /// event, and is not its driver's current session. A registered session must also have been registered before
+    /// `openedBefore`. If a journey still refers to such a session, for example as the previous one, the session's row
+    /// stays for the fold. Only its registration (the time, the charger and the merchant) is then deleted, so that
+    /// clients no longer get the session. Returns the number of deleted sessions, not counting those whose row stays.
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
 
     /// Examines the next `limit` sessions with row numbers above `number`. Returns the sessions that were registered
@@ -75,8 +75,8 @@ package struct AgedEvent: Hashable, Sendable {
 
 package struct AgedEventsRequest: Hashable, Sendable {
     /// The current time. Events are read in the order in which they were stored, and the reading normally ends at
-    /// events that are too young. An event with a receive time after `now` does not end it: the server's clock was
-    /// ahead when the event was stored, so later rows may be old.
+    /// events that are too young. An event with a receive time after `now` does not end the reading: the server's clock
+    /// was ahead when the event was stored, so later rows may be old.
     package var now: Moment
     package var receivedBefore: Moment
     /// All events up to this row number were forwarded to analytics, or need not be forwarded. An event with a higher
@@ -128,8 +128,8 @@ package struct AgedNumbers: Hashable, Sendable {
 }
 
 package struct RetentionService: Sendable {
-    /// The minimum of EVENT_RETENTION_DAYS. A phone may send its events only after a week offline. With fewer days,
-    /// these events could be below the driver's floor, and would have no effect on the driver's state.
+    /// The minimum of EVENT_RETENTION_DAYS. A phone that was offline for a week sends its events a week late. With
+    /// fewer days, these events could be below the driver's floor, and would have no effect on the driver's state.
     package static let daysMin = 7
     package static let daysMax = 36_500
     /// The minimum number of days for which audit entries are kept, because an intrusion is often found weeks later.
@@ -137,7 +137,7 @@ package struct RetentionService: Sendable {
     /// The days for which a registered session may wait for its first event. This is longer than the time for which a
     /// phone keeps unsent events.
     package static let unusedRegistrationDays = 30
-    /// The additional days for which an event that is not forwarded yet is kept. No event is therefore lost if the
+    /// An event that is not forwarded yet is kept for this number of additional days. No event is therefore lost if the
     /// analytics service is down for a week. The number is limited, because otherwise a service that never responds
     /// would fill the disk.
     package static let unforwardedDays = 7

@@ -61,8 +61,8 @@ package struct SettingsChange: Hashable, Sendable {
     }
 }
 
-/// A reload that failed, or after which some variables of the environment file still had no effect, for example because
-/// they need a restart.
+/// A reload of the settings that did not take full effect. Either it failed, or some variables of the environment file
+/// had no effect, because they are unknown or need a restart.
 package struct SettingsReloadRecord: Hashable, Sendable {
     package var at: Moment
     /// False if the reload failed. A failed reload changes nothing.

@@ -1,5 +1,5 @@
-// One run of slow work for all callers that need its effect, with a limit to how long each of them waits. While a
-// database is down or slow, a caller such as a scrape of /metrics gets earlier values, instead of no response.
+// Runs slow work once for all callers that need its effect, and limits how long each caller waits. While a database is
+// down or slow, a caller such as a scrape of /metrics then uses earlier values, instead of getting no response.
 
 package actor SharedRun {
     private let patience: Duration
@@ -13,8 +13,8 @@ package actor SharedRun {
         self.patience = patience
     }
 
-    /// Runs the work, or joins the run in progress. Returns when the run has ended, and after `patience` at the latest.
-    /// The run continues in that case.
+    /// Runs the work, or joins the run in progress. Returns when the run has ended, or when the run has taken longer
+    /// than `patience`. In the second case, the run continues.
     package func join(_ work: @escaping @Sendable () async -> Void) async {
         if !isRunning { begin(work) }
         if !isSlow { await withCheckedContinuation { waiting.append($0) } }

@@ -61,9 +61,10 @@ struct WaitingEvents {
     /// Records that an event of the batch is on disk.
     mutating func recordStored(_ event: Int) { storedKeys.insert(keys[event]) }
 
-    /// Takes the verdicts on the events that `take` returned. An event that was refused again goes back to the front of
-    /// its line, because another request has used up the refund. Returns the number of refunds that are still unused:
-    /// those of places whose events were all admitted without a charge.
+    /// Processes the rate limiter's verdicts on the events that `take` returned. A refused event goes back to the front
+    /// of its line, because another request has used up the refund. Returns how many refunds are still unused. A place
+    /// has not used its refund if all its events are `.known`, because nothing was charged for them. A place whose
+    /// event is already on disk had no refund.
     mutating func settle(_ verdicts: [Int: AdmissionDecision.Verdict]) -> [RateLimitClass: Int] {
         var open: [RateLimitClass: Int] = [:]
         for var place in taken.reversed() {

@@ -11,7 +11,7 @@ extension UInt8 {
 
 extension Unicode.Scalar {
     /// Whether this is U+0000 to U+001F or U+007F to U+009F, the general category Cc.
-    var isControl: Bool { value < 0x20 || (0x7F...0x9F).contains(value) }
+    package var isControl: Bool { value < 0x20 || (0x7F...0x9F).contains(value) }
 }
 
 extension UInt8 {

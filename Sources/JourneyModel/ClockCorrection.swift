@@ -10,18 +10,18 @@ public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     case rightClock = "right_clock"
     /// `X-Sent-At` shows the error of the clock. The phone sets this header to the present time at each attempt.
     case sentAt = "sent_at"
-    /// The skew differs by at most a minute from the correction that the driver's phone had last. That correction is
+    /// The skew differs by at most a minute from the last correction of the driver's phone. That last correction is
     /// used again.
     case knownCorrection = "known_correction"
-    /// The skew by `timestamp` is the correction. Nothing was known yet about the clock of the driver's phone. The
-    /// `timestamp` is more than a minute later than `occurred_at`, so it was set when the event was sent.
+    /// The correction is the skew computed from `timestamp`. Nothing was known yet about the clock of the driver's
+    /// phone. The `timestamp` is more than a minute later than `occurred_at`, so it was set when the event was sent.
     case firstEvents = "first_events"
-    /// The skew by `timestamp` is the correction, or the smaller skew of an earlier event. The two events agree that
-    /// the clock has this error (`ClockMemory.agreed`).
+    /// Two events agree that the clock has an error (`ClockMemory.agreed`). The correction is the smaller of their two
+    /// skews, each computed from the `timestamp` of its event.
     case recentEventsAgree = "recent_events_agree"
-    /// The skew by `timestamp` suggests that the clock has an error, but no other event confirms it. The `timestamp`
-    /// may come from an earlier attempt, because a retry repeats the body of the first attempt. The skew is therefore
-    /// not used. The correction is one that was known before, or 0.
+    /// The skew computed from `timestamp` suggests that the clock has an error, but no other event confirms this error.
+    /// The `timestamp` may come from an earlier attempt, because a retry repeats the body of the first attempt. The
+    /// skew is therefore not used. The correction is one that was known before, or 0.
     case loneTimestamp = "lone_timestamp"
     /// The corrected time would be more than five minutes after the receive time. The event gets the receive time
     /// instead.
@@ -41,8 +41,8 @@ public struct ClockCorrection: Hashable, Sendable {
     /// The memory after this event, to be stored for the driver's next event.
     public var memory: ClockMemory
 
-    /// A clock that differs from the server's clock by at most this time is not corrected. Exception: if the skew fits
-    /// the last correction, that correction is used again (`knownCorrection`).
+    /// A clock that differs from the server's clock by at most this time is not corrected. Exception: if the skew is
+    /// close to the last correction (`reuseMilliseconds`), that correction is used again (`knownCorrection`).
     public static let toleranceMilliseconds: Int64 = 5 * 60 * 1000
     /// Two skews that differ by at most this time are assumed to come from the same clock. Their difference is assumed
     /// to be network delay.

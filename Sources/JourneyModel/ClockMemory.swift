@@ -37,8 +37,8 @@ public struct ClockMemory: Hashable, Sendable {
         self.loneSkews = loneSkews
     }
 
-    /// The maximum age of a lone skew in milliseconds. A new event can be confirmed only by lone skews that are not
-    /// older.
+    /// The maximum age of a lone skew in milliseconds. A lone skew above this age can no longer confirm a new
+    /// event.
     static let recentMilliseconds: Int64 = 60 * 60 * 1000
     /// Two skews that differ by at most this much count as equal. The tolerance covers rounding to whole seconds and a
     /// short network delay.
@@ -53,9 +53,10 @@ public struct ClockMemory: Hashable, Sendable {
     mutating func correction(
         forSkew skew: Int64, isOfThisAttempt: Bool, sentAfterMilliseconds: Int64, receivedAt: Moment
     ) -> (milliseconds: Int64, rule: ClockRule) {
-        // The last correction is checked before the tolerance. The reason is a clock that is off by about five minutes.
-        // Its skew, which contains the network delay, is sometimes above the tolerance and sometimes below. With the
-        // tolerance first, some of its events would be corrected and others not, and their order would be wrong.
+        // The last correction is checked before the tolerance, because a clock may be off by about five minutes. The
+        // skew of such a clock contains the network delay, and is sometimes above the tolerance and sometimes below. If
+        // the tolerance were checked first, some events of this clock would be corrected and others not, and the order
+        // of the events would be wrong.
         if let last = lastCorrectionMilliseconds, last != 0,
             Self.distance(skew, last) <= ClockCorrection.reuseMilliseconds
         {
@@ -95,9 +96,9 @@ public struct ClockMemory: Hashable, Sendable {
     /// similar. The clock is therefore wrong.
     ///
     /// For events received within a minute of each other, three conditions must hold. The skews differ by at most two
-    /// seconds, at least three events have them, and nothing is known yet about the driver's clock. Two events would
-    /// not be enough, because their skews are also equal if both happened in one second and then waited together for a
-    /// connection.
+    /// seconds. At least three events have such a skew. Nothing is known yet about the driver's clock. Two events would
+    /// not be enough: if both happened in one second and then waited together for a connection, their skews are equal
+    /// even if the clock is right.
     private func agreed(_ skew: Int64, receivedAt: Moment) -> Int64? {
         for lone in loneSkews where Self.isRecent(lone, at: receivedAt) {
             let difference = Self.distance(skew, lone.skewMilliseconds)
@@ -127,8 +128,8 @@ public struct ClockMemory: Hashable, Sendable {
     }
 
     /// Returns the largest known correction that is not above `skew`, or 0 if there is none. A skew is the clock's
-    /// error plus the network delay, and the delay is never negative. The clock's error is therefore not above `skew`,
-    /// and with the largest such correction the delay is shortest.
+    /// error plus the network delay, and the delay is never negative. The clock's error is therefore not above `skew`.
+    /// Of the possible corrections, the largest one assumes the shortest delay.
     private func lastClock(before skew: Int64) -> Int64 {
         let known = [sawRightClock ? 0 : nil, lastCorrectionMilliseconds].compactMap(\.self)
         return known.filter { $0 <= skew }.max() ?? 0

@@ -58,9 +58,9 @@ extension Journey {
 extension OrderedEvent {
     /// Returns the event that the server stores when a deadline of the session passes. Its `eventID`, which is also its
     /// `idempotencyKey`, consists of the arguments. Each expiry is therefore stored only once. Two expiries with the
-    /// same name and time are of different sessions, so their ids differ, and every fold orders them by these ids. The
-    /// ids begin with `§`. It is not an ASCII character, so no client can choose such an id. The two durations in the
-    /// event are 0 and not used.
+    /// same name and time are of different sessions, so their ids differ, and every fold orders them by these ids. No
+    /// client can choose such an id, because it begins with `§`, which is not an ASCII character. The two durations in
+    /// the event are 0 and not used.
     public static func expiry(_ name: EventName, at deadline: Moment, sessionID: String?) -> OrderedEvent {
         let id = "\u{A7}\(name.canonical)/\(sessionID ?? "")/\(deadline.millisecondsSinceEpoch)"
         return OrderedEvent(

@@ -1,6 +1,6 @@
-// The names of events. One table has three facts about each name: its two spellings, whether the event requires a
-// session, and its rank in the order of events of one millisecond (contract, section 1). Transition.swift has the state
-// to which each event leads.
+// The names of events. A table contains, for each name, its two spellings, whether the event requires a session, and
+// the rank in the order of events of one millisecond (contract, section 1). Transition.swift has the state to which
+// each event leads.
 
 /// The name of an event, in the canonical form that is stored. The one name `exitedChargerAnchorZone` has two cases in
 /// this enumeration: `departedCharger` if the event has a session, and `anchorLost` if it has none (contract, section
@@ -84,8 +84,9 @@ extension EventName {
     /// Whether an event of this name must have a `session_id`.
     public var requiresSession: Bool { row.requiresSession }
 
-    /// Whether the event confirms what only the web or a partner knows: the activation of a session or a visit. Under
-    /// `TRUSTED_CONFIRMATIONS=service`, such an event has an effect only if a service sent it.
+    /// Whether the event confirms something that only the web or a partner can observe: that a session was activated,
+    /// or that a visit was verified. Under `TRUSTED_CONFIRMATIONS=service`, such an event has an effect only if a
+    /// service sent it.
     public var isConfirmation: Bool { self == .exclusiveActivatedByWeb || self == .visitVerifiedByWeb }
 
     /// The rank that orders events of one millisecond if they have the same `sequence` or none. Listed names have 0 to

@@ -40,7 +40,7 @@ extension EventName {
         return .success((name, text))
     }
 
-    /// Restores the name of a stored event from its `canonical` name. `hasSession` tells whether the stored event has a
+    /// Restores the name of a stored event from its `canonical` name. `hasSession` is whether the stored event has a
     /// session id. Two events share a canonical name, and only the session id distinguishes them. Returns nil for a
     /// text that is not a valid name.
     public init?(canonical: String, hasSession: Bool) {
@@ -72,8 +72,9 @@ extension EventName {
     }
 
     /// Both spellings of every listed name, and also `chargerTargetSet`, which the app's source documents use. Two
-    /// events share the spelling `exitedChargerAnchorZone`. This spelling maps to `anchorLost`, the event without a
-    /// session, because `anchorLost` comes first in `listed`.
+    /// events have the spelling `exitedChargerAnchorZone`. The first row with it is that of `anchorLost`, because
+    /// `anchorLost` comes first in `listed`. If the event has a session, `reading` changes the name to
+    /// `departedCharger`.
     private static let spellings =
         listed.map { (text: $0.canonical, length: $0.canonical.utf8.count, name: $0) }
         + listed.map { (text: $0.v1Spelling, length: $0.v1Spelling.utf8.count, name: $0) }

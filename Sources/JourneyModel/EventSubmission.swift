@@ -33,8 +33,8 @@ public struct EventSubmission: Hashable, Sendable {
     /// The sent members of `EventDetail.all`, as a compact JSON object in the order of `all`; nil if none was sent.
     public var details: String?
     /// Canonical JSON in ASCII. The store keeps a hash of it, to tell a repeat of the event from another event with the
-    /// same key. Two submissions of clients have equal forms exactly when all their parsed members are equal;
-    /// `driver_id` and `timestamp` do not count. A repeat may also differ in `app_state` and `schema_version`: see
+    /// same key. Two submissions of clients have equal forms exactly when all their parsed members except `driver_id`
+    /// and `timestamp` are equal. A repeat may nevertheless differ in `app_state` and `schema_version`: see
     /// `canonicalForm(appState:schemaVersion:)`. The form of an event that the server makes itself contains only its
     /// id.
     public var canonicalForm: [UInt8]

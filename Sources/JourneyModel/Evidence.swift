@@ -37,14 +37,17 @@ extension Journey {
     /// the evidence proves no missing step.
     ///
     /// The evidence of an app may claim an activation that only a service may confirm. Such evidence is not used. If
-    /// the event moves the state even without it (`direct`), returns nil. Otherwise returns a rejection.
+    /// the event moves the state even without this evidence (`direct`), returns nil. Otherwise returns a rejection.
     private func provenCourse(of event: OrderedEvent, insteadOf direct: Transition) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
-            // The phone reports that the session has ended, but not by which event. No ending is therefore implied.
-            // `event` gets the effect that it has in SESSION_ENDED: if it belongs to the next journey, that journey
-            // begins with a reset.
-            return state == .idle ? nil : Course(Transition(from: evidence, on: event.name))
+            // The phone's session had ended before `event`, but the phone does not report which event ended it. So no
+            // ending is added as an implied step. `event` only gets the effect that it has in SESSION_ENDED: if it
+            // belongs to the next journey, that journey begins with a reset. An event without a session id does not
+            // close a session in progress, because it may come from the driver's other phone, whose last session is
+            // an older one.
+            if state == .idle || state.hasSessionInProgress && event.sessionID == nil { return nil }
+            return Course(Transition(from: evidence, on: event.name))
         }
         guard let path = ImpliedSteps.path(from: state, to: evidence) else { return nil }
         if event.sender == .unconfirmedApp, path.contains(.exclusiveActivatedByWeb) {
@@ -55,9 +58,9 @@ extension Journey {
     }
 
     /// Returns the effect of an event whose session is not the session in progress. Two kinds of events prove that
-    /// their own session has begun, and so can close the session in progress: an activation, and a departure, arrival
-    /// or verification with evidence. Every other event is rejected. For example, an event that only ends its own
-    /// session may come from an old timer.
+    /// their own session has begun, and so can close the session in progress. The first kind is an activation. The
+    /// second kind is a departure, an arrival or a verification that has evidence. Every other event is rejected. For
+    /// example, an event that only ends its own session may come from an old timer.
     private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
         guard !isOver(event.sessionID) else { return Course(.rejected(.noSuchTransition)) }
         switch event.name {
@@ -82,10 +85,11 @@ extension Journey {
         return Course(Transition(from: evidence, on: event.name), after: path)
     }
 
-    /// Returns the effect of an event whose session has ended, while no session is in progress. The event's evidence
-    /// proves nothing. The end of a session is final, so the event neither begins the session again nor ends the
-    /// driver's next journey. `direct` is the table's transition. It still applies to the phone's position and to the
-    /// reset, which change no session.
+    /// Returns the effect of an event whose session has ended, while no session is in progress. The event's evidence is
+    /// not used. The end of a session is final. The event must neither begin the session again nor end the driver's
+    /// next journey. An activation or a webRequestedEnd that would move the state is therefore rejected. Every other
+    /// event has the effect `direct`, the table's transition, because events about the phone's position and the reset
+    /// change no session.
     private func courseOfEndedSession(_ event: OrderedEvent, _ direct: Transition) -> Course {
         if case .to = direct, event.name == .exclusiveActivatedByWeb || event.name == .webRequestedEnd {
             return Course(.rejected(.noSuchTransition))
@@ -94,7 +98,7 @@ extension Journey {
     }
 
     /// Returns whether the session of the event has already ended. A phone's report does not restart an ended session.
-    private func isOver(_ eventSessionID: String?) -> Bool {
+    package func isOver(_ eventSessionID: String?) -> Bool {
         guard let eventSessionID else { return false }
         return haveSameBytes(eventSessionID, previousSessionID)
             || state == .sessionEnded && haveSameBytes(eventSessionID, sessionID)

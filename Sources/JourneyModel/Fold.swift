@@ -120,8 +120,9 @@ public enum Fold {
     /// The version of the fold's rules. It is incremented in a release whose rules may fold the same events to a
     /// different journey. The server then refolds the stored journeys. Version 1 did not use evidence, and did not
     /// order events within a second. In version 2, an event of an ended session could begin this session again, or end
-    /// the driver's next journey.
-    public static let rulesVersion: Int64 = 3
+    /// the driver's next journey. In version 3, an entry into an intent zone with the evidence SESSION_ENDED closed a
+    /// session in progress.
+    public static let rulesVersion: Int64 = 4
 
     /// Returns a driver's events in the order in which the fold applies them.
     ///

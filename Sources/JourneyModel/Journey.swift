@@ -25,10 +25,10 @@ public struct Journey: Hashable, Sendable {
     public var graceDeadline: Moment?
     /// The time of the hard timeout. The hard timeout runs in SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT.
     public var hardDeadline: Moment?
-    /// Why the session ended. Nil in every state except SESSION_ENDED. There is one exception: an earlier version of
-    /// the server did not store the reason. If a session ended under that version, and retention has since deleted the
-    /// event that ended it, the reason is nil. It is never `superseded` or `reset`, because a session that ends in one
-    /// of these ways does not reach SESSION_ENDED.
+    /// Why the session ended. Nil in every state except SESSION_ENDED. In SESSION_ENDED, it is nil only if two things
+    /// happened: the session ended under an earlier version of the server, which did not store the reason, and
+    /// retention has since deleted the event that ended the session. It is never `superseded` or `reset`, because a
+    /// session that ends in one of these ways does not reach SESSION_ENDED.
     public var endedBy: Ending?
     /// The driver's session before `sessionID`. That session is over. Its events do not restart it, do not change
     /// another session, and do not end a journey that has no session yet. Sessions before it are not known any more.

@@ -23,10 +23,10 @@ public enum OrderWithinSecond {
     /// In the first group, the best event by the first of these criteria comes next. If several events are equally
     /// good, the next criterion decides between them:
     ///
-    /// 1. The event makes the fewest other events impossible even with implied steps.
+    /// 1. After the event, the fewest other events are impossible even with implied steps.
     /// 2. The event is legal without implied steps, by the table and by its evidence.
     /// 3. The event needs the fewest implied steps.
-    /// 4. The event makes the fewest other events impossible without implied steps.
+    /// 4. After the event, the fewest other events are impossible without implied steps.
     /// 5. The event does not end the journey. Of events that end the journey, the lowest lifecycle rank comes first.
     /// 6. The event arrived first.
     ///
@@ -61,8 +61,8 @@ public enum OrderWithinSecond {
                 (best, fit) = (place, other)
             }
         }
-        // Other events may be the same as the chosen one in everything that the fold uses (`isSame`). Of all these, the
-        // first by its ids is taken, so that the order does not depend on their arrival.
+        // Other events may equal the chosen one in everything that the fold uses (`isSame`). Of all these events, the
+        // first one by rank and ids is taken, so that the order does not depend on their order of arrival.
         let chosen = event(best)
         for place in left.indices where event(place).isSame(asFact: chosen) {
             if event(place).precedesByRank(event(best)) { best = place }
@@ -208,7 +208,7 @@ private struct Fit {
 
     private var moves: Bool { kind == .legal || kind == .legalWithImpliedSteps }
 
-    /// Returns whether this event comes before the other event. `isEarlierById` tells whether this event comes first by
+    /// Returns whether this event comes before the other event. `isEarlierById` is whether this event comes first by
     /// rank and ids. Returns false if neither event is better, so that the first to arrive stays first.
     func precedes(_ other: Fit, isEarlierById: @autoclosure () -> Bool) -> Bool {
         guard moves, other.moves else {

@@ -18,10 +18,11 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     case wrongCode = "wrong_code"
     /// No verification code of the session can be accepted.
     case codeUnavailable = "code_unavailable"
-    /// A service asks for the code of a session that is not in progress.
+    /// A service requested the code of a session that is not in progress.
     case sessionNotActive = "session_not_active"
     /// The purchase belongs to another account.
     case purchaseOwnedByAnother = "purchase_owned_by_another"
+    case preconditionFailed = "precondition_failed"
     case contentTooLarge = "content_too_large"
     case uriTooLong = "uri_too_long"
     case unsupportedMediaType = "unsupported_media_type"
@@ -76,6 +77,7 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
         case .codeUnavailable: (409, "No code can be accepted")
         case .sessionNotActive: (409, "The session is not in progress")
         case .purchaseOwnedByAnother: (409, "The purchase belongs to another account")
+        case .preconditionFailed: (412, "The precondition does not hold")
         case .contentTooLarge: (413, "The body is too large")
         case .uriTooLong: (414, "The request target is too long")
         case .unsupportedMediaType: (415, "Unsupported media type or content coding")

@@ -4,8 +4,8 @@
 /// reload, the old settings stay in force.
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     public var variable: String
-    /// The value of the variable. If the variable is not set, the value that the setting has in `base`: it may be
-    /// invalid too, because it exceeds the value of another setting that limits it.
+    /// The value of the variable. If the variable is not set, the value that the setting has in `base`. Such a value is
+    /// an error if it exceeds the value of another setting that limits it.
     public var value: String
     public var allowed: String
 

@@ -19,8 +19,8 @@ public struct Verdict: Hashable, Sendable {
         case notAtMerchant = "not_at_merchant"
         case mustDepartFirst = "must_depart_first"
         case noSuchTransition = "no_such_transition"
-        /// The event or its evidence confirms an activation or a visit. Only a service may do so, because
-        /// `TRUSTED_CONFIRMATIONS=service`, but an app sent the event.
+        /// The event or its evidence confirms an activation or a visit, but an app sent the event. With
+        /// `TRUSTED_CONFIRMATIONS=service`, only a service may confirm them.
         case unconfirmed
     }
 

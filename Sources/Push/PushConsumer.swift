@@ -1,4 +1,4 @@
-// Reads changes of journeys, and adds the push notifications that they cause to the outbox. It reads events after their
+// Reads changes of journeys, and adds the push notifications that they cause to the outbox. Events are read after their
 // commit, so no request waits for this task. The outbox and the position in the feed of events are written in one
 // transaction, so the notifications of each change are queued exactly once.
 
@@ -78,8 +78,8 @@ package struct PushConsumer: Sendable {
             base = try await store.pushPosition(at: now)
             position.storedAt = now
         }
-        // The next round begins at the stored position if this one fails, or if another server was faster: then the
-        // method returns before it sets `position.last` again.
+        // If this round fails, or if another server was faster, the method returns before it sets `position.last`
+        // again. The next round then begins at the stored position.
         position.last = nil
         let page = try await store.pushChanges(
             after: base, since: now.advanced(byMilliseconds: -PushRules.ageMillisecondsMax))

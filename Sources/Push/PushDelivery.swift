@@ -19,7 +19,10 @@ package enum PushOutcome: Hashable, Sendable {
 }
 
 package protocol PushDelivery: Sendable {
-    /// Sends one notification, and returns within a fixed time limit. Concurrent calls share one or two connections for
-    /// each service and environment (`HTTP2Loop`). A cancelled call returns `unavailable`.
+    /// The longest time that one call of `send` takes, in seconds.
+    var attemptSecondsMax: Int { get }
+
+    /// Sends one notification, and returns within `attemptSecondsMax`. Concurrent calls share one or two connections
+    /// for each service and environment (`HTTP2Loop`). A cancelled call returns `unavailable`.
     func send(_ notification: PushNotification) async -> PushOutcome
 }

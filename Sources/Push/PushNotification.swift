@@ -1,5 +1,5 @@
-// One notification to one device, as PushSender passes it to the transport. This type knows nothing of HTTP, of
-// credentials, or of the reason for the notification.
+// One notification to one device, as PushSender passes it to the transport. This type does not depend on HTTP, on
+// credentials, or on the reason for the notification.
 
 package import JourneyModel
 

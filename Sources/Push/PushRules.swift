@@ -1,4 +1,4 @@
-// Decides which notifications a change of a journey causes. Pure: the time is a parameter.
+// Decides which notifications a change of a journey causes. The functions are pure: the time is a parameter.
 
 import Identity
 package import JourneyModel
@@ -84,9 +84,9 @@ extension PushChange {
     /// unknown.
     fileprivate var isEntry: Bool { before?.state != after.state || before?.session != after.session }
 
-    /// Whether the change ends a session. If the phase before is unknown, every ended session counts: to end a Live
-    /// Activity twice does no harm, but an activity that nobody ends stays on the lock screen for hours. A journey
-    /// without a session does not count, because it may be the driver's first one.
+    /// Whether the change ends a session. If the phase before is unknown, every ended session counts. To end a Live
+    /// Activity twice does no harm, but an activity that nobody ends stays on the lock screen for hours. If the phase
+    /// after has no session either, the change does not count, because it may be the driver's first change.
     fileprivate var endsSession: Bool {
         guard !after.state.hasSessionInProgress else { return false }
         return before?.state.hasSessionInProgress ?? (after.session != nil)

@@ -24,10 +24,12 @@ package actor PushSender {
     static let inFlightMax = 500
     /// Maximum number of entries per read of the outbox.
     static let readMax = 500
-    /// How long an entry that was read is reserved for this server, in seconds. An entry is sent after at most one
-    /// other notification, because entries are read only when all entries read before are under way. Each of the two
-    /// takes at most ten seconds.
-    static let leaseSeconds = 25
+    /// How long, in seconds, an entry that was read may wait until it is under way. An entry that has waited longer is
+    /// returned to the outbox, because its lease could end before its outcome is written. The time of the read itself
+    /// does not count: if it did, a store that takes this long for every read would let no entry be sent.
+    static let waitSecondsMax = 3
+    /// The part of a lease, in seconds, that is left for writing the outcome of the longest attempt.
+    static let commitSeconds = 2
     /// The pause between two rounds, in milliseconds: `busyPauseMilliseconds` while notifications are under way,
     /// otherwise `idlePauseMilliseconds`.
     static let busyPauseMilliseconds: Int64 = 10
@@ -35,6 +37,9 @@ package actor PushSender {
     /// The pause between two reads of the outbox, in milliseconds, if the last read returned fewer than `readMax`
     /// entries.
     static let readPauseMilliseconds: Int64 = 100
+    /// The longest pause, in milliseconds, before another attempt (`retryMilliseconds`).
+    package static let retryMillisecondsMax =
+        Int64(RetryPause.askedSecondsMax) * 1000 + RetryPause.millisecondsMax / 2
     /// Outcomes are written when `commitCount` of them wait, or when the first has waited for `commitMilliseconds`.
     static let commitCount = 500
     static let commitMilliseconds: Int64 = 100
@@ -46,7 +51,8 @@ package actor PushSender {
     package enum Dropped: String, CaseIterable, Sendable {
         /// The notification could not be delivered before it expired.
         case expired
-        /// The notification announces a deadline that has changed or no longer exists.
+        /// The notification announces a deadline that has changed or no longer exists, or it is for the Live Activity
+        /// of a session that another session has followed.
         case obsolete
         /// The driver no longer wants the notification, or the device has no push service or no Live Activity any more.
         case unwanted
@@ -64,6 +70,9 @@ package actor PushSender {
         var outcome: Outcome
     }
 
+    /// How long an entry that was read is reserved for this server, in seconds.
+    nonisolated let leaseSeconds: Int
+
     private let store: any PushStore
     private let delivery: any PushDelivery
     private let texts: CurrentPushTexts
@@ -75,6 +84,8 @@ package actor PushSender {
 
     /// Entries that were read and are not under way yet, in reverse order.
     private var ready: [DuePush] = []
+    /// When the read of the entries in `ready` ended.
+    private var readAt = Moment(millisecondsSinceEpoch: 0)
     private(set) var inFlightCount = 0
     /// Devices with an entry that was read and whose outcome is not written yet.
     private var busyDevices: Set<Int64> = []
@@ -93,6 +104,7 @@ package actor PushSender {
         clock: @escaping @Sendable () -> Moment, logger: Logger, failure: DeliveryFailure = DeliveryFailure(),
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
+        leaseSeconds = Self.waitSecondsMax + delivery.attemptSecondsMax + Self.commitSeconds
         self.store = store
         self.delivery = delivery
         self.texts = texts
@@ -143,10 +155,11 @@ package actor PushSender {
     private func read(at now: Moment) async {
         do throws(StoreFailure) {
             let due = try await store.takeDuePushes(
-                at: now, limit: Self.readMax, lease: now.advanced(bySeconds: Self.leaseSeconds))
+                at: now, limit: Self.readMax, lease: now.advanced(bySeconds: leaseSeconds))
             readPause = due.count < Self.readMax ? Pause(from: now, milliseconds: Self.readPauseMilliseconds) : nil
             busyDevices.formUnion(due.map(\.entry.device))
             ready = due.reversed()
+            readAt = clock()
         } catch {
             log("reading the outbox of notifications failed; retrying", "\(error)", at: now)
             readPause = Pause(from: now, milliseconds: Self.storeRetryMilliseconds)
@@ -160,10 +173,13 @@ package actor PushSender {
     private func begin(_ push: DuePush) {
         let now = clock()
         if push.entry.expiresAt <= now { return drop(push, .expired) }
+        if now > readAt.advanced(bySeconds: Self.waitSecondsMax) { return add(push, .retry(at: now)) }
         if case .alert(let kind) = push.entry.kind {
             if kind == .graceEnding, !push.isDeadlineRunning { return drop(push, .obsolete) }
             if push.device.push?.notifications.allows(kind) == false { return drop(push, .unwanted) }
         }
+        // The device may have a new Live Activity by now. This entry would end it, or show an older state in it.
+        if push.entry.kind.notificationKind == .liveActivity, push.isInOtherSession { return drop(push, .obsolete) }
         guard let notification = push.notification(texts.read(), at: now) else { return drop(push, .unwanted) }
         inFlightCount += 1
         // An unstructured task, so that the shutdown does not cancel the sending. Otherwise the notification might be
@@ -207,9 +223,10 @@ package actor PushSender {
         }
     }
 
-    /// Returns the pause before the next attempt, in milliseconds: 1, 2, 4 ... 60 s after one failure, two, and so on,
-    /// or longer if the service asks for it. A random time, up to half of those 1 to 60 s, is added, so that devices
-    /// that failed in one outage are not retried together.
+    /// Returns the pause before the next attempt, in milliseconds. It is 1 s after the first failure, and doubles with
+    /// each further one, up to 60 s. If the service asks for a longer pause, that pause is used instead. A random time,
+    /// up to half of those 1 to 60 s, is added, so that devices whose attempts failed in one outage are not retried
+    /// together.
     static func retryMilliseconds(_ failureCount: Int, atLeastSeconds: Int?) -> Int64 {
         let pause = RetryPause.milliseconds(failureCount)
         return max(pause, RetryPause.milliseconds(askedSeconds: atLeastSeconds)) + Int64.random(in: 0...(pause / 2))
@@ -229,8 +246,8 @@ package actor PushSender {
         if firstResultAt == nil { firstResultAt = clock() }
     }
 
-    /// Writes the outcomes. If that fails, keeps them for a later try. Until then, the entries are not sent again only
-    /// because of their leases.
+    /// Writes the outcomes. If that fails, keeps them for a later try. Until they are written, only the leases of the
+    /// entries prevent a second sending.
     private func commit() async {
         let now = clock()
         guard !results.isEmpty, commitPause?.isOver(at: now) ?? true else { return }

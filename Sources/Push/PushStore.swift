@@ -13,9 +13,10 @@ package protocol PushStore: Sendable {
 
     /// Returns the changes of journeys by the events after position `id`, for drivers who have a device and are not
     /// simulated. May omit changes by events received before `since`, which is `PushRules.ageMillisecondsMax` ago. A
-    /// change counts if it changes what the driver's stream shows. So a late event that changes only the past is not a
-    /// change. A store that refolds in several transactions waits with the late event, and with the events after it,
-    /// until the refold is complete, because the event's change is stored only then.
+    /// change counts only if it changes what the driver's stream shows, so a late event that changes only the past
+    /// causes no change. If a store refolds in several transactions, it stores the change of a late event only when the
+    /// refold is complete. Until then, but for at most half of `PushRules.ageMillisecondsMax`, it returns no changes by
+    /// this event or by the events after it.
     func pushChanges(after id: Int64, since: Moment) async throws(StoreFailure) -> PushChanges
 
     /// Adds the entries to the outbox and stores the position `last`, in one transaction. Returns false and does
@@ -70,8 +71,8 @@ package struct PushChange: Sendable {
     }
 
     package var driver: Int64
-    /// Nil if the store does not know it: this is the driver's first change, the changes before it are no longer kept,
-    /// or a refold by new rules or by a correction of settings has deleted them.
+    /// Nil if it is unknown. Either this is the driver's first change, or the changes before it are no longer kept, or
+    /// a refold by new rules or by a correction of settings has deleted them.
     package var before: Phase?
     package var after: Phase
     /// When the event that caused the change happened, corrected to the server's clock.
@@ -151,9 +152,13 @@ package struct DuePush: Sendable {
     /// Whether the driver is still in the entry's session, and the grace period still ends at the entry's deadline.
     /// Used only for `graceEnding`.
     package var isDeadlineRunning: Bool
+    /// Whether the driver is now in another session than the entry's. The device's Live Activity then shows that
+    /// session.
+    package var isInOtherSession: Bool
 
     package init(
-        id: Int64, entry: PushEntry, sessionID: String?, device: Device, attemptCount: Int, isDeadlineRunning: Bool
+        id: Int64, entry: PushEntry, sessionID: String?, device: Device, attemptCount: Int, isDeadlineRunning: Bool,
+        isInOtherSession: Bool
     ) {
         self.id = id
         self.entry = entry
@@ -161,6 +166,7 @@ package struct DuePush: Sendable {
         self.device = device
         self.attemptCount = attemptCount
         self.isDeadlineRunning = isDeadlineRunning
+        self.isInOtherSession = isInOtherSession
     }
 }
 

@@ -43,11 +43,12 @@ package struct PushTexts: Hashable, Sendable {
 
     /// Parses the bytes of the file.
     ///
-    /// - Throws: an error that names the member, or the byte at which the text is not JSON.
+    /// - Throws: an error that names the member, or the line at which the text is not JSON.
     package init(parsing bytes: [UInt8]) throws(PushTextsError) {
         let file: JSONValue
         do { file = try JSONValue.parse(bytes) } catch {
-            throw PushTextsError(place: "byte \(error.offset)", detail: "is not JSON (\(error.reason))")
+            let line = LocatedJSON.line(ofOffset: error.offset, in: bytes)
+            throw PushTextsError(place: "line \(line)", detail: "is not JSON: \(error.detail)")
         }
         try Self.check(file, members: ["default", "languages"], at: "")
         guard case .string(let name)? = file["default"] else {
@@ -103,8 +104,8 @@ package struct PushTexts: Hashable, Sendable {
         }
     }
 
-    /// Returns the text in the first language for which there are texts: the locale, then the locale without its last
-    /// subtag and so on (RFC 4647, section 3.4), then the default language.
+    /// Returns the text in the first of these languages that has texts: the locale, the locale without its last subtag
+    /// and so on (RFC 4647, section 3.4), and finally the default language.
     package func text(_ kind: AlertKind, locale: String?, secondsLeft: Int64) -> Text {
         var subtags = (locale ?? "").lowercased().split(separator: "-")
         var found: [AlertKind: Text]?

@@ -32,8 +32,8 @@ package struct ScriptedEvent: Hashable, Sendable {
         /// `timestamp` is the time of the event. Each attempt has `X-Sent-At`.
         case ofTheEvent
         /// `timestamp` is the time of an attempt to send the event. If `secondsBefore` is 0, it is the first attempt
-        /// that reaches the server. Otherwise it is an earlier attempt, that many seconds before. No attempt has
-        /// `X-Sent-At`, because shipped clients do not send it.
+        /// that reaches the server. Otherwise it is an attempt that was made `secondsBefore` seconds earlier. No
+        /// attempt has `X-Sent-At`, because shipped clients do not send it.
         case ofAnAttempt(secondsBefore: Int64)
     }
 }

@@ -117,8 +117,8 @@ struct DriveScript {
         add(name, afterPerMille: 50...600, of: left, session: sessionID)
     }
 
-    /// Adds the departure, at most a tenth of the hard timeout after the previous event. Even the longest drive
-    /// therefore ends before the hard timeout.
+    /// Adds the departure. The time since the previous event is at most a tenth of the hard timeout. The grace period
+    /// is never longer than the hard timeout, so the phone can still reach the merchant before the hard timeout.
     private mutating func depart() {
         add(.departedCharger, afterPerMille: 20...100, of: hardMilliseconds, session: sessionID)
     }

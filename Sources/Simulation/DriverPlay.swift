@@ -111,7 +111,7 @@ struct DriverPlay {
                 try compare(answer, outcome, with: message, of: drive, "sent in a batch of \(messages.count)")
             }
         }
-        // Waits as long as the server asks, as a phone does.
+        // Wait for the time that the server has returned, as a phone does.
         if !left.isEmpty, let seconds = outcome.response.retryAfterSeconds {
             sender.tally.change { $0.limited += 1 }
             try await sender.sleep(.seconds(seconds))

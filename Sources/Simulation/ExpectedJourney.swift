@@ -1,5 +1,5 @@
-// The simulation's own fold of one driver's events. The fold computes the responses that the server must give. From the
-// server's responses to events, it takes only which events were acknowledged.
+// The simulation's own fold of one driver's events. The fold computes the responses that the server must give. The only
+// input from the server's responses is which events were acknowledged.
 
 import JourneyModel
 
@@ -24,8 +24,9 @@ struct ExpectedJourney {
         events.append(event)
     }
 
-    /// Returns the response that is expected for an event. The server made the response within `span`. Returns nil for
-    /// an event that was not added.
+    /// Returns the expected response about an event. Returns nil for an event that was not added.
+    ///
+    /// - Parameter span: the span of time within which the server made its response.
     func answer(about idempotencyKey: String, within span: ClosedRange<Moment>) -> ExpectedResponse? {
         let ordered = Fold.inOrder(events, from: start)
         let folded = Fold.replay(ordered, from: start)

@@ -29,8 +29,8 @@ struct RequestSender {
     /// most an hour (contract, section 5). If there are more such responses, one of the server's rate limits is too
     /// small for the run.
     static let limitedMax = 20
-    /// The tolerance of the clock: `SendOutcome.span`, within which the server made the response, is extended by this
-    /// on both sides. It is needed because `clock` was corrected by the server's `Date`, which has only whole seconds.
+    /// The tolerance of the clock: `SendOutcome.span` is extended by this number of milliseconds at both ends, because
+    /// `clock` was corrected by the server's `Date`, which has only whole seconds.
     private static let clockToleranceMilliseconds: Int64 = 2_000
 
     /// - Parameters:

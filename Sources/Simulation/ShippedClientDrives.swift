@@ -90,9 +90,9 @@ extension DriveScript {
     }
 
     /// Adds the events of a drive with two late reports. The arrival and the verification each happen shortly before a
-    /// deadline, and are reported after it. The server must not take these delays for clock errors. It would do so if
-    /// both events had the same delay (`ClockMemory`), so the two delays differ. Both are shorter than every clock
-    /// error of `clock-jump`.
+    /// deadline, and are reported after it. The server must not take these delays for clock errors. The two delays
+    /// differ, because two events with the same delay would indicate a clock error (`ClockMemory.agreed`). Both delays
+    /// are shorter than every clock error of `clock-jump`.
     private mutating func retryLate(from start: JourneyState) {
         anchor(from: start)
         activate(sessionID)
@@ -137,8 +137,8 @@ extension DriveScript {
         let hasDeparted = random.happens(inPercent: 40)
         if hasDeparted { say(.departedCharger, first, from: .sessionActive) }
         say(.chargerTargeted, from: hasDeparted ? .inTransit : .sessionActive)
-        // In half of the drives, the phone again reports its way to the charger. In the other half, it does not, and
-        // the activation proves the missing events.
+        // In half of the drives, the phone reports its way to the charger a second time. In the other half, the
+        // activation proves these events, which are not sent.
         if random.happens(inPercent: 50) {
             say(.enteredChargerIntentZone, from: .idle)
             say(.anchorDwellComplete, from: .nearCharger)

@@ -15,15 +15,16 @@ package struct URLSessionTransport: Transport {
     private let session: URLSession
     private let redirects = RefusedRedirects()
 
-    /// Creates a transport to the server at `url`. Returns nil if `url` does not have the required form.
+    /// Creates a transport to the server at `url`. Returns nil if `url` does not have the required form, or if its host
+    /// is an IPv6 address: on Linux, URLSession fails each request to one.
     ///
     /// - Parameters:
     ///   - url: `http://` or `https://`, a host, and the prefix of the server's paths, if any.
     ///   - connectionsMax: the maximum number of connections open at once.
     package init?(url: String, timeoutSeconds: Int, connectionsMax: Int) {
         guard let components = URLComponents(string: url), let host = components.host, !host.isEmpty,
-            ["http", "https"].contains(components.scheme?.lowercased() ?? ""), components.user == nil,
-            components.query == nil, components.fragment == nil
+            !host.contains(":"), ["http", "https"].contains(components.scheme?.lowercased() ?? ""),
+            components.user == nil, components.query == nil, components.fragment == nil
         else { return nil }
         base = url.hasSuffix("/") ? String(url.dropLast()) : url
         let configuration = URLSessionConfiguration.ephemeral

@@ -92,8 +92,8 @@ struct BatchRetryTests {
         }
         #expect(answers.map(\.outcome) == expected.map(\.outcome), "seed \(seed)")
         guard mix == .plain else { return }
-        // If an event's key is already stored, the quota in its answer depends on when `Ingest` finds the key. It is
-        // therefore not compared.
+        // If an event's key is already stored, the quota in its answer depends on when `Ingest` finds the key. The
+        // quota is therefore not compared.
         for (answer, expected) in zip(answers, expected) {
             if ["keyReused", "replayed"].contains(answer.outcome.kind) { continue }
             #expect(answer.quota == expected.quota, "seed \(seed), \(answer.outcome.kind)")
@@ -129,8 +129,8 @@ struct BatchRetryTests {
         return submission
     }
 
-    /// The simpler algorithm: decides about all refused events again in each round. The last round is the first in
-    /// which no rejected event's charge is refunded.
+    /// The simpler algorithm: decides about all refused events again in each round. Stops after the first round in
+    /// which no charge of a rejected event is refunded, because no further event can be admitted then.
     private func decideAgain(
         _ batch: [EventSubmission], from sender: EventSender, _ store: PickyStore, _ admission: LocalRateLimiter
     ) async -> [Ingested] {

@@ -43,14 +43,16 @@ struct DashboardSnapshotTests {
             }, isWhole: isWhole)
     }
 
-    /// Reads the counts so many minutes after the begin, and returns whether they are whole.
+    /// Reads the counts `minutes` minutes after the tests begin, and returns whether the counts are complete.
     private func isWhole(_ snapshot: DashboardSnapshot, after minutes: Int64) async throws -> Bool {
         try await snapshot.current(at: Moment(millisecondsSinceEpoch: (Self.minute + minutes) * 60_000)).isWhole
     }
 
     @Test func `counts are whole again when the minutes with missing events have left the hour`() async throws {
         let snapshot = snapshot(tallies(last: 9, minutesAgo: [5, 20, 70], isWhole: false))
-        // The hour of a read begins 59 minutes before it, so the minute 20 minutes ago leaves the hour after 40 minutes.
+        // In the hour of the first read, the oldest minute with counted events lies 20 minutes in the past. Events of
+        // this minute may be missing, so the counts are whole only when it has left the hour. This takes 40 more
+        // minutes, because a read covers the current minute and the 59 minutes before it.
         for minutes: Int64 in 0..<40 {
             let isWhole = try await isWhole(snapshot, after: minutes)
             #expect(!isWhole, "after \(minutes) minutes")

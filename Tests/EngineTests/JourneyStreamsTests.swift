@@ -86,7 +86,8 @@ struct JourneyStreamsTests {
         let streams = streams()
         var open: [JourneyStream] = []
         for _ in 0..<JourneyStreams.streamsPerDriverMax { open.append(try streams.open(one, at: clock.now)) }
-        // Requests are handled concurrently, so a stream may be a little younger than the request.
+        // Requests are handled concurrently. A stream may therefore have been opened shortly after the time of this
+        // request.
         #expect(throws: JourneyStreams.Refusal.driverHasEnough(retryAfterSeconds: 60)) {
             try streams.open(one, at: clock.now.advanced(byMilliseconds: -50))
         }

@@ -19,7 +19,7 @@ private final class ScriptedRetention: RetentionStore {
         var failsAtStep: Int?
         var unused: [Int64] = []
         var askedForRegistrations: [Int64] = []
-        /// The part of the sessions after this number ends with a session that has a time in the future.
+        /// The part of the unused registrations after this number ends with a registration whose time is in the future.
         var partInFuture: Int64?
         var auditLines: [Int64] = []
         var auditSteps: [Int] = []

@@ -1,5 +1,5 @@
 // Tests of the rules that give some drivers other settings: who gets which settings and flags, that the choice is
-// stable, and that every mistake in the file is reported with its line, rule and value.
+// stable, and that every mistake in the file is reported with its line and rule.
 
 import Engine
 import JourneyModel
@@ -264,20 +264,25 @@ struct SettingsRulesTests {
     ]
 
     @Test(arguments: bad.indices)
-    func `a bad file is rejected with line, rule and value`(index: Int) {
+    func `a bad file is rejected with the line, the rule and the mistake`(index: Int) throws {
         let (text, problem) = Self.bad[index]
         let error = #expect(throws: SettingsRulesError.self) { try rules(text) }
         let problems = error?.problems.map(\.description) ?? []
         #expect(problems.count == 1 && problems.first?.contains(problem) == true, "\(problems)")
+        let found = try #require(error?.problems.first)
+        #expect((1...text.split(separator: "\n", omittingEmptySubsequences: false).count).contains(found.line))
+        // The files of `rule` have their mistake in the rule n, which begins on line 2.
+        if text.contains(#"{"name": "n", "reason": "r",\#n"#) { #expect(found.rule == "n" && found.line >= 2) }
     }
 
-    @Test func `all problems are reported together, and no control character of the file`() {
+    @Test func `up to twenty problems are reported together, without control characters of the file`() {
         let text = #"{"rules": [{"name": "n", "reason": "a\nb", "percent": 200, "x\u001b": 1, "flags": {"f": 1}}, 7]}"#
         let error = #expect(throws: SettingsRulesError.self) { try rules(text) }
         #expect(error?.problems.count == 5)
         #expect(error?.problems.allSatisfy { !$0.description.contains { $0 == "\u{1B}" || $0 == "\n" } } == true)
         let many = "{" + (0..<100).map { "\"m\($0)\": 1" }.joined(separator: ",") + "}"
-        #expect(throws: SettingsRulesError.self) { try rules(many) }
+        let tooMany = #expect(throws: SettingsRulesError.self) { try rules(many) }
+        #expect(tooMany?.problems.count == 20)
     }
 
     @Test func `names are unique`() {

@@ -14,8 +14,8 @@ struct ClockCorrectionTests {
     private struct Driver {
         var memory = ClockMemory()
 
-        /// Returns the correction of an event that arrives `at` milliseconds after the beginning. Each other parameter
-        /// says how many milliseconds before the arrival one of the event's times is, by the phone's clock.
+        /// Returns the correction of an event that arrives `at` milliseconds after the beginning. The other parameters
+        /// are the event's times by the phone's clock, in milliseconds before the arrival.
         mutating func event(
             at: Int64 = 0, occurredAgo: Int64, sentAgo: Int64? = nil, timestampAgo: Int64? = nil
         ) -> ClockCorrection {

@@ -1,5 +1,5 @@
-// Tests of deadlines: a deadline takes effect before the first event that lies after it (contract, section 1), and late
-// events that move or clear a deadline change the verdict on its stored expiry.
+// Tests of deadlines (contract, section 1). A deadline takes effect before the first event that lies after it. A late
+// event that moves or clears a deadline changes the verdict on the stored expiry.
 
 import JourneyModel
 import Testing

@@ -149,6 +149,40 @@ struct EvidenceTests {
         #expect(steps[0].journey.closing(by: steps[1].journey) == .superseded)
     }
 
+    /// The service activates at its own time. The phone's clock is four minutes ahead, so the phone's entry event comes
+    /// after the activation in the order.
+    @Test func `an entry of a phone whose clock is ahead does not end the session that a service began`() {
+        let events: [OrderedEvent] = [
+            .client(.exclusiveActivatedByWeb, at: .at(0), session: "one", id: "a", was: .anchored),
+            .client(.visitVerifiedByWeb, at: .at(10), session: "one", id: "b", was: .inTransit),
+            .client(.exclusiveActivatedByWeb, at: .at(280), session: "two", id: "c", was: .anchored),
+            .client(.enteredChargerIntentZone, at: .at(340), id: "d", was: .sessionEnded),
+            .client(.anchorDwellComplete, at: .at(460), id: "e", was: .nearCharger),
+            .client(.departedCharger, at: .at(600), session: "two", id: "f", was: .sessionActive),
+            .client(.enteredMerchantZone, at: .at(700), session: "two", id: "g", was: .inTransit),
+            .client(.visitVerifiedByWeb, at: .at(800), session: "two", id: "h"),
+        ]
+        let steps = Self.fold(events)
+        #expect(
+            steps.map(\.verdict.transition) == [
+                .applied, .applied, .applied, .rejected, .rejected, .applied, .applied, .applied,
+            ])
+        #expect(steps.last?.journey.sessionID == "two" && steps.last?.journey.endedBy == .verified)
+    }
+
+    @Test func `a session in progress is reset only by an event that contains its id`() {
+        for state in [JourneyState.sessionActive, .inTransit, .atMerchant] {
+            for name in [EventName.enteredChargerIntentZone, .reset] {
+                let running = Journey(state: state, sessionID: "s", hardDeadline: .at(3600))
+                var journey = running
+                #expect(journey.apply(.client(name, was: .sessionEnded)) == .rejected(.noSuchTransition))
+                #expect(journey == running)
+                #expect(journey.apply(.client(name, session: "s", was: .sessionEnded)).transition == .applied)
+                #expect(running.closing(by: journey) == .reset)
+            }
+        }
+    }
+
     @Test func `the end of a session that was never seen ends no other`() {
         let running = Journey(state: .inTransit, sessionID: "s", graceDeadline: .at(900), hardDeadline: .at(3600))
         for name in [EventName.gracePeriodExpired, .hardTimeoutExpired, .webRequestedEnd, .reset] {

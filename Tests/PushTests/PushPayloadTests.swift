@@ -28,7 +28,7 @@ import Testing
             device: Device(
                 pushToken: "ab12", platform: platform, environment: environment, appVersion: nil,
                 push: PushSettings(locale: "en-US", liveActivityToken: activity)),
-            attemptCount: 0, isDeadlineRunning: true
+            attemptCount: 0, isDeadlineRunning: true, isInOtherSession: false
         ).notification(.standard, at: now)
     }
 

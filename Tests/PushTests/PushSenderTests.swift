@@ -23,7 +23,8 @@ import Testing
 
     private func add(
         _ id: Int64, device: Int64 = 1, kind: PushKind = .alert(.sessionActive), dueIn seconds: Int = 0,
-        expiresIn: Int = 600, isRunning: Bool = true, preferences: NotificationPreferences = .init()
+        expiresIn: Int = 600, isRunning: Bool = true, isInOtherSession: Bool = false,
+        preferences: NotificationPreferences = .init()
     ) {
         let push = DuePush(
             id: id,
@@ -35,14 +36,14 @@ import Testing
             device: Device(
                 pushToken: "device\(device)", platform: "ios", environment: "sandbox", appVersion: nil,
                 push: PushSettings(notifications: preferences, liveActivityToken: "activity\(device)")),
-            attemptCount: 0, isDeadlineRunning: isRunning)
+            attemptCount: 0, isDeadlineRunning: isRunning, isInOtherSession: isInOtherSession)
         store.set { $0.outbox.append(push) }
     }
 
-    /// Runs rounds until every outcome is written and nothing more is due now. After each round, the clock advances by
-    /// the time after which the sender writes outcomes. Before that, the function waits until no notification is being
-    /// sent. Otherwise, on a busy machine, the clock could pass the end of an entry's lease, and the entry would be
-    /// sent a second time.
+    /// Runs rounds until every outcome is written and nothing more is due now. After each round, the function waits
+    /// until no notification is being sent. It then advances the clock by the time after which the sender writes
+    /// outcomes. Without this wait, the clock could pass the end of an entry's lease on a busy machine, and the entry
+    /// would be sent a second time.
     private func settle() async throws {
         for _ in 0..<2000 {
             await sender.round()
@@ -88,6 +89,42 @@ import Testing
         #expect(store.state.results.count < 200, "outcomes are written in groups")
     }
 
+    @Test func `a lease lasts for the longest wait, the longest attempt and the writing of the outcome`() {
+        #expect(sender.leaseSeconds >= PushSender.waitSecondsMax + delivery.attemptSecondsMax + 1)
+    }
+
+    @Test func `an entry that waited too long is read again before it is sent`() async throws {
+        delivery.hold()
+        for id in 1...(PushSender.inFlightMax + 1) { add(Int64(id), device: Int64(id)) }
+        await sender.round()
+        while delivery.state.inFlight < PushSender.inFlightMax { await Task.yield() }
+        // This round reads the last entry, which waits because `inFlightMax` notifications are being sent.
+        await sender.round()
+        clock.advance(bySeconds: PushSender.waitSecondsMax + 1)
+        delivery.release()
+        while await sender.inFlightCount > 0 { await Task.yield() }
+        #expect(delivery.tokens.count == PushSender.inFlightMax)
+        let returned = clock.now
+        try await settle()
+        #expect(Set(delivery.tokens).count == PushSender.inFlightMax + 1)
+        #expect(delivery.tokens.count == PushSender.inFlightMax + 1)
+        #expect(results.filter { $0 != .remove } == [.retry(at: returned)])
+    }
+
+    @Test func `a store that is slow to read delays notifications, but does not hold them back`() async throws {
+        store.set { state in
+            state.whenTaken = { [clock] in clock.advance(bySeconds: PushSender.waitSecondsMax + 1) }
+        }
+        add(1)
+        await sender.round()
+        while delivery.tokens.isEmpty, await sender.inFlightCount > 0 { await Task.yield() }
+        #expect(delivery.tokens == ["device1"])
+        store.set { $0.whenTaken = nil }
+        try await settle()
+        #expect(delivery.tokens == ["device1"])
+        #expect(results == [.remove])
+    }
+
     @Test func `an unavailable service is asked again, later each time, and in order`() async throws {
         add(1)
         add(2)
@@ -112,6 +149,7 @@ import Testing
             #expect(pause >= Int64(seconds) * 1000 && pause <= Int64(seconds) * 1500)
         }
         #expect(PushSender.retryMilliseconds(0, atLeastSeconds: 90) >= 90_000)
+        #expect(PushSender.retryMilliseconds(100, atLeastSeconds: .max) <= PushSender.retryMillisecondsMax)
     }
 
     @Test func `what cannot be delivered before it is worthless is dropped`() async throws {
@@ -128,6 +166,16 @@ import Testing
         add(2, device: 2, kind: .alert(.graceEnding), isRunning: true)
         try await settle()
         #expect(delivery.tokens == ["device2"])
+    }
+
+    @Test func `a Live Activity is not told about an earlier session once another one has begun`() async throws {
+        add(1, kind: .activityEnd, isInOtherSession: true)
+        add(2, kind: .activityUpdate, isInOtherSession: true)
+        add(3, kind: .activityUpdate)
+        add(4, device: 2, isInOtherSession: true)
+        try await settle()
+        #expect(delivery.tokens.sorted() == ["activity1", "device2"])
+        #expect(results == [.remove, .remove, .remove, .remove])
     }
 
     @Test func `an alert that was turned off meanwhile is not sent, a background push is`() async throws {
@@ -187,7 +235,7 @@ import Testing
         await sender.round()
         while delivery.state.inFlight > 0 || delivery.tokens.isEmpty { await Task.yield() }
         store.set { $0.failure = .unavailable("disk") }
-        for _ in 0..<(2 * PushSender.leaseSeconds) {
+        for _ in 0..<(2 * sender.leaseSeconds) {
             clock.advance(bySeconds: 1)
             await sender.round()
         }
@@ -205,7 +253,7 @@ import Testing
         while delivery.state.inFlight == 0 { await Task.yield() }
         delivery.release()
         while await sender.inFlightCount > 0 { await Task.yield() }
-        // The outcome waits to be written, and the next read waits for its pause.
+        // The outcome is not written yet, and the next read of the outbox is due only after a pause.
         clock.advance(bySeconds: -86_400)
         add(2, device: 2)
         try await settle()

@@ -44,7 +44,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("{", "byte 1"), ("[]", "the file"), ("{}", "default"), (#"{"default":"en"}"#, "languages"),
+        ("{", "line 1"), ("{\n  \"default\" 1}", "line 2"), ("[]", "the file"), ("{}", "default"),
+        (#"{"default":"en"}"#, "languages"),
         (#"{"default":"en","languages":{}}"#, "default"), (#"{"default":"en","languages":[]}"#, "languages"),
         (file("en").replacing("default\":\"en", with: "default\":\"de"), "default"),
         (file("en").replacing("{\"default", with: "{\"more\":1,\"default"), "more"),

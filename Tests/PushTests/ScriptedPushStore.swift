@@ -18,6 +18,8 @@ final class ScriptedPushStore: PushStore {
         var nextAttempt: [Int64: Moment] = [:]
         var results: [[PushResult]] = []
         var failure: StoreFailure?
+        /// Called at each read of due entries, after they are reserved.
+        var whenTaken: (@Sendable () -> Void)?
     }
 
     private let mutex = Mutex(State())
@@ -68,7 +70,8 @@ final class ScriptedPushStore: PushStore {
     }
 
     func takeDuePushes(at now: Moment, limit: Int, lease: Moment) async throws(StoreFailure) -> [DuePush] {
-        try withState { state in
+        defer { state.whenTaken?() }
+        return try withState { state in
             let due = Self.due(in: state, at: now).prefix(limit)
             for push in due {
                 state.nextAttempt[push.id] = lease
@@ -105,6 +108,7 @@ final class ScriptedDelivery: PushDelivery {
         var inFlightMost = 0
     }
 
+    let attemptSecondsMax = 20
     private let mutex = Mutex(State())
     var state: State { mutex.withLock { $0 } }
     var tokens: [String] { state.sent.map(\.token) }

@@ -154,8 +154,8 @@ extension SettingsRules {
     /// The rules for the history of the settings.
     package var recorded: RecordedRules { RecordedRules(version: version, json: summaryJSON) }
 
-    /// The rules as JSON for operators: an array in the order of the file. Of a rule's drivers and chargers, it says
-    /// only how many there are. The history of the settings therefore names no driver, and stays short.
+    /// The rules as JSON for operators: an array in the order of the file. For the drivers and chargers of a rule, the
+    /// JSON contains only their number. The history of the settings therefore names no driver, and stays short.
     package var summaryJSON: String {
         var writer = JSONWriter(reservingBytes: 256 * entries.count + 16)
         writer.beginArray()

@@ -3,9 +3,9 @@
 
 package import JourneyModel
 
-/// The format. The first byte is 1 if the phone's clock was right in at least one event, else 0. Then each unconfirmed
-/// skew (`LoneSkew`) takes 17 bytes: the skew and the receive time in milliseconds (8 bytes each, lowest byte first),
-/// and the count (one byte).
+/// The format. The first byte is 1 if the phone's clock was right in at least one event, else 0. 17 bytes follow for
+/// each unconfirmed skew (`LoneSkew`): the skew and the receive time in milliseconds (8 bytes each, little-endian), and
+/// the count (one byte).
 extension ClockMemory {
     private static let loneSkewBytes = 17
 

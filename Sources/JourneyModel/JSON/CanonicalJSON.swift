@@ -1,7 +1,7 @@
 // Canonical JSON: one text for all notations of the same JSON value. Members are sorted by the bytes of their names.
-// Strings with the same characters have one notation, and so have numbers with the same value. (Numbers with an
-// exponent of more than 10 characters keep their notation.) The text is ASCII. Digests of the text are stored with
-// events and compared later, so the text of a value must never change.
+// Equal strings have the same notation. Numbers with the same value have the same notation too, except that a number
+// with an exponent of more than 10 characters keeps its notation. The text is ASCII. Digests of the text are stored
+// with events and compared later, so the text of a value must never change.
 
 extension JSONWriter {
     static func canonical(reservingBytes capacity: Int) -> JSONWriter {

@@ -38,8 +38,8 @@ struct PlainText {
     }
 }
 
-/// Eight bytes of a text, the first byte in the lowest bits. Each property below marks some of these bytes: it returns
-/// a word whose bytes have the high bit set where the text's byte is marked.
+/// Eight bytes of a text, the first byte in the lowest bits. Each property below marks some of these bytes. It returns
+/// a word in which the high bit of each marked byte is set.
 private struct EightBytes {
     static let ones: UInt64 = 0x0101_0101_0101_0101
     static let highBits: UInt64 = 0x8080_8080_8080_8080

@@ -7,8 +7,7 @@ enum WholeNumber {
     private static let digitsMax = 19
 
     /// Returns the integer. Returns nil if the number has a fraction, does not fit an Int64, or is longer than the
-    /// parser accepts. Also returns nil if the exponent has more than 10 characters, unless the number is zero. `text`
-    /// must be a number by JSON's grammar (RFC 8259, section 6).
+    /// parser accepts. `text` must be a number by JSON's grammar (RFC 8259, section 6).
     static func read(_ text: String) -> Int64? {
         var text = text
         return text.withUTF8(read)
@@ -20,14 +19,27 @@ enum WholeNumber {
         let mantissa = text.prefix { $0 | 0x20 != UInt8(ascii: "e") }
         // A number without a nonzero digit is zero, whatever its exponent.
         guard mantissa.contains(where: { (0x31...0x39).contains($0) }) else { return 0 }
-        // `DecimalNumber` returns nil if the exponent has more than 10 characters. Such a number is too large for an
-        // Int64 or has a fraction, so nil is right. The only exception is an exponent with leading zeros, which no
-        // encoder writes.
-        guard let number = DecimalNumber(text), let digits = number.digits else { return nil }
+        guard let number = DecimalNumber(text), let digits = number.digits else {
+            // `DecimalNumber` returns nil if the exponent has more than 10 characters. Such a number is too large for
+            // an Int64 or has a fraction, unless the exponent has leading zeros.
+            return withoutLeadingZeros(text, exponentAfter: mantissa.count)
+                .flatMap { $0.withUnsafeBufferPointer { read($0) } }
+        }
         let significant = text[digits].filter(\.isASCIIDigit)
         guard number.exponent >= 0, significant.count + number.exponent <= digitsMax else { return nil }
         let sign = number.isNegative ? "-" : ""
         return Int64(
             sign + String(decoding: significant, as: UTF8.self) + String(repeating: "0", count: number.exponent))
+    }
+
+    /// Returns the number without the leading zeros of its exponent, which comes after the first `mantissaCount` bytes.
+    /// Returns nil if there are none.
+    private static func withoutLeadingZeros(
+        _ text: UnsafeBufferPointer<UInt8>, exponentAfter mantissaCount: Int
+    ) -> [UInt8]? {
+        guard let digits = text.dropFirst(mantissaCount).firstIndex(where: \.isASCIIDigit) else { return nil }
+        // The last digit stays, even if it is a zero.
+        let zeros = text[digits...].dropLast().prefix { $0 == UInt8(ascii: "0") }
+        return zeros.isEmpty ? nil : Array(text[..<digits]) + text[zeros.endIndex...]
     }
 }

@@ -69,8 +69,8 @@ extension JSONParser {
         try elements { parser throws(JSONError) in
             parser.refusal = nil
             let members = try EventMembers(&parser, depth: 2, details: EventDetail.all)
-            // A result beyond the allowed number is kept, because it shows the caller that the batch must be rejected.
-            // The results after it are not kept. They could fill a megabyte.
+            // The first result beyond the allowed number is kept, because it shows the caller that the batch must be
+            // rejected. The results after it are not kept, because they could fill a megabyte.
             guard results.count <= EventBatch.eventsMax else { return }
             if let refusal = parser.refusal {
                 results.append(.failure(.malformedJSON(refusal)))

@@ -152,8 +152,8 @@ struct JSONParserTests {
         #expect(error(String(repeating: "[", count: 70) + "\"]\\\"")?.reason == .unexpectedEnd)
     }
 
-    @Test("Time grows with the text, not with its square")
-    func linear() throws {
+    @Test("A megabyte is read within seconds, however it is made up")
+    func megabyte() throws {
         let clock = ContinuousClock()
         let texts = [
             "{" + (0..<60_000).map { "\"name\($0)\":0" }.joined(separator: ",") + "}",

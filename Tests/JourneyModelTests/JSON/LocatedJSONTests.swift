@@ -1,4 +1,4 @@
-// Tests of JSON with positions: it accepts what JSONValue accepts, and each value knows its line.
+// Tests of JSON with positions: it accepts the same texts as JSONValue, and each value and each name has its position.
 
 import JourneyModel
 import Testing

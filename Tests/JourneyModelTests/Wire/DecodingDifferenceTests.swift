@@ -46,8 +46,8 @@ struct DecodingDifferenceTests {
                 let alone = Decoded { () throws(BodyRefusal) in
                     try PlainDecoding.decode(body, route: .native, headers: EventHeaders())
                 }
-                // Leave out a body that the parser rejects. If the body is not JSON, it would spoil the whole batch. If
-                // it is JSON and rejected nevertheless, the position in the error would be different in the batch.
+                // Leave out a body that the parser rejects. A body that is not JSON would make the whole batch invalid.
+                // For a body that is JSON but is rejected, the error's position in the batch would be different.
                 if case .failure(.malformedJSON) = alone { return nil }
                 return (body, alone)
             }

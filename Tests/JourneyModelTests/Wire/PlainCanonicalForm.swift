@@ -50,8 +50,8 @@ private func quoted(_ text: String) -> String {
     return "\"\(quoted)\""
 }
 
-/// Returns the canonical form of a number's text: the digits without zeros at either end, `e`, and the power of ten by
-/// which the digits are multiplied. Returns the text itself if its exponent has more than ten characters.
+/// Returns the canonical form of a number's text: the digits without zeros at either end, `e`, and the exponent of ten.
+/// Returns the text itself if its exponent has more than ten characters.
 private func canonicalNumber(_ text: String) -> String {
     var digits: [UInt8] = []
     var (exponent, isNegative, isFraction) = (0, false, false)

@@ -71,8 +71,8 @@ private struct PlainEventReader {
         let rule = "must be 1 to 128 printable ASCII characters"
         let eventID = members.text("event_id", rule, where: Self.isKey)
         let inBody = members.text("idempotency_key", rule, where: Self.isKey)
-        // The header's value may be the key in quotes, or the quotes may be a part of the key. They are a part of the
-        // key if the body has the same key with quotes.
+        // Quotes around the header's value belong to the key only if the body has the same key with quotes. Otherwise
+        // they are removed.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
