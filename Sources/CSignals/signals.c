@@ -33,8 +33,19 @@ static void set_action(void (*action)(int)) {
     for (size_t index = 0; index < sizeof signals / sizeof *signals; index++) sigaction(signals[index], &handler, NULL);
 }
 
+// Opens /dev/null as each of the standard streams that the program was started without. Otherwise the next file that is
+// opened, for example the pipe of the signals, would get the number of such a stream. If that is the number of standard
+// error, the log would be written into this file.
+static void open_standard_streams(void) {
+    int descriptor;
+    do descriptor = open("/dev/null", O_RDWR);
+    while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+    if (descriptor >= 0) close(descriptor);
+}
+
 void dwell_hold_signals(void) {
     if (channel[0] >= 0) return;
+    open_standard_streams();
     if (pipe(channel) != 0) {
         channel[0] = channel[1] = -1;
         return;

@@ -4,7 +4,8 @@
 // values that were not used since the rotation before it.
 
 /// A dictionary that keeps the most recently used values. It keeps at least the last `generationCountMax` values and at
-/// most `2 * generationCountMax` values. Every call takes constant time on average.
+/// most `2 * generationCountMax` values. Values that are exempt from expiry (`expire(at:isExempt:)`) may exceed this
+/// maximum. Every call takes constant time on average.
 ///
 /// Unused values can also expire by age. If `ageMilliseconds` is set, the owner of the cache must call `expire(at:)`
 /// with the current time before each use.
@@ -51,8 +52,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         young[key] = value
     }
 
-    /// Passes the stored value, or `initial` if there is none, to the closure. Afterwards the value is in the
-    /// young generation, or is removed if `isKept` returns false.
+    /// Passes the stored value, or `initial` if there is none, to the closure. Afterwards the value is in the young
+    /// generation, or is removed if `isKept` returns false.
     @inlinable
     public mutating func withValue<Answer>(
         _ key: Key, initial: Value, isKept: (Value) -> Bool, _ body: (inout Value) -> Answer
@@ -81,8 +82,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
 
     /// Drops every value that was not used for `2 * ageMilliseconds`. May also drop values that were not used for
-    /// `ageMilliseconds`. Keeps values for which `isExempt` returns true, however old they are. Callers call this
-    /// function with the current time before each use.
+    /// `ageMilliseconds`. Keeps values for which `isExempt` returns true, however old they are. Must be called with the
+    /// current time before each use of the cache.
     @inlinable
     public mutating func expire(at now: Int64, isExempt: (Value) -> Bool = { _ in false }) {
         guard let since = youngSince else {

@@ -41,8 +41,8 @@ package final class APNsProviderToken: Sendable {
         }
     }
 
-    /// Called when APNs rejected `text` as expired. Returns a newer token. Returns nil if there is none and none may be
-    /// made yet, because `text` is less than 20 minutes old.
+    /// Called when APNs rejected `text` as expired. Returns the current token if it differs from `text`. Otherwise
+    /// makes a new token. Returns nil if `text` is less than 20 minutes old, because a new token may not be made yet.
     package func text(afterRejected text: Secret<String>, atSecondsSince1970 now: Int64) throws -> Secret<String>? {
         try made.withLock { made in
             if let made, made.text != text { return made.text }

@@ -15,8 +15,8 @@ package protocol SignInSessions: Sendable {
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict
 
     /// The revocation epoch, a number of 0 or more. A revocation first increments the epoch, and only then makes tokens
-    /// invalid. If a token was admitted and the epoch is still the same, the token therefore needs no second check. If
-    /// the epoch is nil, every token is checked at every request.
+    /// invalid. Therefore a token that was admitted needs no second check while the epoch stays the same. If the epoch
+    /// is nil, every token is checked at every request.
     var revocationEpoch: Int? { get }
 }
 
@@ -56,9 +56,9 @@ package final class AccessTokenVerifier: TokenVerifier {
     private let signInSessions: (any SignInSessions)?
     private let remembered: VerifiedTokenCache
 
-    /// Without `signInSessions`, no session and no deletion can be checked: every token with a `sid` is rejected, and a
-    /// token without a `sid` is accepted even if its driver was deleted. If `trustExternal` is false, tokens without a
-    /// `sid` are rejected too (`JWT_TRUST_EXTERNAL`).
+    /// Without `signInSessions`, no session and no deletion can be checked. Every token with a `sid` is then rejected.
+    /// A token without a `sid` is accepted even if its driver was deleted. If `trustExternal` is false, tokens without
+    /// a `sid` are rejected too (`JWT_TRUST_EXTERNAL`).
     package init(
         key: SigningKey, scope: TokenScope, trustExternal: Bool, signInSessions: (any SignInSessions)?,
         rememberedMax: Int = 65_536
@@ -114,8 +114,9 @@ package final class AccessTokenVerifier: TokenVerifier {
         }
     }
 
-    /// Verifies a single token that a client presents in order to get a new one. The token itself may have expired, at
-    /// most `pastExpirySeconds` ago, but its sign-in session must be live. Throws `external` for a token without `sid`.
+    /// Verifies the access token of a client that has no refresh token (`SingleToken`) and presents the access token to
+    /// get a new one. The token may have expired at most `pastExpirySeconds` ago, but its sign-in session must be live.
+    /// Throws `external` for a token without `sid`.
     package func verifyForRenewal(
         _ token: String, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64
     ) async throws(TokenRefusal) -> Caller {
@@ -126,8 +127,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         return try await admitted(verified)
     }
 
-    /// Makes the checks whose results may change while the token is valid, above all that of its sign-in session. Their
-    /// results hold only until the revocation epoch changes.
+    /// Checks whether a token with a valid signature and valid claims is admitted: the rule for tokens without `sid`,
+    /// and the status of the sign-in session. The result holds only until the revocation epoch changes.
     private func admitted(_ token: VerifiedToken) async throws(TokenRefusal) -> Caller {
         if let refusal = refusal(of: token) { throw refusal }
         try await signInSessions?.admit(token.caller, issuedAt: token.issuedAt)

@@ -1,5 +1,5 @@
-// The ports of the account services to the outside: delivery of codes to phones, exchange of authorization codes with
-// Apple, and the queue of revocations to send to Apple. (The ports to the stores are in AccountStore.swift.)
+// The ports of the account services to the outside: the delivery of codes to phones, the exchange of authorization
+// codes with Apple, and the queue of revocations to send to Apple. AccountStore.swift has the ports to the stores.
 
 package import JourneyModel
 package import Secrets
@@ -38,8 +38,8 @@ package protocol AppleCodeExchange: Sendable {
 
 package enum AppleCodeExchangeOutcome: Hashable, Sendable {
     /// Apple's refresh token, sealed (encrypted, see FieldEncryption). The associated data of the encryption is SHA-256
-    /// of the bytes of Apple's subject, so a sealed token is useless in another person's row. To open a sealed token,
-    /// the queue of revocations needs only this digest. It does not store the subject.
+    /// of the bytes of Apple's subject, so a sealed token is useless in another person's row. The queue of revocations
+    /// stores this digest, which suffices to open the sealed token, and does not store the subject.
     case sealed([UInt8])
     /// A stable word for the audit, free of secrets, for example `unreachable`, `refused` or `other_subject`.
     case failed(reason: String)
@@ -49,7 +49,7 @@ package enum AppleCodeExchangeOutcome: Hashable, Sendable {
 /// The store adds entries, and a delivery loop in each server reads them. If two servers send the same revocation, the
 /// second one has no effect. An entry identifies a person only by the sealed token and by a digest of Apple's subject.
 package protocol AppleRevocationQueue: Sendable {
-    /// Returns a revocation that is due at `now`, the one that has been due longest; nil if none is due.
+    /// Returns the revocation that has been due longest at `now`; nil if none is due.
     func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation?
 
     /// Removes a revocation. Called when Apple has revoked the token, or when the token can never be revoked.
@@ -60,6 +60,10 @@ package protocol AppleRevocationQueue: Sendable {
 }
 
 package struct AppleRevocation: Hashable, Sendable {
+    /// The maximum pause between a failure and the next attempt, in seconds. If the stored time of the next attempt is
+    /// further away than this, the clock was set back since. The store then returns the revocation as due.
+    package static let retrySecondsMax = 3_600
+
     package var id: Int64
     package var clientID: String
     package var sealedRefreshToken: [UInt8]

@@ -46,19 +46,21 @@ package enum AccountRules {
         return name.isEmpty ? nil : name
     }
 
-    /// Returns whether a token with this `iat` may have been issued before the erasure. Its `iat` can be later than
-    /// `erasedAtSeconds` for two reasons: the time of the erasure is rounded down to a whole second, and the clock of
-    /// another service may be ahead of ours by up to `AccessClaims.aheadSecondsMax`.
+    /// Returns whether a token with this `iat` may have been issued before the erasure. The `iat` of such a token can
+    /// be later than `erasedAtSeconds` for two reasons. The time of the erasure is rounded down to a whole second. The
+    /// clock of another service may be ahead of ours by up to `AccessClaims.aheadSecondsMax`.
     package static func isErased(issuedAt: Double, erasedAtSeconds: Int64) -> Bool {
         issuedAt < Double(erasedAtSeconds) + 1 + AccessClaims.aheadSecondsMax
     }
 
-    /// The time after a driver's erasure during which no account with the same id is created. Requests that were
-    /// admitted before the erasure may still be running, and would otherwise create one.
+    /// The time after a driver's erasure during which no account with the same id is created. Otherwise a request that
+    /// was admitted before the erasure, and is still running, could create the account again.
     package static let erasureSettlesMilliseconds: Int64 = 60_000
 
+    /// Returns whether `now` is within `erasureSettlesMilliseconds` after the erasure. Returns false if the erasure was
+    /// stored before the clock was set back.
     package static func isSettling(erasedAt: Moment, at now: Moment) -> Bool {
-        now.milliseconds(since: erasedAt) < erasureSettlesMilliseconds
+        erasedAt <= ServerClocks.latest(at: now) && now.milliseconds(since: erasedAt) < erasureSettlesMilliseconds
     }
 }
 
@@ -93,8 +95,9 @@ package enum ServerClocks {
     /// The maximum difference between two of these clocks, in milliseconds.
     package static let differenceMillisecondsMax: Int64 = 60_000
 
-    /// Returns the latest time that a server can have stored by now. A later time was stored before the clock was set
-    /// back. Callers ignore such a time, so that nobody waits until the clock reaches it again.
+    /// Returns the latest time that any of these servers can have stored if no clock was set back. A later time was
+    /// stored before the clock was set back. Callers ignore such a time, so that nobody waits until the clock reaches
+    /// it again.
     package static func latest(at now: Moment) -> Moment { now.advanced(byMilliseconds: differenceMillisecondsMax) }
 }
 
@@ -118,9 +121,10 @@ package enum RefreshRule: Hashable, Sendable {
     package static func judge(
         _ token: StoredRefreshToken, successor: StoredRefreshToken?, at now: Moment
     ) -> RefreshRule {
-        guard now < token.expiresAt else { return .expired }
-        guard let spentAt = token.spentAt else { return .rotate }
-        guard RepeatRule.isRepeat(of: spentAt, at: now) else { return .reuse }
+        let isExpired = token.expiresAt <= now
+        guard let spentAt = token.spentAt else { return isExpired ? .expired : .rotate }
+        // A repeat gets the result of the first request, even if the token has expired since then.
+        guard RepeatRule.isRepeat(of: spentAt, at: now) else { return isExpired ? .expired : .reuse }
         guard let successor else { return .unrepeatable }
         // A client whose successor is already spent has received the first response. It has no reason to present the
         // old token again, so a second client has a copy of it.
@@ -169,14 +173,14 @@ package struct GuessCounts: Hashable, Sendable {
 ///
 /// Guesses from the address that requested a code are counted separately, so that guesses from other addresses cannot
 /// use up its limit. The owner of the phone number can therefore always request a code and sign in with it. An attacker
-/// gains little by requesting codes: a phone number gets at most 5 codes an hour, and after 25 wrong guesses within a
-/// day each new code allows only one guess.
+/// gains little by requesting codes. A phone number gets at most 5 codes an hour. After 25 wrong guesses within a day,
+/// each new code allows only one guess.
 ///
 /// With the default limits, at most 175 guesses are compared for one phone number within 24 hours. Addresses that
-/// requested a code have at most 145 of them. First, five codes sent just before the 24 hours allow five guesses each.
-/// These 25 guesses reach the limit of a day, so each of the 120 codes sent within the 24 hours allows only one guess.
-/// Other addresses have at most 30 guesses. Each guess is compared with at most two of the million possible codes, so
-/// an attacker's chance is 1 in 2,850 a day.
+/// requested a code have 145 of them: 25 guesses at five codes sent just before the 24 hours, and 120 guesses at the
+/// 120 codes sent within the 24 hours. Each of these 120 codes allows only one guess, because the first 25 guesses
+/// reach the limit of a day. Other addresses have the remaining 30 guesses. Each guess is compared with at most two of
+/// the million possible codes, so an attacker's chance is 1 in 2,850 a day.
 package enum GuessRule {
     package static let ownMax = 5
     package static let ownOfNumberMax = 25
@@ -217,8 +221,9 @@ package enum CodeRule: String, Hashable, Sendable {
         return found.contains { now < $0.expiresAt && $0.expiresAt <= latest } ? .right : .expired
     }
 
-    /// Returns the latest time at which a code issued by now can expire. A code that expires later was issued before
-    /// the clock was set back, and counts as expired: otherwise it would be valid for much longer than its lifetime.
+    /// Returns the latest expiry that a code can have if it was issued at or before `now`. A code with a later expiry
+    /// was issued before the clock was set back. It counts as expired, because it would otherwise be valid for much
+    /// longer than its lifetime.
     package static func latestExpiry(at now: Moment) -> Moment {
         ServerClocks.latest(at: now).advanced(bySeconds: lifetimeSeconds)
     }

@@ -7,7 +7,7 @@ package import Secrets
 
 package protocol SignInService: Sendable {
     /// POST /auth/apple, called after the identity token was verified. Throws `unauthorized` if the nonce was used
-    /// before, unless this request is a repeat (RepeatRule). Exchanges the authorization code if the exchange is
+    /// before and this request is not a repeat (RepeatRule). Exchanges the authorization code if the exchange is
     /// configured. If the exchange fails, the sign-in still succeeds.
     func signIn(
         _ identity: AppleIdentity, authorizationCode: Secret<String>?, profile: FirstProfile, from origin: RequestOrigin

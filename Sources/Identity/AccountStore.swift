@@ -57,8 +57,8 @@ package protocol SignInStore: Sendable {
         _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async throws(AccountFailure)
 
-    /// Stores a new code, unless a limit on sent codes is used up. The new code replaces the code that the same address
-    /// requested before for the same phone number.
+    /// Stores a new code, unless a limit on sent codes is used up or the code is held back. The new code replaces the
+    /// code that the same address requested before for the same phone number.
     func issueCode(_ new: NewCode, limits: CodeSendLimits) async throws(AccountFailure) -> CodeIssue
 
     /// Compares the guess with the stored codes, if the limits allow one more guess. A wrong guess is counted. A
@@ -80,8 +80,8 @@ package struct NewCode: Sendable {
 
 package enum CodeIssue: Hashable, Sendable {
     case issued([CodeSendUse])
-    /// A limit that applies only to phone numbers without an account is reached. The code is stored as usual, but must
-    /// not be delivered. The client gets the same response as for `issued`.
+    /// A limit that applies only to phone numbers without an account is reached. The code is not stored and must not be
+    /// delivered; an earlier code stays valid. The client gets the same response as for `issued`.
     case heldBack([CodeSendUse])
     case limited(retryAfterSeconds: Int64)
 }
@@ -94,8 +94,8 @@ package struct CodeSendUse: Hashable, Sendable {
         /// The part of OTP_SENDS_TOTAL that is available to phone numbers without an account.
         case newcomers
         /// OTP_SENDS_PER_PREFIX. `count` is the number of codes sent to phone numbers that have the same first six
-        /// digits and no account. If the result is about a request for a code, they are the digits of its phone number.
-        /// In an overview, they are those with the most codes.
+        /// digits and no account. For a request for a code, the six digits are those of the requested phone number. In
+        /// an overview, they are the six digits to which the most codes were sent.
         case prefix
     }
 

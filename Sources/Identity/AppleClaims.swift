@@ -45,7 +45,7 @@ struct AppleClaims {
     /// Returns the person that an identity token identifies. Throws `wrongNonce` if the token's `nonce` is not the hash
     /// of `rawNonce`, the nonce in the request.
     func identity(rawNonce: String, tokenDigest: [UInt8]) throws(AppleTokenRefusal) -> AppleIdentity {
-        // Refuse an expiry of 2^53 seconds or more. A Double is not exact beyond it, and no real token is valid that
+        // Refuse an expiry of 2^53 seconds or more. A Double is not exact beyond 2^53, and no real token is valid that
         // long.
         guard let expiry = json["exp"]?.finiteNumber, expiry < 0x1p53 else { throw .refused(.claims) }
         let subject = try usable("sub", of: json, lengthMax: Self.subjectLengthMax)
@@ -113,7 +113,7 @@ struct AppleClaims {
 
     /// Returns a time in seconds. Apple documents seconds but sends milliseconds. A number with twelve or more digits
     /// must be in milliseconds, because a current time in seconds has ten digits. Returns nil for a number with fewer
-    /// digits, which is no time of an event.
+    /// than ten digits, because it cannot be the time of an event.
     private static func seconds(_ time: JSONValue?) -> Int64? {
         guard let number = time?.finiteNumber, number >= 1e9, number < 0x1p53 else { return nil }
         return Int64(number < 1e11 ? number : number / 1000)

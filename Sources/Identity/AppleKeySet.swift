@@ -42,8 +42,8 @@ package actor AppleKeySet {
     private var keys: [String: RSAVerificationKey] = [:]
     private var freshUntil: Moment?
     private var lastFetch: (at: Moment, isGood: Bool)?
-    /// The end of the last search: a fetch for a key id missing from the set. While a search is in progress, this is
-    /// the time when it began.
+    /// When the last search ended. A search is a fetch for a key id that is missing from the set. While a search is in
+    /// progress, this is the time when it began.
     private var lastSearch: Moment?
     private var failureCount = 0
     /// The fetch in progress, shared by all callers that need one.
@@ -91,8 +91,8 @@ package actor AppleKeySet {
     }
 
     /// Returns the seconds until a fetch for a missing key id is allowed, or nil if it is allowed now. If the time of
-    /// the last fetch is in the future, the clock was set back since. The last fetch is then ignored, so that no one
-    /// waits until that time.
+    /// the last fetch or search is in the future, the clock was set back after it. This time is then ignored, so that
+    /// nobody waits until the clock reaches it again.
     private func secondsToWait(hasKeys: Bool, at now: Moment) -> Int64? {
         let since: Moment?
         let pause: Int64

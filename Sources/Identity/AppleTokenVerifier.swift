@@ -1,6 +1,6 @@
 // Verifies tokens signed by Apple. The checks are made in this order: form, algorithm, key, signature, claims. JWTKit
-// is not used, for two reasons. Its AppleIdentityToken (version 5.7.1) crashes the process on `"aud": []`. And it
-// decodes JSON with a decoder of its own, which may read the signed bytes differently from the server's strict parser.
+// is not used, for two reasons. JWTKit's AppleIdentityToken (version 5.7.1) crashes the process on `"aud": []`. And
+// JWTKit has a JSON decoder of its own, which may read the signed bytes differently from the server's strict parser.
 
 package struct AppleTokenVerifier: AppleTokenVerifying {
     private let clientIDs: [String]

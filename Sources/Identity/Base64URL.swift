@@ -17,8 +17,9 @@ package enum Base64URL {
     }
 
     /// Decodes a text. Returns nil for a length that no encoding has, and for a character outside the alphabet. The
-    /// last character may have bits that belong to no byte. If `isCanonical` is true, the result is nil unless these
-    /// bits are zero, so that different texts always decode to different bytes. Otherwise these bits are ignored.
+    /// last character may have bits that belong to no byte. If `isCanonical` is true, these bits must be zero, or the
+    /// result is nil. Different texts then always decode to different bytes. If `isCanonical` is false, these bits are
+    /// ignored.
     package static func bytes(of text: some StringProtocol, isCanonical: Bool = false) -> [UInt8]? {
         let decode = { (text: UnsafeBufferPointer<UInt8>) in bytes(of: text, isCanonical: isCanonical) }
         return text.utf8.withContiguousStorageIfAvailable(decode) ?? Array(text.utf8).withUnsafeBufferPointer(decode)

@@ -41,7 +41,8 @@ package struct LocalKeyFile: Sendable {
 
     /// Returns the key in the file; nil when there is no file.
     package func load() throws(SigningKeyError) -> SigningKey? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        // Without O_NONBLOCK, open(2) of a FIFO waits for a writer.
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else {
             if errno == ENOENT { return nil }
             throw systemError()

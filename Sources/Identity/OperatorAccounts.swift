@@ -1,7 +1,7 @@
 // Changes that an operator makes to drivers' accounts. At a driver's request, the operator signs the driver out or
 // deletes the driver. After a restore of the database, the operator repeats the deletions that the restore has undone.
-// The code runs in the server. It also runs in a command that opens the database itself. With SQLite, this requires
-// that the server is stopped.
+// With SQLite, the running server makes these changes. If no server runs, and with PostgreSQL, the operator's command
+// makes them itself.
 
 package import JourneyModel
 

@@ -39,8 +39,8 @@ package enum SessionCodeRule: Hashable, Sendable {
 
     /// Judges a code. A code that was accepted stays right, so that a request whose response was lost can be repeated.
     ///
-    /// - Parameter verifiedAt: the time of the verification if the code is accepted now (`verificationTime`). Nil if the
-    ///   session is not in progress at `now`.
+    /// - Parameter verifiedAt: the time of the verification if the code is accepted now (`verificationTime`). Nil if
+    ///   the session is not in progress at `now`.
     package static func judge(
         _ code: StoredSessionCode, guess: [UInt8], verifiedAt: Moment?, at now: Moment
     ) -> SessionCodeRule {
@@ -72,7 +72,7 @@ package enum SessionCodeIssue: Hashable, Sendable {
     /// The code replaces the earlier one. It expires with the session.
     case issued(expiresAt: Moment)
     case sessionNotFound
-    /// The session is not in progress, or was verified.
+    /// The session is not in progress, or was already verified.
     case sessionNotActive
 }
 

@@ -53,8 +53,8 @@ package final class SessionStatusCache: SignInSessions {
         }
 
         /// Two keys are equal only if their texts have the same bytes, as in the database. `==` on String also treats
-        /// canonically equivalent texts as equal. The synthesized hash may stay, because texts with the same bytes have
-        /// the same hash.
+        /// canonically equivalent texts as equal. The synthesized `hash(into:)` is used nevertheless, because texts
+        /// with the same bytes have the same hash.
         static func == (one: Key, other: Key) -> Bool {
             switch (one, other) {
             case (.session(let one), .session(let other)): haveSameBytes(one, other)
@@ -80,9 +80,9 @@ package final class SessionStatusCache: SignInSessions {
     private let store: any SessionStatusStore
     private let pollMilliseconds: Int
     private let state: Mutex<State>
-    /// The revocation epoch. It is incremented under the lock of `state` whenever entries are removed. If it was
-    /// incremented while a status was read from the store, the status may be older than a revocation, and is not
-    /// cached.
+    /// The revocation epoch. It is incremented under the lock of `state` whenever this type removes entries. An
+    /// eviction by the cache does not increment the epoch. If the epoch was incremented while a status was read from
+    /// the store, the status may be older than a revocation, and is not cached.
     private let epoch = Atomic<Int>(0)
 
     /// Creates an empty cache. The task `run` applies a revocation by another process within `pollMilliseconds` plus
@@ -127,7 +127,7 @@ package final class SessionStatusCache: SignInSessions {
         if let refusal = Self.refusal(status, issuedAt: issuedAt) { throw refusal }
     }
 
-    /// The epoch. It is incremented whenever entries are removed.
+    /// The current revocation epoch; never nil.
     package var revocationEpoch: Int? { epoch.load(ordering: .acquiring) }
 
     private static func refusal(_ status: SessionStatus, issuedAt: Double) -> TokenRefusal? {
@@ -138,9 +138,9 @@ package final class SessionStatusCache: SignInSessions {
         }
     }
 
-    /// Applies all revocations so far, by all processes. The poll calls this method. A revocation by this process calls
-    /// it too, before the response is sent. If the feed cannot be read, the cache is cleared. Every request then asks
-    /// the store, and while the store fails, the request gets `undecided` and never an outdated status.
+    /// Applies all revocations so far, by all processes. The poll calls this method. A revocation by this process also
+    /// calls this method, before the response is sent. If the feed cannot be read, the cache is cleared. Every request
+    /// then reads the store. While the store fails, a request gets `undecided` instead of an outdated status.
     package func catchUp() async {
         let last = state.withLock { $0.lastRevocation }
         do throws(AccountFailure) {

@@ -12,15 +12,19 @@ package struct SignIns: SignInService {
     private let delivery: any CodeDelivery
     private let alarm: @Sendable (CodeSendUse) -> Void
     private let exchange: (any AppleCodeExchange)?
+    private let revoked: @Sendable () async -> Void
 
     /// - Parameters:
     ///   - exchange: nil if authorization codes are not exchanged.
-    ///   - alarm: called after an accepted request for a code if a limit on sent codes is nearly used up. If several
-    ///     limits are, it is called once for each of them.
+    ///   - alarm: called after an accepted request for a code, once for each limit on sent codes that is nearly used
+    ///     up.
+    ///   - revoked: called after every sign-in that creates a session, because such a sign-in may end the driver's
+    ///     least recently used session. Must not return before this process rejects the tokens of the ended session.
     package init(
         store: any SignInStore, tokens: SessionTokenIssuer, digests: KeyedHashes, sendLimits: CodeSendLimits,
         delivery: any CodeDelivery, exchange: (any AppleCodeExchange)?,
-        alarm: @escaping @Sendable (CodeSendUse) -> Void = { _ in }
+        alarm: @escaping @Sendable (CodeSendUse) -> Void = { _ in },
+        revoked: @escaping @Sendable () async -> Void = {}
     ) {
         self.store = store
         self.tokens = tokens
@@ -29,6 +33,7 @@ package struct SignIns: SignInService {
         self.delivery = delivery
         self.exchange = exchange
         self.alarm = alarm
+        self.revoked = revoked
     }
 
     // MARK: Apple
@@ -43,6 +48,7 @@ package struct SignIns: SignInService {
         switch try await store.signIn(identity, profile: profile.usable, new) {
         case .signedIn(let signedIn):
             user = signedIn
+            await revoked()
             if let authorizationCode { await exchange(authorizationCode, of: identity, driver: user.id, from: origin) }
         // This request repeats an earlier sign-in, which has already exchanged the authorization code. A code can be
         // exchanged only once.
@@ -60,6 +66,7 @@ package struct SignIns: SignInService {
             .legacy, by: .apple, sid: tokens.derived.sid(of: identity, .legacy), refreshToken: nil, from: origin)
         switch try await store.signIn(identity, profile: profile.usable, new) {
         case .signedIn(let user), .repeated(let user):
+            await revoked()
             return try await tokens.singleToken(of: user, sid: new.sid, at: origin.at)
         case .refused: throw .unauthorized
         }
@@ -127,6 +134,7 @@ package struct SignIns: SignInService {
         guard case .signedIn(let user) = try await store.signIn(number, guess: guess, new) else {
             throw .unauthorized
         }
+        await revoked()
         return user
     }
 

@@ -26,8 +26,8 @@ package struct MetricFamily: Hashable, Sendable {
     ]
 }
 
-/// A backend that shows help texts and has histograms. Every time an instrument of a family is to be created,
-/// `describe` is first called with the family.
+/// A backend that shows help texts and has histograms. `describe` is called with a family each time before an
+/// instrument of this family is created.
 package protocol DescribedMetricsFactory: MetricsFactory {
     func describe(_ family: MetricFamily)
 }

@@ -1,6 +1,6 @@
 // Metrics that are read rather than counted: sizes, states, and the operating system's data on the process. A sampler
 // reads such values and passes them to swift-metrics. `sample` runs all samplers. A backend that a monitoring server
-// scrapes calls it at each scrape. A backend that pushes its metrics calls it every few seconds.
+// scrapes calls `sample` at each scrape. A backend that pushes its metrics calls `sample` every few seconds.
 
 package import CoreMetrics
 internal import Synchronization

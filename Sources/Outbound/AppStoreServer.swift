@@ -11,8 +11,8 @@ import Secrets
 package struct AppStoreServer: AppStoreAPI {
     /// The timeout of one attempt in milliseconds. It is short because the app waits for Apple's response.
     static let timeoutMilliseconds = 5_000
-    /// For how many milliseconds after the first attempt another attempt may begin. The time is short, because the app
-    /// shows a spinner until the last attempt has ended.
+    /// The time in milliseconds, from the start of the call, within which a further attempt may begin. It is short
+    /// because the app shows a spinner until the last attempt has ended.
     static let totalMilliseconds: Int64 = 12_000
     static let attemptsMax = 3
     static let backoffMilliseconds: [Int64] = [400, 1_600]
@@ -83,9 +83,9 @@ package struct AppStoreServer: AppStoreAPI {
             \(request.onlyFailures ? ",\"onlyFailures\":true" : "")}
             """
         let answer = try await send(.post, target, as: request.bundleID, body: Array(body.utf8))
-        // A 401 has two possible reasons. The app may be unreleased; then it has no history in production, and an empty
-        // history would be right. Or the key is new or wrong. The two cannot be told apart, so the result is "not
-        // available".
+        // A 401 has two possible reasons. Either the app is not released yet and has no history in production, or the
+        // key is new or wrong. The response does not tell which, so the result is "not available" instead of an empty
+        // history.
         if answer.status == 401, request.environment == .production, urls.count > 1 {
             return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil, isAvailable: false)
         }

@@ -1,5 +1,5 @@
-// Revokes the Apple tokens of deleted users. The tokens wait in a durable queue in the store, whose entries do not say
-// who the users were. No state is kept in memory between two calls, so a restart needs no special handling.
+// Revokes the Apple tokens of deleted users. The tokens wait in a durable queue in the store. The entries of this queue
+// do not identify the users. No state is kept in memory between two calls, so a restart needs no special handling.
 
 package import Engine
 package import Identity
@@ -9,9 +9,6 @@ package import Logging
 package struct AppleRevocationDelivery: Sendable {
     /// The pause between two reads of the queue, in milliseconds, while no revocation is due.
     static let pauseMilliseconds: Int64 = 1_000
-    /// The maximum pause between a failure and the next attempt: an hour, in seconds. The pause starts at 2 s and
-    /// doubles up to this maximum. The number of attempts has no limit.
-    static let retrySecondsMax = 3_600
 
     private let queue: any AppleRevocationQueue
     private let apple: AppleTokenEndpoint
@@ -76,7 +73,9 @@ package struct AppleRevocationDelivery: Sendable {
         }
     }
 
+    /// Returns the pause between a failure and the next attempt. It starts at 2 s and doubles up to its maximum. The
+    /// number of attempts has no limit.
     static func retrySeconds(afterFailures count: Int) -> Int {
-        min(1 << min(max(count, 1), 12), retrySecondsMax)
+        min(1 << min(max(count, 1), 12), AppleRevocation.retrySecondsMax)
     }
 }

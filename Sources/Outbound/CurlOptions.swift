@@ -9,9 +9,9 @@ enum CurlOptions {
     /// and stays initialised.
     static let isReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
-    /// Sets the TLS options and the limits. The TLS options and the refusal of redirects equal libcurl's defaults, but
-    /// are set all the same, because security depends on them. Three other defaults are relied upon: libcurl stores no
-    /// cookies, stores no credentials, and does not decompress content.
+    /// Sets the TLS options and the limits. The TLS options and the refusal of redirects equal libcurl's defaults. They
+    /// are set explicitly, because security depends on them. The server relies on three other defaults without setting
+    /// them: libcurl stores no cookies, stores no credentials, and does not decompress content.
     static func set(_ handle: UnsafeMutableRawPointer, httpVersion: Int, protocols: String, bytesMax: Int) -> Bool {
         let numbers: [(CURLoption, Int)] = [
             (CURLOPT_SSL_VERIFYPEER, 1), (CURLOPT_SSL_VERIFYHOST, 2), (CURLOPT_FOLLOWLOCATION, 0),

@@ -61,9 +61,9 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
 
 /// A client for outgoing HTTP calls. Every thread may use it.
 package final class OutgoingHTTP: Sendable {
-    /// The maximum number of calls in progress in one `OutgoingHTTP` object. The code webhook, the App Store and
-    /// Google's access tokens each have an object of their own. A slow service therefore cannot use up the calls to the
-    /// others. Signing in with Apple and analytics share one object.
+    /// The maximum number of calls in progress in one `OutgoingHTTP` object. The code webhook, the App Store (with the
+    /// OCSP responders) and Google's access tokens each have an object of their own. Calls to one slow service
+    /// therefore do not keep calls to the others from starting. Signing in with Apple and analytics share one object.
     static let callsMax = 64
 
     private struct State {

@@ -1,6 +1,6 @@
 // `AnalyticsCapture` for PostHog's capture protocol: POST HOST/batch/ with a key and a list of events, compressed with
-// gzip. It does no harm to send a batch twice. PostHog recognises an event that it has received already by its uuid,
-// timestamp, name and distinct_id, and drops it.
+// gzip. It does no harm to send a batch twice: PostHog drops an event if it has received an event with the same uuid,
+// timestamp, name and distinct_id before.
 
 import Crypto
 package import Engine

@@ -1,4 +1,4 @@
-// Delivers one-time codes to the webhook, outside of requests. A failed call is repeated with growing pauses until its
+// Delivers one-time codes to the webhook, in the background. A failed call is repeated with growing pauses until its
 // code expires. CodeWebhook signs and makes each call. Log lines contain no codes and no phone numbers.
 
 package import Engine
@@ -85,7 +85,9 @@ package final class WebhookCodeDelivery: CodeDelivery {
             state.issuedAt[state.lastNumber] = code.issuedAt
             return state.lastNumber
         }
-        guard let number else { return logger.error("one-time code dropped: delivery queue full") }
+        guard let number else {
+            return logger.error("one-time code dropped: the delivery queue is full or the server is stopping")
+        }
         feed.yield(Job(code: code, number: number))
     }
 

@@ -33,8 +33,8 @@ final class StripedCounts: @unchecked Sendable {
     /// Adds to the count at `index`, which must be below the `count` passed to `init`.
     func add(_ amount: Int64, at index: Int) {
         assert(index < stripeCount)
-        // The stripe is chosen by the low bits of a page number, which differs between threads: pthread_self is an
-        // address in the thread's stack, and each stack has at least one page of its own.
+        // The stripe is chosen by the low bits of a page number. This number differs between threads, because
+        // pthread_self is an address in the thread's stack, and each stack has at least one page of its own.
         let stripe = Int(bitPattern: UInt(bitPattern: Int(pthread_self())) >> 12) & (Self.stripes - 1)
         counts[stripe * stripeCount + index].wrappingAdd(amount, ordering: .relaxed)
     }

@@ -1,6 +1,6 @@
 package import JourneyModel
 
-/// The port that decides whether the rate limits permit an event or a request now. The port never throws. If Redis
+/// The port that decides whether the rate limits permit an event or a request now. Its methods never throw. If Redis
 /// cannot be reached, the limiter in this process decides (contract, section 4).
 package protocol Admission: Sendable {
     /// Charges the claim to the driver's window. If the window is full or the claim's idempotency key is known, charges
@@ -16,8 +16,8 @@ package protocol Admission: Sendable {
     /// full, the quota is exhausted here too.
     func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
-    /// Records that the claim's event is on disk. For some time, the limiter remembers its idempotency key, and later
-    /// claims with this key are `.known` and are not charged. When the key is forgotten, a repeat of the event is
+    /// Records that the claim's event is on disk. The limiter keeps the idempotency key for some time. During this
+    /// time, claims with this key are `.known` and are not charged. When the key is forgotten, a repeat of the event is
     /// charged at first, and refunded when the store finds that it is a repeat. Does not wait.
     ///
     /// - Parameter isRepeat: whether the event was on disk before this claim.

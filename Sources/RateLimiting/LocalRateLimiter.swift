@@ -7,9 +7,9 @@ package import JourneyModel
 /// An exact sliding window log for each driver and class, in bounded memory. It may be used from any thread and never
 /// suspends.
 ///
-/// Memory is limited, so old entries are evicted. This never makes a driver's quota smaller. An evicted window starts
-/// again empty. If the idempotency key of a stored event is evicted, a repeat of the event is charged, but the charge
-/// is refunded when the store recognises the repeat.
+/// Memory is limited, so old entries are evicted. An eviction never makes a driver's quota smaller. An evicted window
+/// starts empty when it is next used. If the idempotency key of a stored event is evicted, a repeat of the event is
+/// charged, but the charge is refunded when the store recognises the repeat.
 package final class LocalRateLimiter: Admission {
     /// The bounds of the memory, for all shards together.
     package struct Capacity: Sendable {
@@ -123,12 +123,13 @@ package final class LocalRateLimiter: Admission {
     /// Returns the current time on this limiter's clock.
     package func now() -> Int64 { clock() }
 
-    /// Mirrors a decision that another limiter (Redis) has made, and returns it. If Redis has lost charges, the window
-    /// in this process shows this, and the decision is corrected. Redis loses charges if it is restarted empty or
-    /// flushed, or if it was unreachable for a while.
+    /// Mirrors a decision that another limiter (Redis) has made, and returns the decision. The window in this process
+    /// shows whether Redis has lost charges. If it has, the returned decision is corrected. Redis loses charges if it
+    /// is restarted empty or flushed, or if it was unreachable for a while.
     ///
     /// - Parameter askedAt: the time on this limiter's clock before Redis was called. A mirrored charge gets this time,
-    ///   which is at most the time of the charge in Redis. So it leaves this window no later than it leaves Redis's.
+    ///   which is at most the time of the charge in Redis. The charge therefore leaves the window in this process no
+    ///   later than the window in Redis.
     package func reconcile(
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64
     ) -> ReconciledCount {

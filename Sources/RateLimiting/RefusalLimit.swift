@@ -35,7 +35,7 @@ package struct RefusalLimit: Sendable {
     ///
     /// - Parameters:
     ///   - bytes: the length of the decompressed body.
-    ///   - events: the number of events in the body; 0 when the body was refused as a whole.
+    ///   - events: the number of events in the body; 1 when the body was refused as a whole.
     ///   - refused: the number of refused events.
     ///   - repeats: the number of events that were stored before.
     package func charge(_ driver: DriverID, bytes: Int = 0, events: Int = 0, refused: Int = 0, repeats: Int = 0) {

@@ -197,10 +197,10 @@ final class SlidingWindowShard: Sendable {
         return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), keepsCharge: true)
     }
 
-    /// Returns how many of this window's charges the other limiter must count too, unless it has lost charges. Charges
-    /// that are about to leave the window are left out, because the other limiter's clock may be ahead and they may
-    /// have left its window. The tolerance is a hundredth of the window plus 2 ms. It is far larger than the possible
-    /// difference of two clocks (500 ppm while NTP slews them, adjtimex(2), and rounding to milliseconds).
+    /// Returns how many charges the other limiter must have at least, if it has lost none. Charges that are about to
+    /// leave this window are left out. They may already have left the other limiter's window, because its clock may be
+    /// ahead. The tolerance is a hundredth of the window plus 2 ms. It is far larger than the possible difference of
+    /// two clocks (500 ppm while NTP slews them, adjtimex(2), and rounding to milliseconds).
     private func minimumCount(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)

@@ -157,8 +157,9 @@ import Testing
         return listed
     }
 
-    /// Returns the actual directories in the same form. Swift files are named without their extension. The list leaves
-    /// out hidden files, fixtures, files that Python creates, and the symlinks to migrations/.
+    /// Returns the existing files in the form that `listedFiles` returns. Swift files are named without their
+    /// extension. The result leaves out hidden files, fixtures, files that Python creates, and the symlinks to
+    /// migrations/.
     private static func files() throws -> [String: String] {
         let isListed = { (path: String) in
             !path.contains(#/(^|\/)\.|Store/Migrations|/Fixtures|__pycache__/#)

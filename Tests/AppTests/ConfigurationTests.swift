@@ -59,7 +59,7 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
         "OTP_WEBHOOK_SECRET": "sixteen bytes or",
     ]
 
-    /// What a shutdown does after the drain has to end within the shutdown time too.
+    /// The shutdown time includes the work after the drain, so the drain gets only a part of this time.
     @Test(
         arguments: [
             ([:], 19, 19_500), (["METRICS_PORT": "9100"], 18, 19_500), (webhook, 16, 19_500),
@@ -332,6 +332,46 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
     @Test func aSecretsFileThatCannotBeReadIsTold() {
         let problems = report(["JWT_SECRET_FILE": "/nonexistent/key", "REDIS_URL_FILE": "/"]).problems
         #expect(Set(problems.map(\.variable)) == ["JWT_SECRET_FILE", "REDIS_URL_FILE"])
+    }
+
+    @Test(arguments: ["ENV_FILE", "JWT_SECRET_FILE", "JWT_PRIVATE_KEY_FILE", "SETTINGS_RULES_FILE", "PUSH_TEXTS_FILE"])
+    func `a file that is a FIFO, a directory or a device is rejected without waiting for it`(
+        variable: String
+    ) throws {
+        try withFiles([:]) { folder in
+            let fifo = folder + "/fifo"
+            try #require(mkfifo(fifo, 0o600) == 0)
+            for (path, reason) in [
+                (fifo, "it is a FIFO, not a regular file"), (folder, "it is a directory, not a regular file"),
+                ("/dev/zero", "it is a device, not a regular file"),
+            ] {
+                let problems = Configuration.report(
+                    from: ConfigurationInput(environment: ["ENV_FILE": "/dev/null"].merging([variable: path]) { $1 })
+                ).problems
+                #expect(problems.map(\.variable) == [variable])
+                #expect(problems.first?.detail.contains(reason) == true, "\(problems)")
+            }
+        }
+    }
+
+    /// Kubernetes mounts each secret as a symbolic link, through a link to a directory.
+    @Test func `a secret's file may be a symbolic link`() throws {
+        try withFiles(["key": Self.secret]) { folder in
+            try FileManager.default.createSymbolicLink(atPath: folder + "/data", withDestinationPath: ".")
+            try FileManager.default.createSymbolicLink(atPath: folder + "/link", withDestinationPath: "data/key")
+            #expect(report(["JWT_SECRET_FILE": folder + "/link"]).problems.isEmpty)
+        }
+    }
+
+    @Test(arguments: ["", "\n", "\r\n"])
+    func anEmptyFileIsNoSecret(content: String) throws {
+        try withFiles(["empty": content]) { folder in
+            for name in ["JWT_SECRET", "METRICS_TOKEN", "DATABASE_URL", "REDIS_URL"] {
+                let problems = report(["\(name)_FILE": folder + "/empty"]).problems
+                try #require(problems.map(\.variable) == ["\(name)_FILE"])
+                #expect(problems[0].detail.contains("it is empty"))
+            }
+        }
     }
 
     @Test func anEmptySecretIsNotSet() throws {

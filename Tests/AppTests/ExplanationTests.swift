@@ -245,6 +245,24 @@ import Testing
         #expect(events.events.map(\.why) == ["session s1 has ended"])
     }
 
+    @Test("an activation of the session that ended last is explained by that")
+    func endedSessionInEnded() async throws {
+        let more: [Body] = [
+            (
+                "2026-11-16T19:13:00.250Z", "2026-11-16T21:13:00Z",
+                #"{"event_id":"e7","event":"visit_verified","session_id":"s1","occurred_at":"2026-11-16T21:13:00Z"}"#
+            ),
+            (
+                "2026-11-16T19:14:00.250Z", "2026-11-16T21:14:00Z",
+                #"{"event_id":"e8","event":"exclusive_activated","session_id":"s1","#
+                    + #""occurred_at":"2026-11-16T21:14:00Z","metadata":{"previous_state":"ANCHORED"}}"#
+            ),
+        ]
+        let events = try await Self.recorded(with: more) { try #require(try $0.events(of: Self.driver, last: 1)) }
+        #expect(events.events.map(\.verdict) == [.rejected(.noSuchTransition)])
+        #expect(events.events.map(\.why) == ["session s1 has ended"])
+    }
+
     @Test("no session and no driver of that name is no events")
     func unknown() async throws {
         let found = try await Self.recorded { records in

@@ -173,7 +173,7 @@ import Testing
         #expect(Self.judge.fetchedPaths == [AppLinks.applePath, AppLinks.androidPath, "/privacy"])
     }
 
-    /// What a server sends cannot control the terminal.
+    /// Text that a server sends must not control the terminal.
     @Test func controlCharactersAreEscaped() {
         let findings = Self.apple(
             Self.association(#"{"appIDs":["ABCDE12345.a.b","\u001b[2J"],"components":\#(Self.components)}"#))

@@ -52,8 +52,9 @@ import Testing
         }
     }
 
-    /// A new member of an event can be stored and read without changes to the files below, because they name no member
-    /// (`EventDetailTests` shows this). This test checks for one member, `app_state`, that none of the files names it.
+    /// The files below contain no names of optional members, so a new member can be stored and read without changes to
+    /// these files (`EventDetailTests`). This test checks that none of them contains the name of one such member,
+    /// `app_state`.
     @Test func `the answers, the queries and the feed list no members of their own`() throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized
         let handlers = [

@@ -22,7 +22,8 @@ import Testing
     @Test(arguments: [
         ("\"Da\"", "7", "languages.de.at_merchant.title must be a string of 1 to 100 characters"),
         ("{\"default\"", "{\"x\"", "x is not a member; allowed are default, languages"),
-        ("}}}}", "}}}", "byte"), ("\"de\",", "\"en\",", "default must be the name of a language in languages"),
+        ("}}}}", "}}}", "line 3 is not JSON: The JSON text is incomplete (byte "),
+        ("\"de\",", "\"en\",", "default must be the name of a language in languages"),
     ])
     func aBadFileIsNamedWithItsPlace(part: String, replacement: String, detail: String) throws {
         try withFiles(["texts.json": Self.texts.replacing(part, with: replacement)]) { folder in

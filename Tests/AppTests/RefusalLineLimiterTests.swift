@@ -22,7 +22,7 @@ import Testing
             limiter.end(before: 11)
                 == RefusalLineLimiter.Omitted(count: 997, busiestClient: "192.0.2.1", busiestCount: 997))
         #expect(limiter.end(before: 11) == nil)
-        // One second later, the client may cause as many lines again.
+        // In the next second, the limit of three lines applies anew.
         #expect((0..<10).count { _ in limiter.admits("192.0.2.1", .anonymous, at: 11) } == 3)
     }
 

@@ -47,6 +47,10 @@ import Testing
                 ["JWT_SECRET_FILE": folder + "/key", "JWT_SECRET": key, "REDIS_URL": url],
                 ["JWT_PRIVATE_KEY_FILE": folder + "/key", "APPLE_PRIVATE_KEY_FILE": folder + "/key"],
                 ["DATA_KEY": key, "OTP_WEBHOOK_SECRET": key, "OTP_DELIVERY": "webhook"],
+                [
+                    "OTP_WEBHOOK_URL": "https://sms.example/\(password)?\(password)", "OTP_DELIVERY": "webhook",
+                    "OTP_WEBHOOK_SECRET": key + key,
+                ],
                 ["DATA_KEY_FILE": folder + "/key", "OTP_WEBHOOK_SECRET_FILE": folder + "/key", "APPLE_TEAM_ID": "T"],
                 ["PUSH_APNS_KEY_FILE": folder + "/key", "PUSH_APNS_TEAM_ID": "T"],
                 ["PUSH_FCM_SERVICE_ACCOUNT_FILE": folder + "/key"],

@@ -1,5 +1,6 @@
-// Tests that the secrets in the systemd units are named after their variables. `config/settings.sh` computes the name of
-// a variable from the name of its file, so another name leaves the variable unset for commands that are run by hand.
+// Tests that the secrets in the systemd units are named after their variables. `config/settings.sh` computes the name
+// of a variable from the name of its file. With another file name, the variable would be unset for commands that are
+// run by hand.
 
 import Foundation
 import Testing
@@ -12,7 +13,7 @@ struct ServiceSecretTests {
     @Test(arguments: ["dwell.service", "signin.conf"])
     func `the file of each secret is named after its variable`(unit: String) throws {
         let text = try String(contentsOf: Self.config.appending(path: unit), encoding: .utf8)
-        // A line of a secret that not every installation has is commented out.
+        // The line of an optional secret is commented out.
         let lines = text.split(separator: "\n").map { $0.drop { $0 == "#" } }
         let known = Set(Variables.all.map(\.name) + Variables.all.filter(\.isSecret).map(\.fileVariableName))
         var count = 0

@@ -118,12 +118,28 @@ import Testing
             Issue.record("the webhook is not configured")
             return
         }
-        #expect(url.text == "https://sms.example/send" && secret.reveal() == "sixteen bytes or")
+        #expect(url.reveal().text == "https://sms.example/send" && secret.reveal() == "sixteen bytes or")
         for name in ["OTP_WEBHOOK_URL", "OTP_WEBHOOK_SECRET"] {
             #expect(report(all.filter { $0.key != name }).problems.map(\.variable) == [name])
         }
         let bad = report(all.merging(["OTP_WEBHOOK_URL": "http://sms.example", "OTP_WEBHOOK_SECRET": "short"]) { $1 })
         #expect(bad.problems.map(\.variable) == ["OTP_WEBHOOK_URL", "OTP_WEBHOOK_SECRET"])
+    }
+
+    @Test(arguments: [
+        ("https://sms.example/hooks/T0/hush?key=hush", "https://sms.example"),
+        ("https://sms.example:8443?hush", "https://sms.example:8443"), ("http://[::1]:80/hush", "http://[::1]:80"),
+    ])
+    func `only the origin of the webhook is shown`(url: String, shown: String) throws {
+        let report = report(["OTP_WEBHOOK_URL": url])
+        #expect(report.problems.isEmpty)
+        #expect(try variable("OTP_WEBHOOK_URL", in: report).shown == shown)
+    }
+
+    @Test func `a webhook that is not allowed is not shown`() {
+        let report = report(["OTP_WEBHOOK_URL": "https://user:hush@sms.example/hush"])
+        #expect(report.problems.map(\.variable) == ["OTP_WEBHOOK_URL"])
+        #expect(!"\(report.problems)".contains("hush"))
     }
 
     // MARK: URLs

@@ -88,7 +88,7 @@ final class ServedDwell: Sendable {
         url = "http://\(address)"
     }
 
-    /// Returns the route with one difference from production: it takes the arrival time of a request from the test's
+    /// Returns the route with one difference from production: the arrival time of a request comes from the test's
     /// clock.
     private static func told(_ clock: ManualClock, _ route: Route) -> Route {
         var route = route

@@ -49,8 +49,8 @@ import Testing
         #expect(token.secondsUntilRenewal(atSecondsSince1970: start + 200) == 1000)
         let second = try token.text(afterRejected: first, atSecondsSince1970: start + 1200)
         #expect(second != nil && second != first)
-        // Another notification was sent at the same time with the first token, which was rejected there too. For the
-        // next attempt it gets the second token, which exists already.
+        // Another notification was sent with the first token at the same time, and was rejected too. Its next attempt
+        // gets the second token, which exists already.
         #expect(try token.text(afterRejected: first, atSecondsSince1970: start + 1201) == second)
         #expect(try token.text(atSecondsSince1970: start + 1201) == second)
     }

@@ -14,6 +14,8 @@ struct AccountRulesTests {
     @Test(arguments: [
         (nil, 0, RefreshRule.rotate), (0, 0, .repeat), (0, 10_000, .repeat), (0, 10_001, .reuse), (0, 99_999, .reuse),
         (0, 100_000, .expired), (nil, 100_000, .expired), (nil, 99_999, .rotate),
+        // The token expires shortly after its use. The use may nevertheless be repeated for ten seconds.
+        (99_999, 100_000, .repeat), (99_999, 109_999, .repeat), (99_999, 110_000, .expired),
         // In these two cases, the token was spent after `now`, the time when this request arrived. In the first case
         // (50 ms), a request that arrived later was handled earlier. In the second case (10,001 ms), the clock was set
         // back.
@@ -58,8 +60,8 @@ struct AccountRulesTests {
         let newest = StoredCode(digest: [UInt8](repeating: 9, count: 32), expiresAt: at.advanced(bySeconds: 600))
         #expect(CodeRule.judge([newest, code], guess: right, isAllowed: true, at: at) == .right)
         #expect(judge(code, right, after: 600) == .expired)
-        // The code was issued at most a minute in the future, by a server whose clock is ahead, or before the clock was
-        // set back.
+        // A code's time of issue may be in the future: another server's clock may be ahead, or the clock was set back.
+        // Up to one minute is accepted.
         #expect(judge(code, right, after: -60) == .right && judge(code, right, after: -61) == .expired)
         #expect(judge(code, Array(right.dropLast()) + [8]) == .wrong)
         #expect(judge(code, []) == .wrong)
@@ -154,6 +156,16 @@ struct AccountRulesTests {
         #expect(Set(digests).count == digests.count)
         #expect(digests.allSatisfy { $0.count == 32 })
         #expect(one.phone(number) == one.phone(number))
+    }
+
+    @Test func `an erasure settles for a minute, but not until a clock that was set back reaches its time`() {
+        let erasedAt = Moment(millisecondsSinceEpoch: 1_770_091_506_000)
+        for (milliseconds, isSettling) in [
+            (-60_001, false), (-60_000, true), (0, true), (59_999, true), (60_000, false),
+        ] as [(Int64, Bool)] {
+            let now = erasedAt.advanced(byMilliseconds: milliseconds)
+            #expect(AccountRules.isSettling(erasedAt: erasedAt, at: now) == isSettling, "\(milliseconds)")
+        }
     }
 
     @Test func `one-time codes are six digits, any of them`() {

@@ -12,7 +12,8 @@ import Testing
 @Suite struct GoogleServiceAccountTests {
     private static let key = AppleKeyPairs.first.key
 
-    /// Returns the content of a file with these changes. A nil value removes the member.
+    /// Returns the JSON file of a service account. `changes` has new values of members by name; nil removes the member.
+    /// Without changes, the file is valid.
     private func file(_ changes: [String: (any Sendable)?] = [:]) throws -> [UInt8] {
         var members: [String: Any] = [
             "type": "service_account", "project_id": "chargers-1234", "private_key_id": "abc123",

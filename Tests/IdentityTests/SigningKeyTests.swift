@@ -106,6 +106,12 @@ import Testing
             try FileManager.default.removeItem(atPath: file.path)
             try FileManager.default.createDirectory(atPath: file.path, withIntermediateDirectories: false)
             #expect(throws: SigningKeyError.self) { try file.loadOrCreate() }
+            try FileManager.default.removeItem(atPath: file.path)
+            // A FIFO is rejected without waiting for a writer.
+            try #require(mkfifo(file.path, 0o600) == 0)
+            #expect(throws: SigningKeyError.file(path: file.path, reason: "not a regular file")) {
+                try file.loadOrCreate()
+            }
         }
     }
 

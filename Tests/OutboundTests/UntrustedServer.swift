@@ -20,7 +20,7 @@ struct UntrustedServer {
             "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out",
             certificate,
         ]).output
-        // The output ends when the process ends. (`waitUntilExit` needs a thread with a run loop.)
+        // Waits for the end of the process: its output ends then. `waitUntilExit` would need a thread with a run loop.
         _ = try making.readToEnd()
         let (server, output) = try Self.start(["s_server", "-accept", "0", "-www", "-key", key, "-cert", certificate])
         process = server

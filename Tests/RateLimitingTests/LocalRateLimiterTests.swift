@@ -1,4 +1,4 @@
-// Tests the limiter of one process against the contract, section 4, and the doc comments of the protocol `Admission`.
+// Tests the limiter of one process against section 4 of the contract and the doc comments of the protocol `Admission`.
 // The clock is manual. The last test compares random traces with a simple reference implementation.
 
 import JourneyModel
@@ -62,8 +62,8 @@ struct LocalRateLimiterTests {
         let driver = DriverID("ann")
         #expect(admission.quota(of: driver, in: .sessionEvents).remaining == 0)
         #expect(admission.quota(of: driver, in: .sessionEvents).resetMilliseconds == 60_000 + 1_000)
-        // The event was charged 120 times, with a limit of 60. Advancing the clock by the window expires the first
-        // sixty charges. The other sixty still fill the window, and then expire one per second.
+        // The event was charged 120 times, with a limit of 60. When the clock advances by one window, the first sixty
+        // charges expire. The other sixty still fill the window, and then expire one per second.
         clock.advance(byMilliseconds: 60_000)
         #expect(admission.quota(of: driver, in: .sessionEvents).remaining == 0)
         clock.advance(byMilliseconds: 1_000)
@@ -144,8 +144,8 @@ struct LocalRateLimiterTests {
         #expect(quota().isExhausted)
         clock.now = 5000
         #expect(quota().remaining == 599)
-        // The other limiter reported that the window is full until 6000. In this process the window is full for longer,
-        // so the later time counts.
+        // Another limiter reports that the window is full until 6000. In this process the window is full for longer, so
+        // the later time counts.
         admission.charge(claim("b", .refusals), times: 600)
         admission.recordFull(driver, in: .refusals, until: 6000)
         #expect(quota().resetMilliseconds > 50_000)
@@ -362,7 +362,7 @@ struct CountingAlongTests {
     }
 
     /// An event was charged in this process while Redis was unavailable. When the event is sent again, Redis charges it
-    /// as new. This process still knows its key, so the verdict becomes `known`. The charge in Redis is kept.
+    /// as new. This process still has the event's key, so the verdict becomes `known`. The charge in Redis is kept.
     @Test func keyChargedHereBeforeIsKnown() {
         let admission = admission(RateLimits(sessionEvents: 2))
         _ = admission.decide(claim("a"))

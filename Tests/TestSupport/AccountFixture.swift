@@ -48,7 +48,7 @@ package struct AccountFixture<Store: Sendable, Place: Sendable>: Sendable {
             derived: DerivedTokens(signingKey: key))
         signIns = SignIns(
             store: accounts, tokens: issuer, digests: digests, sendLimits: limits, delivery: phones,
-            exchange: exchange, alarm: alarm)
+            exchange: exchange, alarm: alarm, revoked: memory.catchUp)
         sessions = TokenSessions(store: accounts, memory: memory, tokens: issuer, verifier: verifier)
         own = Accounts(store: accounts, memory: memory)
         devices = Devices(store: accounts)

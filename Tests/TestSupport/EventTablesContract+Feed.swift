@@ -39,7 +39,13 @@ extension EventTablesContract {
         },
         Clause("a consumer's place is kept and never goes back") { store in
             _ = try await store.appended(.sample(.sample(.chargerTargeted, key: "k"), of: DriverID("d")))
-            let begin = try await store.position(of: "a")
+            // On PostgreSQL, the feed ends before the lowest unfinished transaction of the server, which may be one of
+            // autovacuum.
+            var begin = try await store.position(of: "a")
+            while begin.newest == 0 {
+                try await Task.sleep(for: .milliseconds(10))
+                begin = try await store.position(of: "a")
+            }
             let event = try await store.storedEvents(after: begin.last, limit: 10)[0]
             try expect([begin.newest, begin.lostCount, begin.waitingCount], [event.id, 0, 1], "begin")
             try await store.move("a", to: event.id + 6, losing: 2, at: .sample)

@@ -126,6 +126,25 @@ extension EventTablesContract {
             try expect(try await store.search("c-10", limit: 5).chargerIDs, ["c-10"], "one")
             try expect(try await store.search("e", limit: 5).chargerIDs, [], "none")
         },
+        Clause("a search finds no merchants, but a place that is both a charger and a merchant") { store in
+            func arrive(_ merchant: String, charger: String? = nil, minutesAgo: Int) async throws {
+                let submission = EventSubmission.sample(
+                    .enteredMerchantZone, key: "m\(minutesAgo)", session: "s", charger: charger, merchant: merchant,
+                    at: .sample.advanced(bySeconds: -60 * minutesAgo))
+                try await post(submission, of: DriverID("a"), to: store)
+            }
+            try await arrive("p-1", minutesAgo: 9)
+            try await arrive("p-2", charger: "p-3", minutesAgo: 8)
+            try await arrive("p-4", charger: "p-4", minutesAgo: 7)
+            _ = try await store.register(
+                SessionRegistration(
+                    sessionID: "r", driver: DriverID("a"), chargerID: "p-6", merchantID: "p-7", receivedAt: .sample))
+            try expect(try await store.search("p-", limit: 9).chargerIDs, ["p-3", "p-4", "p-6"], "chargers")
+            try await append(.chargerTargeted, of: "a", charger: "p-1", minutesAgo: 6, to: store)
+            try await arrive("p-3", minutesAgo: 5)
+            let later = ["p-1", "p-3", "p-4", "p-6"]
+            try expect(try await store.search("p-", limit: 9).chargerIDs, later, "after both")
+        },
         Clause("a search finds the chargers of registered sessions among those of events, each once") { store in
             for (session, charger) in [("a", "c-3"), ("b", "c-1"), ("c", "c-1"), ("d", "c-4"), ("e", "other")] {
                 _ = try await store.register(

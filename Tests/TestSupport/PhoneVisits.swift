@@ -30,7 +30,8 @@ package struct PhoneVisits: Sendable {
 
     /// Indices of the events that may be lost, because a later event proves them. Two kinds of events are left out. One
     /// is the end of a visit, which nothing proves. The other is an arrival that is followed directly by the hard
-    /// timeout: nothing proves it before the grace deadline, at which the session would end without it.
+    /// timeout. No event proves such an arrival before the grace deadline, and without the arrival the session ends at
+    /// that deadline.
     package var droppable: [Int] { events.indices.filter { !ends.contains($0) && !isProvenTooLate($0) } }
 
     private func isProvenTooLate(_ place: Int) -> Bool {

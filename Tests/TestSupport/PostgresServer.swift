@@ -81,7 +81,7 @@ package final class PostgresServer: Sendable {
         folder = NSTemporaryDirectory() + "dwell-postgres-\(UInt32.random(in: .min ... .max))"
         port = try Self.freePort()
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        let copy = primary.map { "pg_basebackup -R -D data -d '\($0.url())' -c fast" }
+        let copy = primary.map { "pg_basebackup --no-sync -R -D data -d '\($0.url())' -c fast" }
         let lines =
             [
                 "listen_addresses = '127.0.0.1'", "port = \(port)", "unix_socket_directories = '\(folder)'",
@@ -100,8 +100,8 @@ package final class PostgresServer: Sendable {
         }
     }
 
-    /// Makes the shell stop the server like a crash and remove its folder, without waiting for it. A second call does
-    /// nothing.
+    /// Makes the shell stop the server as a crash would, and remove the server's folder. Does not wait until this is
+    /// done. A second call does nothing.
     package func stop() {
         let isFirst = isStopped.withLock { isStopped in
             defer { isStopped = true }
@@ -110,12 +110,12 @@ package final class PostgresServer: Sendable {
         if isFirst { try? lifeline.close() }
     }
 
-    /// Stops the server like a crash, and starts it again.
+    /// Stops the server as a crash would, and starts it again.
     package func restart() async throws {
         try await control("restart")
     }
 
-    /// Stops the server like a crash; `resume` starts it again.
+    /// Stops the server as a crash would. `resume` starts it again.
     package func pause() async throws {
         try await control("stop")
     }

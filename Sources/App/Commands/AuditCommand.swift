@@ -43,12 +43,12 @@ struct AuditCommand: AsyncParsableCommand {
         let configuration = try Configuration.report(from: input).required()
         let database = configuration.database
         let entries = try await entries(configuration)
-        if json { return print(AuditText.json(entries, of: DriverID(driver))) }
+        if json { print(AuditText.json(entries, of: DriverID(driver))) }
         guard !entries.isEmpty else {
             writeToStandardError("\(database) has no audit records for driver \(escaped(driver)).\n")
             throw ExitCode.failure
         }
-        print(AuditText.table(entries))
+        if !json { print(AuditText.table(entries)) }
     }
 
     private func entries(_ configuration: Configuration) async throws -> [AuditEntry] {

@@ -48,8 +48,8 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // Use the partial configuration, which also exists when the environment file is invalid. The history is most
-        // useful then. It needs only the database and, with PostgreSQL, the signing key.
+        // Use the partial configuration, because an operator needs the history most when the environment file is
+        // invalid. Reading the history needs only the database and, with PostgreSQL, the signing key.
         let configuration = Configuration.report(from: input).partial
         let (changes, reloads, corrections) = try await history(configuration)
         print(

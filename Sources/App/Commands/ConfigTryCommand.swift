@@ -1,4 +1,4 @@
-// `dwell config try`: what other settings would have changed in the recent past.
+// `dwell config try`: counts the recent sessions that would have ended differently with other time-outs.
 
 import ArgumentParser
 import Engine
@@ -8,7 +8,7 @@ import JourneyModel
 struct ConfigTryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "try",
-        abstract: "Show how many recent sessions would have ended otherwise with other time-outs.",
+        abstract: "Show how many recent sessions would have ended differently with other time-outs.",
         discussion: """
             Folds the stored events of the last week again in memory with the time-outs in FILE, and compares how each \
             session ended. FILE is an environment file or a file of rules, as for SETTINGS_RULES_FILE. A time-out that \
@@ -68,7 +68,8 @@ struct ConfigTryCommand: AsyncParsableCommand {
     /// Reads the file. If the file cannot be used, prints the reasons and fails the command.
     private func durations(_ configured: Settings) throws -> @Sendable (TrialEvent) -> TrialDurations {
         do {
-            let text = try readTextFile(file, bytesMax: max(EnvironmentFile.fileBytesMax, SettingsRules.bytesMax))
+            let text = try readTextFile(
+                file, bytesMax: max(EnvironmentFile.fileBytesMax, SettingsRules.bytesMax), mayBePipe: true)
             guard text.first(where: { !$0.isWhitespace }) == "{" else {
                 let durations = try Self.durations(in: text, configured)
                 return { _ in durations }
@@ -128,7 +129,7 @@ struct ConfigTryCommand: AsyncParsableCommand {
         var lines = [
             """
             since \(RFC3339.text(of: start)): \(counts.drivers) drivers, \(counts.events) events folded; \
-            \(changed) of \(counts.sessionsFolded) sessions would have ended otherwise
+            \(changed) of \(counts.sessionsFolded) sessions would have ended differently
             """
         ]
         if outcome.refolding > 0 {

@@ -56,8 +56,8 @@ struct ServerChanges: DriverChanges {
         var description: String
     }
 
-    /// The timeout of a request in seconds. Deleting a driver with a million events takes half a minute. It takes
-    /// several minutes if the server is busy.
+    /// The timeout of a request in seconds. Deleting a driver with a million events takes half a minute, and several
+    /// minutes if the server is busy.
     private static let seconds = 900
 
     private let socket: LocalExchange
@@ -111,9 +111,9 @@ struct ServerChanges: DriverChanges {
 
     func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures {
         var missing = MissingErasures()
-        // A list that was joined from several files may contain two deletions of one driver. The command sends the list
-        // in several requests, and the server does not compare them with each other. Therefore only the latest deletion
-        // of each driver is sent.
+        // Send only the latest deletion of each driver. A list that was joined from several files may contain two
+        // deletions of one driver. The command sends the list in several requests, and the server does not compare the
+        // deletions of different requests.
         let latest = Dictionary(erasures.map { ($0.digest, $0) }) { $0.at >= $1.at ? $0 : $1 }
         try await inParts(Array(latest.values), isDryRun: true) { reply in
             for driver in reply.drivers {

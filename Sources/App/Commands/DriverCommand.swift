@@ -68,8 +68,11 @@ struct DriverFindCommand: AsyncParsableCommand {
             .required()
         guard let question else { throw ExitCode.failure }
         let drivers = try await DriverLookup.find(question, configuration)
-        if json { return print(DriverText.json(drivers)) }
-        guard drivers.isEmpty else { return print(drivers.map(DriverText.text).joined(separator: "\n\n")) }
+        if json { print(DriverText.json(drivers)) }
+        guard drivers.isEmpty else {
+            if !json { print(drivers.map(DriverText.text).joined(separator: "\n\n")) }
+            return
+        }
         writeToStandardError("\(configuration.database): no match.\n")
         if let id, let erasedAt = try await DriverLookup.erasedAt(DriverID(id), configuration) {
             writeToStandardError("This driver was deleted at \(RFC3339.text(of: erasedAt)).\n")

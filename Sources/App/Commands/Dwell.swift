@@ -41,6 +41,23 @@ struct Dwell: AsyncParsableCommand {
             exit(withError: ValidationError("Unknown command '\(word)'. Commands: \(list)."))
         }
         if word != "serve" { SignalSource.release() }
-        await main(nil)
+        do {
+            var command = try parseAsRoot()
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+        } catch {
+            // ArgumentParser reports a request for help or for the version as an error with the status 0. `exit` would
+            // print the text of this error and end the process before the check below.
+            guard exitCode(for: error) == .success else { exit(withError: error) }
+            print(fullMessage(for: error, columns: nil))
+        }
+        // Without this check, the command would end with status 0 although the file with its output is incomplete.
+        if let reason = StandardOutput.failureToWrite() {
+            writeToStandardError("the output could not be written completely: \(reason)\n")
+            exit(withError: ExitCode.failure)
+        }
     }
 }

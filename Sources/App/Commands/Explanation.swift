@@ -55,10 +55,8 @@ extension RecordedEvent {
             if let running = sessionInProgress, let sessionID, !running.utf8.elementsEqual(sessionID.utf8) {
                 return "session \(running) is in progress"
             }
-            if let sessionID, let ended = before.previousSessionID, ended.utf8.elementsEqual(sessionID.utf8),
-                name == .exclusiveActivatedByWeb || name == .webRequestedEnd
-            {
-                return "session \(ended) has ended"
+            if let sessionID, before.isOver(sessionID), name == .exclusiveActivatedByWeb || name == .webRequestedEnd {
+                return "session \(sessionID) has ended"
             }
             return "no transition from \(before.state.rawValue) for this event"
         case .unconfirmed: return "only a service confirms it (TRUSTED_CONFIRMATIONS=service when it was stored)"

@@ -140,8 +140,8 @@ struct LinkJudge: Sendable {
         var applinks: Links
     }
 
-    /// A value in Apple's document, in one of its `components`. `other` is any value that is neither a text nor a
-    /// Boolean. Dwell never writes such a value.
+    /// The value of a member of an element of `components` in Apple's document. `other` is any value that is neither a
+    /// text nor a Boolean. Dwell never writes such a value.
     private enum Value: Decodable, Hashable {
         case text(String)
         case flag(Bool)

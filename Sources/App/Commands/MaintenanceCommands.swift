@@ -86,18 +86,22 @@ struct RestoreCommand: AsyncParsableCommand {
             try DatabaseBackup.restore(file, to: path, stamp: stamp, progress)
         }
         print("\(path): restored from \(file)" + (old.map { "; the previous database is now \($0)" } ?? ""))
-        if let old, let instruction = Self.instruction(repeating: plan.undoneErasures, from: old) {
-            print(instruction)
-        }
+        if let old, let instruction = Self.instruction(plan, old: old) { print(instruction) }
     }
 
-    /// Returns how to repeat the undone deletions; nil if there are none.
+    /// Returns the text that says how to repeat the deletions of drivers that the restore has undone. Returns nil if
+    /// the restore has undone no deletion.
     ///
-    /// - Parameters:
-    ///   - undone: their number; nil if this version cannot read them.
-    ///   - old: the database that has them.
-    private static func instruction(repeating undone: Int?, from old: String) -> String? {
-        guard let undone else {
+    /// - Parameter old: the path of the previous database, which still contains the records of these deletions.
+    static func instruction(_ plan: RestorePlan, old: String) -> String? {
+        guard let undone = plan.undoneErasures else {
+            guard case .ofAnotherVersion = plan.current else {
+                return """
+                    drivers deleted after the backup was taken are unknown, because the previous database is damaged; \
+                    before the server starts, delete them again from a list that dwell driver erasures printed: \
+                    dwell driver repeat-erasures --from LIST
+                    """
+            }
             return """
                 drivers deleted after the backup was taken are unknown; before the server starts, with the newer version: \
                 dwell driver erasures --database \(old) > FILE; then with this version: \

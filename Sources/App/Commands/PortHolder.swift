@@ -18,8 +18,8 @@ enum PortHolder {
     }
 
     /// Returns text such as `caddy (process 1234)` for each process that listens on the port. Processes that the user
-    /// cannot see are left out. If none is found, the kernel's table of sockets is read again, up to two more times.
-    /// The kernel returns this table in pieces, and a reader may miss a socket if another socket is opened or closed
+    /// cannot see are left out. If no process is found, reads the kernel's table of sockets up to two more times. The
+    /// kernel returns this table in pieces, and a reader may miss a socket if another socket is opened or closed
     /// between two pieces.
     static func names(ofListenersOn port: Int) -> [String] {
         for _ in 0..<2 {

@@ -153,7 +153,7 @@ struct PurchasesReplayCommand: AsyncParsableCommand {
         }
         let lines: [Substring]
         do throws(TextFileError) {
-            lines = try readTextFile(file, bytesMax: 1 << 30).split(whereSeparator: \.isNewline)
+            lines = try readTextFile(file, bytesMax: 1 << 30, mayBePipe: true).split(whereSeparator: \.isNewline)
         } catch {
             writeToStandardError("\(escaped(file)): \(error.reason)\n")
             throw ExitCode.failure

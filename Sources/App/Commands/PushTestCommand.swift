@@ -106,7 +106,7 @@ struct PushTestCommand: AsyncParsableCommand {
     private func body() throws -> [UInt8] {
         if let payload {
             do throws(TextFileError) {
-                return Array(try readTextFile(payload, bytesMax: 1 << 20).utf8)
+                return Array(try readTextFile(payload, bytesMax: 1 << 20, mayBePipe: true).utf8)
             } catch {
                 writeToStandardError("\(escaped(payload)): \(error.reason)\n")
                 throw ExitCode.failure
@@ -150,7 +150,7 @@ struct PushTestCommand: AsyncParsableCommand {
         }
     }
 
-    /// What an operator can do about the common reasons.
+    /// For each common reason of a rejection: what is wrong, or what the operator can do.
     private static let advice = [
         "BadDeviceToken": "The token is mistyped, or is one of the other environment: try --environment sandbox.",
         "DeviceTokenNotForTopic": "The token belongs to another app than PUSH_APNS_TOPIC.",

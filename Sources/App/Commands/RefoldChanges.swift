@@ -12,7 +12,7 @@ struct BegunCorrection: Sendable {
     var at: Moment
     var since: Moment
     var until: Moment
-    /// Nil for the settings stored with each event.
+    /// The version of the settings to refold with. Nil to refold each event with the settings stored with it.
     var version: String?
     var continues: Bool
 }
@@ -103,8 +103,8 @@ struct DatabaseRefolds: RefoldChanges {
         }
     }
 
-    /// Refolds the next drivers. Then pauses for as long as that took, but at most 100 ms, so that other processes can
-    /// write too.
+    /// Refolds the next drivers. Then pauses for as long as this refold took, but at most 100 ms, so that other
+    /// processes can write too.
     func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart {
         let start = ContinuousClock.now
         let part = try await store.refold(

@@ -126,9 +126,9 @@ struct RefoldCommand: AsyncParsableCommand {
         }
     }
 
-    /// Refolds through the running server. If no server runs, the command refolds in the file itself. If a server runs
-    /// but the call fails, for example because the server has another version, it depends on `--settings`. Without
-    /// `--settings`, the command refolds in the file too. With `--settings`, the command fails.
+    /// Refolds through the running server. If no server runs, the command itself refolds in the file. A call of a
+    /// running server may fail, for example because the server has another version. The option `--settings` decides
+    /// what happens then: if it is set, the command fails; if not, the command itself refolds in the file.
     private func refold(_ path: String) async throws -> (RefoldCounts, failures: [StoreFailure]) {
         do {
             if let server = try await ServerChanges(database: path) { return try await refold(server) }

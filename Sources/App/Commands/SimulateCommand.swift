@@ -6,6 +6,7 @@ import Foundation
 import Identity
 import JourneyModel
 import Simulation
+import Sockets
 import StructuredLogging
 
 struct SimulateCommand: AsyncParsableCommand {
@@ -83,7 +84,9 @@ struct SimulateCommand: AsyncParsableCommand {
             throw ValidationError("\(Scenario.retriedSignIn.rawValue) requires --apple-key.")
         }
         if token != nil, let drivers, drivers != 1 { throw ValidationError("--token requires --drivers 1.") }
-        if let url, transport(to: url) == nil { throw ValidationError("--url must be http[s]://host[:port].") }
+        if let url, transport(to: url) == nil {
+            throw ValidationError("--url must be http[s]://host[:port]; the host is a name or an IPv4 address.")
+        }
     }
 
     func run() async throws {
@@ -149,7 +152,10 @@ struct SimulateCommand: AsyncParsableCommand {
         guard let http = configuration?.http, !http.hosts.isEmpty else {
             throw ValidationError("The settings have no TCP port: pass --url.")
         }
-        return "http://\(HealthRequest(http: http).address)"
+        let address = HealthRequest(http: http).address
+        // URLSessionTransport accepts no IPv6 address. The name localhost also means ::1.
+        if case .ip(host: "::1", let port) = address { return "http://localhost:\(port)" }
+        return "http://\(address)"
     }
 
     private func transport(to url: String) -> URLSessionTransport? {

@@ -80,7 +80,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
             let remains = try await ofReceipt(scan) + ofIdentifiers(scan) + inRedis(configuration.redis)
             found = try ofDeletion(path, configuration.tokens) + remains
         } catch {
-            writeToStandardError("\(path): \(DatabaseOpening.reason(error))\n")
+            writeToStandardError("\(path): \(DatabaseOpening.reason(error, at: path))\n")
             throw ExitCode.failure
         }
         guard found.isEmpty else {
@@ -113,7 +113,8 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     }
 
     /// Prints when the driver was deleted. Fails if the database has no record of the deletion. Without the signing
-    /// key, the record cannot be looked up. The function then only prints that it cannot, and does not fail.
+    /// key, the record cannot be looked up. The function then prints a sentence about the missing key instead of
+    /// failing.
     private func checkDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
         guard let key = try tokens.existingKey() else {
             return writeToStandardError(

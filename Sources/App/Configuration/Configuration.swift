@@ -80,9 +80,13 @@ enum Variables {
         "The server also listens on this Unix socket."
     ) { isPath($0) && $0.utf8.count <= 107 }
 
+    /// Each loop occupies a thread of Dispatch, which has at most 255 threads for the whole process. The remaining
+    /// threads are for the database, the metrics and everything else.
+    static let eventLoopsMax = 128
+
     static let eventLoops = Variable<Int?>.integer(
-        "EVENT_LOOPS", .http, in: 1...256, unset: "one per core",
-        "Number of threads that serve connections. Default: one per core.")
+        "EVENT_LOOPS", .http, in: 1...eventLoopsMax, unset: "one per core, at most \(eventLoopsMax)",
+        "Number of threads that serve connections. Default: one per core, at most \(eventLoopsMax).")
 
     static let connectionsMax = Variable<Int>.integer(
         "MAX_CONNECTIONS", .http, default: 10_000, in: 1...1_000_000, "Maximum number of open connections.")
@@ -150,7 +154,8 @@ enum Variables {
     static let bufferedBytesMax = Variable<Int>.integer(
         "HTTP_BUFFERED_BYTES_MAX", .http, default: 268_435_456, in: 4_194_304...1_099_511_627_776,
         "Maximum memory for bodies (as received and decompressed), incomplete requests and unsent responses of all "
-            + "connections together. Requests beyond it get 503.")
+            + "connections together. Requests beyond it get 503. Unsent responses may use half of it; beyond that, clients "
+            + "that do not read are disconnected.")
 
     // MARK: Storage
 

@@ -28,9 +28,9 @@ struct ConfigurationReport: Sendable {
     var warnings: [String] { unknown.map { "\($0)" } }
     /// Whether an environment file was read.
     var hasFile: Bool
-    /// The configuration with defaults in place of invalid values. The log format is taken from it, so that problems
-    /// can be logged too. Some commands use this configuration, for example to call a running server whose environment
-    /// file has become invalid.
+    /// The configuration with defaults in place of invalid values. It contains the log format with which the problems
+    /// are logged. Some commands use this configuration, for example to call a running server whose environment file
+    /// has become invalid.
     var partial: Configuration
     var log: Configuration.Log { partial.log }
 }

@@ -1,6 +1,7 @@
 // Reads every declared variable once. The sources in order of precedence are the command line, the environment, the
-// environment file, and the default. ConfigReader of swift-configuration finds the value in these sources. This file
-// checks its range, reads secrets from NAME_FILE, and notes the source of each value and the problems.
+// environment file, and the default. ConfigReader of swift-configuration finds the value in these sources. The code in
+// this file checks whether the value is allowed, reads secrets from NAME_FILE, and notes the source of each value and
+// the problems.
 
 import Configuration
 import Foundation
@@ -139,12 +140,16 @@ struct ConfigurationReading {
             note(variable.name, " and \(variable.fileVariableName) are both set; allowed is one of them")
             return nil
         }
-        do {
+        do throws(TextFileError) {
             let text = try readTextFile(named.text, bytesMax: Self.secretBytesMax)
             let source = ValueSource.file(path: escaped(named.text), variable: variable.fileVariableName)
             // Editors add a newline at the end of a file. The newline is not part of the secret.
-            return Found(
-                text: text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text, source: source)
+            let secret = text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text
+            // Reject an empty file: the program that should have written the secret into it has failed. If an empty
+            // file counted as "not set", the server would run without the token for /metrics, with another signing key,
+            // or on another database.
+            guard !secret.isEmpty else { throw TextFileError(reason: "it is empty") }
+            return Found(text: secret, source: source)
         } catch {
             let reason = "is not allowed: \(error.reason); allowed is the path of a file that holds \(variable.name)"
             note(variable.fileVariableName, "=\(escaped(named.text)) (\(named.source)) \(reason)")

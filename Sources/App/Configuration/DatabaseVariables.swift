@@ -7,7 +7,7 @@ extension Variables {
         name: "DATABASE_PATH", section: .storage, defaultText: "var/dwell.sqlite3", defaultValue: "var/dwell.sqlite3",
         allowed: .text("the path of a file"), isSecret: false,
         sentence: "The SQLite database; created at the first start. Has no effect with DATABASE_URL.",
-        // The path may be empty with DATABASE_URL.
+        // The path may be empty if DATABASE_URL is set.
         parse: { text in
             let isFile = isPath(text) && !text.hasSuffix("/") && !text.hasPrefix(":") && !text.hasPrefix("file:")
             return isFile || text.isEmpty ? text : nil

@@ -1,9 +1,9 @@
 // The environment file (`.env`) with lines of NAME=value. The parser is pure: it turns text into names and values.
 //
-// The values are passed to swift-configuration's EnvironmentVariablesProvider. That provider has its own parser of
-// files (`environmentFilePath`). The provider's parser is not used, for three reasons. It silently skips a line that it
-// cannot read (`HTTP_PORT 8080`). It cannot list the names, so a mistyped name could not be reported. It treats quotes
-// as part of the value.
+// The values are passed to swift-configuration's EnvironmentVariablesProvider. That provider's own parser of files
+// (`environmentFilePath`) is not used, for three reasons. It silently skips a line that it cannot read
+// (`HTTP_PORT 8080`). It cannot list the names, so a mistyped name could not be reported. It treats quotes as part of
+// the value.
 //
 // A line is `NAME=value`, `export NAME=value`, a comment that begins with `#`, or blank. Single or double quotes around
 // a value are removed. Escapes, `$NAME` and `#` have no special meaning in a value. If several lines set the same name,

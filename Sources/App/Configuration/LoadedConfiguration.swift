@@ -20,7 +20,7 @@ struct Configuration: Sendable {
         var port: Int
         /// The path of a Unix socket to listen on, in addition to `hosts`; nil if there is none.
         var unixSocketPath: String?
-        /// The number of event loops. Nil means one per core.
+        /// The number of event loops. Nil means one per core, at most `Variables.eventLoopsMax`.
         var eventLoops: Int?
         var connectionsMax: Int
         /// The maximum number of connections per client address. 0 means that only `connectionsMax` applies.
@@ -42,7 +42,9 @@ struct Configuration: Sendable {
             var writeStallTimeoutSeconds: Int
         }
 
-        var eventLoopCount: Int { eventLoops ?? max(1, ProcessInfo.processInfo.activeProcessorCount) }
+        var eventLoopCount: Int {
+            eventLoops ?? min(max(1, ProcessInfo.processInfo.activeProcessorCount), Variables.eventLoopsMax)
+        }
     }
 
     struct Log: Hashable, Sendable {
@@ -151,8 +153,8 @@ struct TokenConfiguration: Sendable {
 
 /// The settings of Sign in with Apple. They say which identity tokens are accepted, and how Apple's servers are called.
 struct AppleConfiguration: Sendable {
-    /// The team id, the key id and the key. Three variables set them, the last of which names the file with the key.
-    /// All three must be set, or none.
+    /// The team id, the key id and the key. Three variables set them; that of the key is the path of a file. All three
+    /// variables must be set, or none.
     struct CodeExchange: Sendable {
         var teamID: String
         var keyID: String
@@ -175,7 +177,7 @@ struct CodeConfiguration: Sendable {
     enum Delivery: Sendable {
         case none
         case log
-        case webhook(OutgoingURL, secret: Secret<String>)
+        case webhook(Secret<OutgoingURL>, secret: Secret<String>)
     }
 
     var delivery: Delivery

@@ -12,6 +12,14 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
 
     var text: String { url.absoluteString }
 
+    /// The scheme, the host and the port, without the path and the query, which may contain a secret.
+    var origin: String {
+        var components = URLComponents(url: url, resolvingAgainstBaseURL: false)
+        components?.percentEncodedPath = ""
+        components?.percentEncodedQuery = nil
+        return components?.string ?? "set"
+    }
+
     /// Parses a URL. Returns nil for a URL that is not allowed, and for text that is not a URL.
     init?(_ text: String) {
         guard text.utf8.count <= 2048, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),

@@ -81,7 +81,7 @@ extension CodeConfiguration {
     }
 
     private static func webhook(
-        _ url: OutgoingURL?, _ secret: Secret<String>?, _ reading: inout ConfigurationReading
+        _ url: Secret<OutgoingURL>?, _ secret: Secret<String>?, _ reading: inout ConfigurationReading
     ) -> Delivery {
         if let url, let secret { return .webhook(url, secret: secret) }
         let names = [(Variables.otpWebhookURL.name, url == nil), (Variables.otpWebhookSecret.name, secret == nil)]

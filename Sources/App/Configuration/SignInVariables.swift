@@ -53,8 +53,11 @@ extension Variables {
         "Delivery of codes. With log, the server writes codes to its log, for development only. With webhook, it "
             + "posts codes to OTP_WEBHOOK_URL. Default: log; with APP_ENV=production, no codes are sent.")
 
-    static let otpWebhookURL = Variable<OutgoingURL?>.url(
-        "OTP_WEBHOOK_URL", .codes, "Receives {\"phone\",\"code\",\"expires_in\"} in a signed POST.")
+    /// A secret, because the URLs of many messaging services contain a key in the path or the query.
+    static let otpWebhookURL = Variable<Secret<OutgoingURL>?>.secret(
+        "OTP_WEBHOOK_URL", .codes, allowed: OutgoingURL.allowed,
+        "Receives {\"phone\",\"code\",\"expires_in\"} in a signed POST.",
+        parse: { OutgoingURL($0).map { Secret($0) } }, show: { $0.reveal().origin })
 
     static let otpWebhookSecret = Variable<Secret<String>?>.secret(
         "OTP_WEBHOOK_SECRET", .codes, allowed: "at least 16 bytes",

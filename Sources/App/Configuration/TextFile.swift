@@ -8,20 +8,46 @@ struct TextFileError: Error {
     var isMissing = false
 }
 
-/// Returns the file's text. Throws if the file cannot be read, is not UTF-8, or has more than `bytesMax` bytes.
-func readTextFile(_ path: String, bytesMax: Int) throws(TextFileError) -> String {
-    guard let descriptor = FileHandle(forReadingAtPath: path) else {
-        let reason = String(cString: strerror(errno))
-        throw TextFileError(reason: reason, isMissing: errno == ENOENT)
+/// Returns the file's text. Throws if the file cannot be read, is not UTF-8, or has more than `bytesMax` bytes. A
+/// symbolic link is followed.
+///
+/// - Parameter mayBePipe: whether the file may also be a pipe or a device, such as /dev/stdin. This is for the
+///   arguments of commands. A server must not wait for a writer when it starts, and it reads the files again on SIGHUP.
+func readTextFile(_ path: String, bytesMax: Int, mayBePipe: Bool = false) throws(TextFileError) -> String {
+    // Without O_NONBLOCK, open(2) of a FIFO waits for a writer.
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC | (mayBePipe ? 0 : O_NONBLOCK))
+    guard descriptor >= 0 else {
+        let code = errno
+        // open(2) fails with ENXIO for a socket.
+        let reason = code == ENXIO ? "it is not a regular file" : String(cString: strerror(code))
+        throw TextFileError(reason: reason, isMissing: code == ENOENT)
     }
-    defer { try? descriptor.close() }
+    let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+    defer { try? file.close() }
+    if !mayBePipe, let kind = irregularKind(of: descriptor) {
+        throw TextFileError(reason: "it is \(kind), not a regular file")
+    }
     let data: Data
     do {
-        data = try descriptor.read(upToCount: bytesMax + 1) ?? Data()
+        data = try file.read(upToCount: bytesMax + 1) ?? Data()
     } catch {
         throw TextFileError(reason: "it cannot be read")
     }
     guard data.count <= bytesMax else { throw TextFileError(reason: "it has more than \(bytesMax) bytes") }
     guard let text = String(bytes: data, encoding: .utf8) else { throw TextFileError(reason: "it is not UTF-8 text") }
     return text
+}
+
+/// Returns what the open file is if it is not a regular file. Returns nil for a regular file and for /dev/null, which
+/// reads as an empty file.
+private func irregularKind(of descriptor: Int32) -> String? {
+    var (status, null) = (stat(), stat())
+    guard fstat(descriptor, &status) == 0 else { return nil }
+    switch status.st_mode & S_IFMT {
+    case S_IFREG: return nil
+    case S_IFDIR: return "a directory"
+    case S_IFIFO: return "a FIFO"
+    case S_IFCHR where stat("/dev/null", &null) == 0 && null.st_rdev == status.st_rdev: return nil
+    default: return "a device"
+    }
 }

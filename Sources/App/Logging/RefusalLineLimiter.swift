@@ -77,8 +77,8 @@ struct RefusalLineLimiter: Sendable {
         windows[index].lines < limits.total ? Client() : nil
     }
 
-    /// Ends the second that is being counted, unless it is `second` itself or a later one. Returns the lines omitted in
-    /// the ended second. Returns nil if none were omitted, or if no second was ended.
+    /// Ends the second that is being counted if it is before `second`, and returns the lines omitted in it. Returns nil
+    /// if no lines were omitted, or if the second that is being counted has not ended.
     mutating func end(before second: Int64) -> Omitted? {
         guard second > self.second else { return nil }
         let busiest = windows.flatMap(\.clients).max { ($0.value.omitted, $1.key) < ($1.value.omitted, $0.key) }

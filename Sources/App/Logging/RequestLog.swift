@@ -43,8 +43,8 @@ final class RequestLog: RequestObserver {
         logger.log(level: level, "\(Self.message)", metadata: metadata(of: request))
     }
 
-    /// Once a second, logs the number of omitted lines if there are any. Without this task, that number would be logged
-    /// only at the next rejection, which may never come.
+    /// Logs the number of omitted lines once a second, if lines were omitted. Without this task, that number would be
+    /// logged only at the next rejection, which may never come.
     func run() async {
         while (try? await Task.sleep(for: .seconds(1))) != nil { reportOmitted() }
     }

@@ -3,7 +3,8 @@
 // them too. Counting begins when /metrics is first read. Entries from before that are not counted.
 //
 // The entries are counted in the order of their ids. On PostgreSQL, an entry may become visible after entries with
-// higher ids, so ids are counted only up to one that was the newest some seconds earlier.
+// higher ids. A sample therefore counts only up to the id that was the newest some seconds earlier
+// (`auditSettlesMilliseconds`).
 
 import CoreMetrics
 import Identity
@@ -20,8 +21,8 @@ actor AuditSampling {
     private let clock: @Sendable () -> Int64
     /// All entries up to this id are counted. Nil until the first sample.
     private var countedID: Int64?
-    /// The newest entry at an earlier sample, and the time at which it was read. The entries up to it are the next to
-    /// be counted, as soon as all of them must be visible.
+    /// The id of the newest entry at an earlier sample, and the time of that sample. The entries up to this id are
+    /// counted at the first sample that is at least `auditSettlesMilliseconds` later.
     private var settling: (id: Int64, readAtMilliseconds: Int64)?
 
     private static let outcomes: [AuditOutcome] = [.done, .refused, .failed]

@@ -24,8 +24,8 @@ final class CodeSendAlarm: Sendable {
 
     func warn(of use: CodeSendUse) {
         let isDue = pauses.withLock { pauses in
-            // The clock is read inside the lock. Otherwise another task could store a later time first, as if the clock
-            // had been set back.
+            // Read the clock inside the lock. Otherwise another task could store a later time before this task stores
+            // its own, and the clock would seem to have been set back.
             let now = clock()
             guard pauses[use.limit]?.isOver(at: now) ?? true else { return false }
             pauses[use.limit] = Pause(from: now, milliseconds: Self.pauseMilliseconds)

@@ -20,7 +20,7 @@ struct DatabaseSampling: Sendable {
         run = SharedRun(patience: patience)
     }
 
-    /// Samples the database, or joins the sample under way. Returns after `patience` at the latest. The metrics whose
-    /// queries have not ended by then still have their previous values.
+    /// Samples the database, or waits for a sample that is already running. Returns when the sample has ended, at the
+    /// latest `patience` after its start. The metrics whose queries have not ended by then keep their previous values.
     func sample() async { await run.join(queries) }
 }

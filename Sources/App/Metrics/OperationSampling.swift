@@ -1,7 +1,7 @@
 // Metrics whose values are read only when a client reads /metrics. `sampling` has one sampler, a function that sets the
-// values, for each group of such metrics. This file adds those of waiting codes, open streams, the settings, and the
-// servers on the database. Other files add those of connections and buffers, the loops, the writer's queue, Redis, and
-// the files of the database.
+// values, for each group of such metrics. This file adds the samplers for waiting codes, open streams, the settings,
+// and the servers on the database. Other files add the samplers for connections and buffers, the loops, the writer's
+// queue, Redis, and the files of the database.
 
 import API
 import CoreMetrics

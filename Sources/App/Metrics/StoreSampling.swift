@@ -29,8 +29,8 @@ struct StoreSampling: Sendable {
     private let pushes: OutboxGauges?
     private let codeLimits: CodeSendLimits
     private let codeSends: [CodeSendUse.Limit: any MeterHandler]
-    /// The metrics of analytics forwarding. Nil if forwarding is off. Then no event counts as waiting, even if events
-    /// were waiting when forwarding was turned off.
+    /// The metrics of analytics forwarding. Nil if forwarding is off. While forwarding is off, no event counts as
+    /// waiting, even if events were waiting when it was turned off.
     private let analytics: (waiting: OutboxGauges, lost: SampledCounter)?
 
     init(

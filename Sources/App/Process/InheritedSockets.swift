@@ -13,8 +13,8 @@ enum InheritedSockets {
         descriptors(ProcessInfo.processInfo.environment, processID: ProcessInfo.processInfo.processIdentifier)
     }
 
-    /// Returns the passed descriptors. Returns none if LISTEN_PID does not name this process. The variables may then be
-    /// inherited from the parent process, for which the sockets are meant.
+    /// Returns the passed descriptors. Returns none if LISTEN_PID does not name this process. If LISTEN_PID names
+    /// another process, the variables were inherited, and the sockets are meant for that process.
     static func descriptors(_ environment: [String: String], processID: Int32) -> [Int32] {
         guard let pid = environment["LISTEN_PID"].flatMap({ Int32($0) }), pid == processID,
             let count = environment["LISTEN_FDS"].flatMap({ Int32($0) }), (1...countMax).contains(count)

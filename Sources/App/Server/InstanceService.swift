@@ -21,7 +21,7 @@ extension MetricFamily {
 
 struct InstanceService: Sendable {
     /// The pause between two heartbeats. Each heartbeat is a write. With SQLite, a large WAL is truncated only after
-    /// ten seconds without a write, so the pause must be longer.
+    /// ten seconds without a write, so the pause must be longer than ten seconds.
     static let pause = Duration.seconds(30)
 
     let store: any InstanceStore
@@ -38,7 +38,7 @@ struct InstanceService: Sendable {
     private final class ReportedDifferences: Sendable {
         private let lines = Mutex<Set<String>>([])
 
-        /// Replaces the stored differences by `now`. Returns the differences that were not stored before.
+        /// Stores the differences that exist now. Returns those that were not stored before.
         func replace(with now: Set<String>) -> Set<String> {
             lines.withLock { lines in
                 defer { lines = now }

@@ -1,6 +1,6 @@
 // Calls the running server on this machine as an operator. A call is one GET to the server's first address or Unix
-// socket. The credential is OPS_TOKEN. If OPS_TOKEN is not set, the credential is a new token of the role `ops` that is
-// valid for a minute.
+// socket. The credential is OPS_TOKEN or, if OPS_TOKEN is not set, a new token of the role `ops` that is valid for a
+// minute.
 
 import API
 import Foundation
@@ -20,9 +20,9 @@ struct RunningServer: Sendable {
     let address: SocketAddress
     private let token: Secret<String>
 
-    /// Prepares calls to the server that was started with the same settings. Without OPS_TOKEN, a token must be signed
-    /// with the server's key. Throws if there is no key. In that case there is no server to call either, because a
-    /// server without a configured key creates one at its start. This initializer never creates the key.
+    /// Prepares calls to the server that was started with the same settings. Without OPS_TOKEN, signs a token with the
+    /// server's key. Throws if this key does not exist: a server creates its key at its first start if no key is
+    /// configured, so no server has been started.
     init(_ configuration: Configuration) async throws {
         address = HealthRequest(http: configuration.http).address
         if let token = configuration.operatorToken {

@@ -53,6 +53,14 @@ enum SQLiteFile {
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent()
         do {
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        } catch {
+            // The underlying error is a POSIXError. On Linux, a cast of it from Any to NSError gives nil.
+            let cause = (error as NSError).userInfo[NSUnderlyingErrorKey] as? POSIXError
+            let text = cause.map { ": " + String(cString: strerror($0.code.rawValue)) } ?? ""
+            throw UnusableDatabase(
+                .sqlite(path: path), reason: "its directory \(folder.path) cannot be created\(text)")
+        }
+        do {
             return try SQLiteEventStore(
                 path: path, nowMilliseconds: now, digests: digests, charging: charging, metrics: metrics,
                 report: report)

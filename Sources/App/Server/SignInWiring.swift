@@ -7,6 +7,7 @@ import JourneyModel
 import Logging
 import Outbound
 import RateLimiting
+import Secrets
 import ServiceLifecycle
 import SharedTables
 import StructuredLogging
@@ -44,7 +45,7 @@ struct SignInWiring {
         let signIns = SignIns(
             store: accounts, tokens: mint, digests: digests, sendLimits: configuration.codes.limits,
             delivery: outgoing.delivery ?? NoDelivery(), exchange: outgoing.apple,
-            alarm: CodeSendAlarm(logger: logger, clock: clock).warn)
+            alarm: CodeSendAlarm(logger: logger, clock: clock).warn, revoked: memory.catchUp)
         let ownAccount = Accounts(store: accounts, memory: memory, forget: admission.forget)
         operatorAccounts = OperatorAccounts(
             store: accounts, revoked: memory.catchUp, forget: admission.forget)
@@ -95,7 +96,7 @@ private struct OutgoingWiring {
             let http = OutgoingHTTP()
             loops.append(ClosingService { http.close() })
             let webhook = WebhookCodeDelivery(
-                webhook: CodeWebhook(http: http, url: url.url, secret: secret), clock: clock, logger: logger,
+                webhook: CodeWebhook(http: http, url: url.reveal().url, secret: secret), clock: clock, logger: logger,
                 drainSeconds: configuration.codeDrainSeconds)
             delivery = webhook
             loops.append(LoopService(loop: webhook.run))
@@ -123,7 +124,7 @@ private struct NoDelivery: CodeDelivery {
 }
 
 extension Configuration {
-    /// The number of seconds of the shutdown time in which waiting one-time codes may still be delivered.
+    /// The part of the shutdown time for the delivery of one-time codes that are waiting, in seconds.
     fileprivate var codeDrainSeconds: Int {
         min(WebhookCodeDelivery.drainSeconds, shutdownTimeoutSeconds / 3)
     }
@@ -131,18 +132,19 @@ extension Configuration {
     /// How long the server of METRICS_PORT drains, in seconds. It drains after the public server.
     static let operatorDrainSeconds = 1
 
-    /// The part of the shutdown time for requests in progress, in seconds; at least 1. One second of the shutdown time
-    /// is reserved for the last writes and for closing the store. If codes are sent to a webhook, `codeDrainSeconds`
-    /// are reserved for the waiting codes, and with METRICS_PORT `operatorDrainSeconds` for its server.
+    /// The part of the shutdown time for requests in progress, in seconds; at least 1. Up to three other parts are
+    /// reserved. One second is for the last writes and for closing the store. `codeDrainSeconds` is for the waiting
+    /// codes, if codes are sent to a webhook. `operatorDrainSeconds` is for the server of METRICS_PORT, if it exists.
     var serverDrainSeconds: Int {
         let codes = if case .webhook = codes.delivery { codeDrainSeconds } else { 0 }
         let metrics = operation.metricsAddress == nil ? 0 : Self.operatorDrainSeconds
         return max(1, shutdownTimeoutSeconds - codes - metrics - 1)
     }
 
-    /// How long the services may take to end, one after the other, until they are cancelled: the shutdown time without
-    /// its last half second, in which the store then closes. With a shutdown time of one second, that second belongs to
-    /// the requests in progress.
+    /// The time limit for ending all services, one after the other. After this time, the remaining services are
+    /// cancelled. It is the shutdown time without its last half second, in which the store closes. A shutdown time of
+    /// one second counts as two seconds here, because `serverDrainSeconds` gives the whole first second to the requests
+    /// in progress.
     var servicesEndDuration: Duration { .milliseconds(max(2, shutdownTimeoutSeconds) * 1000 - 500) }
 }
 

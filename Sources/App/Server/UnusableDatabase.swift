@@ -12,7 +12,8 @@ struct UnusableDatabase: Error, CustomStringConvertible {
 
     /// Converts any error. An `UnusableDatabase` stays unchanged, because it already names its database.
     init(_ database: Configuration.Database, _ error: any Error) {
-        self = error as? Self ?? Self(database, reason: DatabaseOpening.reason(error))
+        let path: String? = if case .sqlite(let path) = database { path } else { nil }
+        self = error as? Self ?? Self(database, reason: DatabaseOpening.reason(error, at: path))
     }
 
     var description: String { "the database \(database): \(reason)" }

@@ -25,8 +25,8 @@ struct Wiring {
     private let loops: EventLoopGroup
     private let stores: Stores
     private let admission: any Admission
-    /// The rate limiter that uses Redis, which is also in `admission`. Nil without Redis. It is kept here for the
-    /// service that maintains its connections.
+    /// The rate limiter that uses Redis. Nil without Redis. `admission` is then this same rate limiter. This member is
+    /// for the service that maintains the connections to Redis.
     private let shared: RedisRateLimiter?
     private let settings: CurrentSettings
     private let settingsStatus: SettingsStatus
@@ -135,8 +135,8 @@ struct Wiring {
 
     /// Serves until a signal requests the shutdown. Services end in the reverse order of their start. Therefore the
     /// server drains while the store still accepts events, and the store closes only when no other part uses it any
-    /// more. If they have not ended in time, for example because their last writes wait for a database that does not
-    /// respond, all of them are cancelled.
+    /// more. If the services have not ended in time, for example because their last writes wait for a database that
+    /// does not respond, all services are cancelled.
     func run(_ input: ConfigurationInput, hadFile: Bool, signals: SignalSource) async throws {
         try await startAndStop.started(configuration, status: stores.status, settings: settings.read())
         if let signal = signals.endSignal {
@@ -245,8 +245,8 @@ struct Wiring {
 
     private static func guesses(_ admission: any Admission, _ accounts: any SignInStore) -> OperatorGuesses {
         OperatorGuesses(admission: admission) { token, origin in
-            // If the audit entry cannot be written, this is not reported here. The wrong token is refused in any case,
-            // and the next request that needs the database reports the failure.
+            // A failure to write the audit entry is not reported here. The wrong token is refused in any case, and the
+            // next request that needs the database reports the failure.
             try? await accounts.recordRefusal(.operatorRefused, reason: token, from: origin)
         }
     }

@@ -4,11 +4,11 @@
 #define DWELL_CSIGNALS_H
 
 // Catches SIGHUP, SIGINT and SIGTERM. A caught signal waits, without a time limit, until dwell_next_signal returns it.
-// Blocking the signals instead would not work: the main thread of a Swift program runs libdispatch in the end, which
+// Blocking the signals instead would not work: the main thread of a Swift program runs the loop of libdispatch, which
 // unblocks every signal in that thread.
 //
 // In `dwell serve`, dwell_hold_signals is called as soon as the dynamic linker is done, before the initializer of any
-// library. A second call has no effect.
+// library. A second call has no effect. The function also opens /dev/null as each standard stream that is closed.
 void dwell_hold_signals(void);
 
 // Restores the default action of SIGHUP, SIGINT and SIGTERM, for a command that is not a server.

@@ -30,6 +30,11 @@ package struct APNsDelivery: PushDelivery {
         self.clock = clock
     }
 
+    /// The time limit of two requests, because a rejected provider token is replaced once.
+    package var attemptSecondsMax: Int {
+        2 * (channels.values.map { $0.timeoutMilliseconds }.max() ?? 0) / 1000
+    }
+
     package func send(_ notification: PushNotification) async -> PushOutcome {
         guard case .apple(let environment) = notification.service, let channel = channels[environment] else {
             return .refused(reason: "not_configured")

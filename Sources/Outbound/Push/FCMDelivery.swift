@@ -28,6 +28,12 @@ package struct FCMDelivery: PushDelivery {
         self.clock = clock
     }
 
+    /// The time limit of two requests, each with a request for an access token before it, because a rejected access
+    /// token is replaced once.
+    package var attemptSecondsMax: Int {
+        2 * (GoogleAccessToken.timeoutMilliseconds + channel.timeoutMilliseconds) / 1000
+    }
+
     package func send(_ notification: PushNotification) async -> PushOutcome {
         guard notification.service == .google else { return .refused(reason: "not_configured") }
         guard let body = Self.body(notification, at: clock()) else { return .refused(reason: "INVALID_ARGUMENT") }

@@ -16,6 +16,9 @@ struct HTTP2Request: Sendable {
 
 /// A client of one origin. Tests replace it with a client that returns prepared responses.
 protocol HTTP2Sending: Sendable {
+    /// The time limit of one request, in milliseconds.
+    var timeoutMilliseconds: Int { get }
+
     func send(_ request: HTTP2Request) async throws(OutgoingFailure) -> OutgoingResponse
 }
 
@@ -75,6 +78,7 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
     let origin: String
     let authorityFile: String?
     let limits: Limits
+    var timeoutMilliseconds: Int { limits.timeoutMilliseconds }
     private let state = Mutex(State())
 
     /// - Parameters:
@@ -173,8 +177,11 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
         }
     }
 
-    /// Reports that this many submissions have ended, the number of open streams after that, and how many connections
-    /// were made for them.
+    /// Counts `count` submissions as ended.
+    ///
+    /// - Parameters:
+    ///   - openStreams: the number of open streams after these submissions have ended.
+    ///   - connectionsMade: the number of connections that were made for these submissions.
     func ended(_ count: Int, openStreams: Int, connectionsMade: Int = 0) {
         state.withLock { state in
             state.pendingCount -= count

@@ -9,10 +9,10 @@ import Foundation
 final class HTTP2Loop {
     /// How often the time limits are checked, in milliseconds. A request ends at most this long after its time limit.
     private static let checkMilliseconds = 100
-    /// How long the thread sleeps when there is nothing to do. `HTTP2Channel.submit` wakes it.
+    /// How long the thread sleeps when there is nothing to do. `HTTP2Channel.submit` wakes the thread earlier.
     private static let idleMilliseconds: Int32 = 60_000
-    /// For how many seconds after its last request a connection is reused. Apple asks providers to keep connections
-    /// open.
+    /// A connection is reused for this number of seconds after its last request. Apple asks providers to keep
+    /// connections open.
     private static let idleConnectionSeconds = 3600
 
     private let channel: HTTP2Channel
@@ -74,8 +74,8 @@ final class HTTP2Loop {
         let numbers: [(CURLMoption, Int)] = [
             (CURLMOPT_PIPELINING, Int(CURLPIPE_MULTIPLEX)),
             (CURLMOPT_MAX_CONCURRENT_STREAMS, channel.limits.streamsMax),
-            // The second connection is used in two cases: while the first one finishes its last streams after a GOAWAY,
-            // and when the service allows fewer streams than are needed (FCM allows 100).
+            // The second connection is used in two cases: the first connection finishes its last streams after a
+            // GOAWAY, or the service allows fewer streams than are needed (FCM allows 100).
             (CURLMOPT_MAX_HOST_CONNECTIONS, 2), (CURLMOPT_MAXCONNECTS, 2),
         ]
         guard numbers.allSatisfy({ curl_shim_set_multi_long(multi, $0, $1) == CURLM_OK }) else {
@@ -203,8 +203,9 @@ final class HTTP2Loop {
         var isDead = false
         for slot in slots where slot.isActive {
             if slot.deadline <= now {
-                // A request has timed out. If also no response has arrived for half of the time limit, the connection
-                // is considered dead. Otherwise every other request on it would wait for its own time limit too.
+                // A request has timed out. The connection counts as dead if, in addition, no response of any request
+                // has arrived for half of the time limit. Without this rule, every other request on a dead connection
+                // would wait for its own time limit.
                 isDead = isDead || lastResponseAt < silentSince
                 end(slot, with: .failure(.timedOut))
             } else if slot.hasEnded {

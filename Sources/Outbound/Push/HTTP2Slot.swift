@@ -66,9 +66,10 @@ final class HTTP2Slot {
     func begin(_ submission: HTTP2Channel.Submission, origin: String) -> Bool {
         let request = submission.request
         freeFields()
-        // The handle is reset before each request, because of a counter in libcurl. It counts how often a request was
-        // sent again after a GOAWAY or a refused stream, and lets the sixth time fail (CONN_MAX_RETRIES in transfer.c,
-        // 7.88). It counts over all requests of the handle, and only a reset clears it.
+        // The handle is reset before each request, because libcurl counts how often it sent a request of the handle
+        // again after a GOAWAY or a refused stream. The sixth time, libcurl lets the request fail instead
+        // (CONN_MAX_RETRIES in transfer.c, 7.88). Only a reset clears this counter, which is shared by all requests of
+        // the handle.
         curl_easy_reset(handle)
         fields = CurlOptions.list(request.fields)
         receiver.begin()

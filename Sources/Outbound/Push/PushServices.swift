@@ -93,6 +93,10 @@ package struct PushServices: PushDelivery {
         times = TimerTable(Label.allCases.map { metrics.timer(.pushSeconds, [("service", $0.text)]) })
     }
 
+    package var attemptSecondsMax: Int {
+        max(apple?.delivery.attemptSecondsMax ?? 0, google?.delivery.attemptSecondsMax ?? 0)
+    }
+
     package func send(_ notification: PushNotification) async -> PushOutcome {
         let delivery: (any PushDelivery)? =
             switch notification.service {

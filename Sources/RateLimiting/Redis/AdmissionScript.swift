@@ -4,8 +4,9 @@
 
 enum AdmissionScript {
     /// KEYS: the driver's window, and the idempotency keys of the driver's stored events. Both are sorted sets. The
-    /// members are idempotency keys, and the scores are times in milliseconds. The second key is omitted when a call is
-    /// repeated while the driver's slot moves to another node of a cluster.
+    /// members are idempotency keys, and the scores are times in milliseconds. While the driver's slot moves to another
+    /// node of a cluster, one node may not have both sets yet, and then rejects a call that names both. The repeated
+    /// call therefore omits the second key.
     ///
     /// ARGV: the limit, the window's length in milliseconds, the idempotency key, the number of the call.
     ///
@@ -19,13 +20,14 @@ enum AdmissionScript {
     /// - The window may hold more charges than the limit, after the limit was lowered or after `charge`. Then a new
     ///   charge fits only when the surplus charges have left the window.
     ///
-    /// Every call from Lua takes Redis about a microsecond, so there are as few as possible. If even the oldest charge
-    /// is still in the window, the script saves the calls that count and remove charges by their times. The ZADD that
-    /// makes the charge also reports whether the key was already in the set.
+    /// Every call from Lua takes Redis about a microsecond, so the script makes as few calls as possible. It counts and
+    /// removes charges by their times only if the oldest charge has left the window, or if there are more charges than
+    /// the limit. Otherwise, ZCARD returns the number of charges in the window. If this number is below the limit, the
+    /// ZADD that makes the charge also reports whether the key was already in the set.
     ///
-    /// The charge should be the script's first write. When Redis is out of memory, it rejects a script only at its
-    /// first write. So Redis then reports an error, and the charge is not made. Only one write may come before the
-    /// charge: the deletion of charges in the future. A call that makes no charge writes nothing else.
+    /// The charge should be the script's first write, because a Redis without free memory rejects a script only at its
+    /// first write. If the charge is that write, Redis reports an error and the charge is not made. Only one write may
+    /// come before the charge: the deletion of charges in the future. A call that makes no charge writes nothing else.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')

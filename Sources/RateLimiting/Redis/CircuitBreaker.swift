@@ -13,8 +13,8 @@ package struct CircuitBreaker: Sendable {
         /// The delay before the first probe. The actual wait is a random time from half of the delay to the whole
         /// delay, so that processes do not probe at the same time.
         package var delayMilliseconds: Int64 = 100
-        /// The upper bound of the delay, which is doubled after each failed probe. So a recovery of Redis is noticed
-        /// within this time.
+        /// The upper bound of the delay, which is doubled after each failed probe. A recovery of the dependency is
+        /// therefore noticed within this time.
         package var delayMillisecondsMax: Int64 = 2000
 
         package init() {}

@@ -190,8 +190,8 @@ struct RedisConnection: Sendable {
     }
 
     /// Reads replies, and enforces the deadlines of calls. Replies come in the order of the calls, so only the first
-    /// call's deadline is checked. A read that begins while no call waits ends after `timeoutMilliseconds`. A call that
-    /// is added during this read has a later deadline than that, so its deadline is checked in time.
+    /// call's deadline is checked. A read that begins while no call waits ends after `timeoutMilliseconds`. If a call
+    /// is added during this read, the read ends before the call's deadline, so the deadline is checked in time.
     private func read(
         into pipeline: RedisPipeline, _ report: (RedisFailure) -> Void
     ) async -> RedisFailure? {

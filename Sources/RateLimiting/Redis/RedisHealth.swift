@@ -30,14 +30,14 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// Records that a request got a valid reply. Has no effect unless the breaker is closed: a late reply must not
-    /// close an open breaker, only a probe may.
+    /// Records that a request got a valid reply. Has an effect only while the breaker is closed, because only a probe
+    /// may close the breaker, and not a late reply.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
 
-    /// Records the failure of a call, of a probe, or of a connection with waiting calls. A redirect to another node of
-    /// the cluster is no failure of a call, but a redirected probe has failed.
+    /// Records the failure of a call, of a probe, or of a connection with waiting calls. A call that is redirected to
+    /// another node of the cluster has not failed. A redirected probe has failed.
     func recordFailure(_ failure: RedisFailure) {
         slotsMayHaveMoved?()
         let isRedirect = slotsMayHaveMoved != nil && failure.isRedirect
@@ -50,8 +50,8 @@ final class RedisHealth: Sendable {
         let chance = Double.random(in: 0..<1)
         let (opened, wasClosed) = breaker.withLock { breaker -> (Bool, Bool) in
             // Redis redirects a command before it checks whether it may write. A redirected probe therefore does not
-            // show that Redis accepts writes, and its connection is closed. So the breaker opens again, and the next
-            // probe uses a slot that the node has then.
+            // show that Redis accepts writes, and its connection is closed. The breaker therefore opens again. The next
+            // probe uses a slot that the node has at that time.
             if isRedirect && breaker.state != .halfOpen { return (false, false) }
             let wasClosed = breaker.state == .closed
             return (breaker.recordFailure(at: time, chance: chance), wasClosed)

@@ -19,7 +19,8 @@ final class RedisLink: Sendable {
     private let current = Mutex<Serving?>(nil)
 
     /// The upper bound of the random delay, in milliseconds, after a failed attempt to connect. Each further failure
-    /// doubles it, up to `delayMillisecondsMax`. While the breaker is not closed, the link also waits for the breaker.
+    /// doubles the bound, up to `delayMillisecondsMax`. While the breaker is not closed, the link also waits for the
+    /// breaker.
     private static let delayMilliseconds: Int64 = 50
     private static let delayMillisecondsMax: Int64 = 2000
     /// If a connection lasted at least this long before it was lost, the next attempt to connect is made immediately.

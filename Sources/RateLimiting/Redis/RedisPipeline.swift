@@ -112,7 +112,8 @@ final class RedisPipeline: Sendable {
             if state.unsent.isEmpty { state.unsent = commands.bytes } else { state.unsent += commands.bytes }
             return (true, state.writer.take())
         }
-        // The writer may run later. It then takes all bytes in `unsent`, also those of calls that were added meanwhile.
+        // The writer may run later. It then takes all bytes in `unsent`, including those of calls that were added
+        // meanwhile.
         writer?.resume()
         return taken
     }

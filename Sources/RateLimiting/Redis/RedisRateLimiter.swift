@@ -104,16 +104,16 @@ package final class RedisRateLimiter: Admission {
     }
 
     /// Returns the quota of the window in this process, which mirrors this process's charges in Redis. Redis is not
-    /// asked, so a request that is refused by this quota does not wait for Redis.
+    /// called, so a request that is refused because of this quota does not wait for Redis.
     package func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
         fallback.quota(of: driver, in: limitClass)
     }
 
     /// Records that an event is stored, so that its repeats are not charged. This process always records the
-    /// idempotency key. Redis is told only about repeats. The key of a new event is in Redis already, as part of the
-    /// event's charge, until the charge leaves the window. Recording it again would double the number of commands. For
-    /// a repeat, this is worth it: an event that was repeated once is likely to be repeated again, by a phone that does
-    /// not receive the responses.
+    /// idempotency key. The key is sent to Redis only for a repeat. The key of a new event is in Redis already, as part
+    /// of the event's charge, until the charge leaves the window. Recording the key of every new event would double the
+    /// number of commands. For a repeat, the command is worth its cost: an event that was repeated once is likely to be
+    /// repeated again, by a phone that does not receive the responses.
     package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)

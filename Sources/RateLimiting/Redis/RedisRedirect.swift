@@ -10,7 +10,7 @@ enum RedisRedirect: Hashable, Sendable {
     /// must execute the command. It accepts the command only after ASKING.
     case ask(SocketAddress)
     /// The slot is moving, and only some of the command's keys have moved. No node can execute the command until the
-    /// others have moved too.
+    /// other keys have moved too.
     case tryAgain
 
     /// Parses an error reply: `MOVED slot host:port`, `ASK slot host:port` or `TRYAGAIN ...`. Returns nil for any other

@@ -28,7 +28,7 @@ final class RedisReplyReader {
     enum ReplySize {
         /// All replies but those to CLUSTER SLOTS: at most 64 KiB, and at most 64 elements per array.
         case small
-        /// The reply to CLUSTER SLOTS: at most 4 MiB. Each slot may be a range of its own in it.
+        /// The reply to CLUSTER SLOTS: at most 4 MiB, because it may list each slot as a separate range.
         case slots
 
         fileprivate var bytesMax: Int { self == .small ? 64 * 1024 : 4 * 1024 * 1024 }

@@ -111,6 +111,9 @@ import Testing
             let other = ScriptedPushService([rejected, rejected])
             let outcome = await (try delivery(other, url, http, ManualClock())).send(notification("{}"))
             #expect(outcome == .refused(reason: "UNAUTHENTICATED") && other.requests.count == 2)
+            #expect(server.requests.count == 4)
+            // Two messages and two access tokens, each with a limit of ten seconds.
+            #expect(try delivery(other, url, http, ManualClock()).attemptSecondsMax == 40)
         }
     }
 
@@ -128,7 +131,8 @@ import Testing
             clock.advance(bySeconds: 10)
             _ = await delivery.send(notification("{}"))
             #expect(server.requests.count == 2)
-            // The clock is set back. Nothing waits until it reaches the old time again.
+            // After the clock is set back, the next message requests a token at once. It does not wait until the clock
+            // reaches the old time again.
             clock.advance(bySeconds: -86_400)
             _ = await delivery.send(notification("{}"))
             #expect(server.requests.count == 3)

@@ -30,6 +30,7 @@ import Testing
                 delivery: APNsDelivery(
                     channels: [.production: script], token: token, topic: "t", clock: { .sample })),
             google: nil, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }), metrics: metrics)
+        #expect(services.attemptSecondsMax == 20)
         for _ in 0..<3 { _ = await services.send(notification(.apple(.production))) }
         _ = await services.send(notification(.google))
         services.sampler(metrics)()

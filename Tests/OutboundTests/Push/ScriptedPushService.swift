@@ -8,6 +8,7 @@ import Synchronization
 final class ScriptedPushService: HTTP2Sending, Sendable {
     typealias Answer = Result<OutgoingResponse, OutgoingFailure>
 
+    let timeoutMilliseconds = 10_000
     private let answers: Mutex<[Answer]>
     private let received = Mutex<[HTTP2Request]>([])
 

@@ -120,8 +120,7 @@ struct RedisCodecTests {
             return [RedisKeys.window(of: claim), RedisKeys.stored(claim)]
         }
         let tags = Set(keys.map { $0.drop { $0 != "{" }.dropFirst().prefix { $0 != "}" } })
-        // There is one window key for each class of limits, and one key for the idempotency keys, which all classes
-        // share.
+        // Each class of limits has its own window key. All classes share one Redis key for the idempotency keys.
         #expect(Set(keys).count == RateLimitClass.allCases.count + 1)
         #expect(tags.count == 1)
         #expect(tags.first?.isEmpty == false)

@@ -1,5 +1,5 @@
-// A proxy in front of a real Redis stalls, truncates, replaces and delays replies. Every call returns a correct
-// decision within the timeout, and a reply never reaches another call.
+// Tests in which a proxy in front of a real Redis stalls, truncates, replaces and delays replies. Every call returns a
+// correct decision within the timeout, and a reply never reaches another call.
 
 import JourneyModel
 import Sockets

@@ -58,7 +58,7 @@ extension WithRedis {
                         let waiting = (0..<8).map { number in
                             Task { await admission.admit(claim("k\(number)", of: "gone \(number)")) }
                         }
-                        // Redis has decided, so each call waits for the reply.
+                        // Wait until Redis has decided about each call. The calls then wait only for the replies.
                         for number in 0..<8 {
                             let window = RedisKeys.window(of: claim("k\(number)", of: "gone \(number)"))
                             #expect(await eventually { (try? await server.command("EXISTS", window)) == .integer(1) })

@@ -141,8 +141,8 @@ extension WithRedis {
             return count
         }
 
-        /// Redis has these members under the service's id, where a deletion of the driver does not find them. They must
-        /// therefore not contain the driver's id.
+        /// Redis stores the charges for a service's events under the service's id, where a deletion of the driver does
+        /// not find them. The members must therefore not contain the driver's id.
         @Test func driversOfAServiceAreNotNamedInRedis() async throws {
             func claim(_ key: String) -> AdmissionClaim {
                 AdmissionClaim(service: DriverID("svc"), driver: DriverID("drv_marta"), idempotencyKey: key)
@@ -164,7 +164,7 @@ extension WithRedis {
                         }
                         for case .string(let member) in members { #expect(!member.contains("marta")) }
                     }
-                    // Another server finds the members, and a refund removes its own.
+                    // Another server finds the same members. A refund removes only the member of its own event.
                     try await withAdmission(server, nil, RateLimits(serviceEvents: 4)) { other in
                         #expect(await other.admit(claim("a")).verdict == .known)
                         #expect(await other.admit(claim("b")).verdict == .known)

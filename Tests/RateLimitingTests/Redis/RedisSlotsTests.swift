@@ -175,8 +175,8 @@ struct RedisSlotsTests {
         #expect((1000..<20_000).contains(acceptedCount))
     }
 
-    /// While the node's last slot moves away, every probe is redirected. The breaker must not stay half-open, because
-    /// no link would probe the node again.
+    /// While the node's last slot moves away, every probe is redirected. The breaker must not stay half-open: in that
+    /// state, no link would probe the node again.
     @Test(arguments: ["MOVED", "ASK", "TRYAGAIN"]) func redirectedProbeHasFailed(word: String) {
         let time = Mutex<Int64>(0)
         let refreshCount = Mutex(0)
