@@ -14,7 +14,7 @@ from loopback import LoopbackServer
 
 ISSUER_ID, KEY_ID = "57246542-96fe-1a63-e053-0824d011072a", "2X9R4HXF34"
 PAGE = 20
-# Apple keeps notifications for this number of days, and refuses requests that begin earlier.
+# The number of days for which Apple keeps notifications. A request for an earlier time is refused.
 HISTORY_DAYS = {"production": 180, "sandbox": 30}
 
 

@@ -29,6 +29,7 @@ teardown() {
     for type in text/plain application/x-www-form-urlencoded application/jsonp multipart/form-data; do
         request POST /native/events -H "Content-Type: $type" --data-binary "$sent"
         expect_problem 415 unsupported_media_type
+        expect_field Accept application/json
     done
     request POST /native/events -H 'Content-Type:' --data-binary "$sent"
     expect_problem 415 unsupported_media_type
@@ -90,7 +91,7 @@ teardown() {
     expect_problem 413 content_too_large
     sent_body PUT /native/devices/ab12 65537.gz -H 'Content-Encoding: gzip'
     expect_problem 413 content_too_large
-    # The sign-in routes take 16 KiB.
+    # The limit of the sign-in routes is 16 KiB.
     sent_body PATCH /auth/me 16384
     expect_status 200
     sent_body PATCH /auth/me 16384.gz -H 'Content-Encoding: gzip'
@@ -115,6 +116,7 @@ teardown() {
     for coding in br deflate zstd 'gzip, gzip' compress; do
         post /native/events "$(event chargerTargeted k1)" -H "Content-Encoding: $coding"
         expect_problem 415 unsupported_media_type
+        expect_field Accept-Encoding gzip
     done
 }
 
@@ -126,6 +128,8 @@ teardown() {
     post /native/events "@$BATS_TEST_TMPDIR/too-large"
     expect_problem 413 content_too_large
     post /native/events "@$BATS_TEST_TMPDIR/too-large" -H 'Transfer-Encoding: chunked'
+    expect_problem 413 content_too_large
+    token='' post /native/events "@$BATS_TEST_TMPDIR/too-large"
     expect_problem 413 content_too_large
     expect_stored a 1
 }

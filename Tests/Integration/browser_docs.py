@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks /docs in Chromium: it shows every operation of openapi.json, loads nothing from other hosts, and can be used
-with a keyboard, a screen reader, a phone, and in dark mode. Screenshots go to $DWELL_SCREENSHOTS, if it is set."""
+"""Checks /docs in Chromium. The page shows every operation of openapi.json and loads nothing from other hosts. It can
+be used with a keyboard, with a screen reader, on a phone, and in dark mode. Screenshots go to $DWELL_SCREENSHOTS, if it
+is set."""
 
 import json
 

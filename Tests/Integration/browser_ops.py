@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the operator page in Chromium, with a server that has drivers in every state. The page shows the posted data,
-updates itself, shows when it is disconnected, and can be used with a keyboard, a screen reader, a phone, and in dark
-mode. Screenshots go to $DWELL_SCREENSHOTS, if it is set."""
+updates itself, and shows when it is disconnected. It can be used with a keyboard, with a screen reader, on a phone, and
+in dark mode. Screenshots go to $DWELL_SCREENSHOTS, if it is set."""
 
 import collections
 import json
@@ -424,7 +424,7 @@ def operator_streams(server):
 
 
 def signed_in_twice(server, browser, report):
-    """Checks that a form that is submitted twice leaves no stream open after the operator has signed out."""
+    """Checks that no stream is left open after the operator submitted the form twice and signed out."""
     browser.run("document.getElementById('leave').click()")
     wait_until(lambda: operator_streams(server) == 0, 10, "the stream of before is closed")
     browser.run("""document.getElementById('token').value = arguments[0];
@@ -434,7 +434,7 @@ def signed_in_twice(server, browser, report):
     wait_until(lambda: operator_streams(server) == 1, 10, "one of two streams is closed")
     browser.run("document.getElementById('leave').click()")
     wait_until(lambda: operator_streams(server) == 0, 10, "both streams are closed")
-    # Two pictures would have come by now.
+    # The server sends an update (a "picture") every two seconds, so an open stream gets two updates in this time.
     time.sleep(5)
     standing = browser.text("#standing")
     report.check(standing == "Not connected." and browser.is_hidden("#content"), "after signing out nothing is drawn", standing)

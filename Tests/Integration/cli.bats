@@ -65,13 +65,13 @@ subcommands_of() {
         [REDIS_URL]=redis://:password-of-this-test@127.0.0.1:6379
         [JWT_SECRET]=integration-tests-sign-with-this-secret
         [DATA_KEY]=1f2e3d4c5b6a79881f2e3d4c5b6a79881f2e3d4c5b6a79881f2e3d4c5b6a7988
+        [OTP_WEBHOOK_URL]=http://127.0.0.1:1/path-of-this-test?query-of-this-test
         [OTP_WEBHOOK_SECRET]=webhook-secret-of-this-test [OPS_TOKEN]=ops-token-of-this-test
         [POSTHOG_KEY]=posthog-key-of-this-test [METRICS_TOKEN]=metrics-token-of-this-test
     )
     local variable values=(DATABASE_PATH=) variables shown
     for variable in "${!secrets[@]}"; do values+=("$variable=${secrets[$variable]}"); done
-    prepare_server NATIVE_CHARGER_DWELL_SECONDS=77 OTP_DELIVERY=webhook OTP_WEBHOOK_URL=http://127.0.0.1:1/codes \
-        POSTHOG_HOST=http://127.0.0.1:1 "${values[@]}"
+    prepare_server NATIVE_CHARGER_DWELL_SECONDS=77 OTP_DELIVERY=webhook POSTHOG_HOST=http://127.0.0.1:1 "${values[@]}"
     ends_with 0 dwell check-config
     # ENV.example lists every setting (EnvironmentExampleTests).
     variables=$(sed -nE 's/^#? ?([A-Z][A-Z0-9_]+)=.*/\1/p' "$repository_root/ENV.example" | sort -u)
@@ -356,6 +356,9 @@ PYTHON
     [[ $out == *"1 driver deleted again"* ]]
     ends_with 0 dwell migrate
     ends_with 1 dwell migrate --database /proc/nowhere/x.sqlite3
+    [[ $err == *"/proc/nowhere/x.sqlite3: its directory /proc/nowhere cannot be created: No such file"* ]] || fail "$err"
+    ends_with 1 dwell serve --database "$BATS_TEST_TMPDIR"
+    [[ $err == *"$BATS_TEST_TMPDIR: it is a directory, not a database file"* ]] || fail "$err"
     ends_with 78 dwell serve --port 70000
     ends_with 64 dwell serve now
     ends_with 64 dwell no-such-command
@@ -416,8 +419,8 @@ COMMANDS
     )
     echo NATIVE_GRACE_PERIOD_SECONDS=600 >"$BATS_TEST_TMPDIR/try.env"
     echo '# deletions: 0' >"$BATS_TEST_TMPDIR/list"
-    # These commands have the option --database but do not open the database. `restore` replaces it; the others only
-    # read its path as one of the settings.
+    # These commands have the option --database but do not open the database. `restore` replaces the file; the other
+    # commands only read the path as one of the settings.
     local unopened=' check-config token healthcheck restore config_show config_preview '
     local commands=() before
     for command in $(subcommands_of ''); do
@@ -457,6 +460,20 @@ COMMANDS
     [[ $err == *"${sentence[foreign]}"* ]] || fail "$err"
     ends_with 1 dwell backup "$BATS_TEST_TMPDIR/nowhere/copy" --database "$folder/text"
     [[ $err == *"the folder $BATS_TEST_TMPDIR/nowhere does not exist"* ]] || fail "$err"
+}
+
+@test "output that cannot be written ends with 1" {
+    local command ended error
+    ends_with 0 dwell migrate
+    # The output of `check-config --example` does not fit into the buffer of standard output. A write before the end
+    # therefore fails, and the reason of this failure is no longer known at the end.
+    for command in 'token --driver jonas' 'driver erasures' 'check-config --example' --version --help 'help token' ''; do
+        ended=0
+        # shellcheck disable=SC2086
+        error=$(dwell $command 2>&1 >/dev/full) || ended=$?
+        [[ $ended == 1 && $error == *"could not be written completely: "@("No space left on device"|"an earlier write failed")* ]] ||
+            fail "dwell $command: $ended $error"
+    done
 }
 
 @test "healthcheck: 0 while the server answers, 1 when it does not" {

@@ -53,6 +53,14 @@ teardown() {
     done
     get /native/config -H 'If-None-Match: "other"'
     expect_status 200
+    for match in "$tag" "\"other\", $tag" '*'; do
+        get /native/config -H "If-Match: $match"
+        expect_status 200
+    done
+    for match in '"other"' "W/$tag"; do
+        get /native/config -H "If-Match: $match" -H "If-None-Match: $tag"
+        expect_problem 412 precondition_failed
+    done
     stop_server
 }
 

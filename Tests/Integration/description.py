@@ -57,8 +57,8 @@ class Description:
             return []
         operation = self.operation(method, path)
         if operation is None:
-            # This operation is not described. Its response is right only if it was sent before any handler ran (204 is
-            # that to a preflight request), or if the path does not exist.
+            # This operation is not described. Its response is right only if it was sent before any handler ran, or if
+            # the path does not exist. (The response to a preflight request is 204.)
             return [] if status in (204, 400, 404, 405, 414, 431, 501, 505) else ["this operation is not described"]
         if status == 405:
             return []

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fills the disk under a running server. Events get 503 with Retry-After, and reads continue. When there is space
-again, events are stored without a restart. Every acknowledged event is stored. /readyz shows both states. The disk is a
-tmpfs in a mount namespace."""
+again, events are stored without a restart. Every acknowledged event is stored. /readyz shows both states. `dwell
+backup` and `dwell restore` report a full disk. The disk is a tmpfs in a mount namespace."""
 
 import json
 import os
@@ -147,6 +147,25 @@ def fill_and_free(options, report):
             report.check(server.integrity() == "ok", "the database is whole", server.integrity())
 
 
+def back_up_and_restore(options, report):
+    """Makes a backup to a full disk, and restores a database on a full disk. Each fails, and names the file that has no
+    room."""
+    with Folder() as folder, Disk(folder) as disk:
+        with Server(options, folder, {**UNLIMITED, "LOG_LEVEL": "error"}) as server:
+            backup = server.command("backup", "copy")
+            report.check(backup.returncode == 0, "a backup is made while there is room", backup.stderr)
+            Ballast(disk).fill()
+            backup = server.command("backup", disk / "copy")
+            report.check(backup.returncode == 1 and f"{disk}/copy.partial: database or disk is full" in backup.stderr,
+                         "a backup to a full disk says so", backup.stderr)
+            restore = server.command("restore", "--database", disk / "dwell.sqlite3", "copy")
+            report.check(restore.returncode == 1
+                         and f"{disk}/dwell.sqlite3.restoring: database or disk is full" in restore.stderr,
+                         "a restore to a full disk says so", restore.stderr)
+            left = sorted(file.name for file in disk.iterdir())
+            report.check(left == ["ballast"], "and nothing is left of them", left)
+
+
 def main():
     options = arguments(__doc__).parse_args()
     report = Report("disk_full")
@@ -154,6 +173,7 @@ def main():
         print("ok 1 disk_full: a full disk # SKIP mounting a tmpfs is not permitted here\n1..1")
         return
     fill_and_free(options, report)
+    back_up_and_restore(options, report)
     report.exit()
 
 

@@ -98,4 +98,6 @@ verify() {
     [[ $verified == 1 && $found == *"--text is in proxy.log, byte 20"* ]] || fail "$found"
     verify --text "$(driver a)-other" --file "$server_folder/proxy.log"
     [[ $verified == 0 ]]
+    verify --text "$(driver a)-other" --file "$server_folder/missing.log"
+    [[ $verified == 1 && $found == *"$server_folder/missing.log: No such file or directory"* ]] || fail "$found"
 }

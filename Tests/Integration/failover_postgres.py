@@ -27,8 +27,8 @@ SHUTDOWN_SECONDS = 5
 SETTINGS = {
     **UNLIMITED, "NATIVE_GRACE_PERIOD_SECONDS": "3600", "RATE_LIMIT_AUTH": "0", "OTP_DELIVERY": "log",
     "SHUTDOWN_TIMEOUT_SECONDS": str(SHUTDOWN_SECONDS)}
-# A server answers a request that waits for the database after ten seconds. In some rounds nobody promotes the standby
-# for longer than that.
+# The time without a primary in some rounds. It is longer than the ten seconds after which a server answers a request
+# that waits for the database.
 LONG_OUTAGE_SECONDS = 14
 WRITING_AGAIN_SECONDS = 10
 
@@ -124,8 +124,8 @@ class Questions:
 
 
 def check_answers(report, what, answers):
-    """Checks the responses to `Questions`. Only the settings of phones need no database; everything else gets 503. A
-    registration whose result was lost may get 500, because it may have been stored."""
+    """Checks the responses to `Questions`. GET /native/config may get 200, because it needs no database. All other
+    requests get 503. A registration may get 500 instead, if its result was lost and it may have been stored."""
     wrong = []
     for request, status, retry_after, seconds in answers:
         if request == "GET /native/config":

@@ -100,6 +100,50 @@ RULES
     expect_pointers /metadata
 }
 
+@test "metadata is measured in compact form" {
+    # 8 KiB in compact form, as above, with white space and with an escape that is not needed.
+    local sent
+    sent=$(event chargerTargeted k1 '.metadata = {t: ("x" * 8184)}')
+    sent=${sent/\{\"t\":\"x/$(printf '{%2000s"t":"\\u0078' '')}
+    [[ $sent == *'{    '*'"t":"\u0078x'* ]] || fail "$sent"
+    post /native/events "$sent"
+    expect_status 200
+}
+
+@test "a line separator is no control character, for the server and in openapi.json" {
+    local id=$'a\u2028\u2029b'
+    post /native/events "$(event webRequestedEnd k1 ".session_id = \"$id\" | .charger_id = \"$id\"")"
+    expect_status 200
+    get /openapi.json
+    expect_json '.components.schemas.Event.properties | [.session_id, .charger_id, .merchant_id, .source]
+        | all(.pattern | contains("2028") | not)'
+}
+
+@test "texts are measured in code points" {
+    local index=0 text
+    for text in x é 😀; do
+        index=$((index + 1))
+        post /native/events "$(event chargerTargeted "k$index" ".charger_id = \"$text\" * 128")"
+        expect_status 200
+        post /native/events "$(event chargerTargeted k0 ".charger_id = \"$text\" * 129")"
+        expect_pointers /charger_id
+    done
+}
+
+@test "the pointer of a header field is its name, and the pointer of the whole is empty" {
+    local sent
+    sent=$(event chargerTargeted k1 '.idempotency_key = "k1"')
+    post /native/events "$sent" -H 'X-Sent-At: now' -H 'Idempotency-Key: k2'
+    expect_pointers X-Sent-At Idempotency-Key
+    post /native/events "$sent" -H 'X-Sent-At: now' -H 'X-Sent-At: now'
+    expect_pointers X-Sent-At
+    post /native/events '[]'
+    expect_json '.errors | map(.pointer) == [""]'
+    post /native/events/batch '{"events":[[]]}'
+    expect_json '.results[0].errors | map(.pointer) == [""]'
+    expect_stored a 0
+}
+
 @test "a body that is no JSON object is 400" {
     local sent
     for sent in '' '{' '[]' '"text"' 'null' '{"event_id":"k1",}' '{"event":"chargerTargeted"} {}' '{"a":01}' \

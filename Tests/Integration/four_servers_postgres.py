@@ -3,8 +3,8 @@
 under load, and sometimes the postmaster of PostgreSQL too. No acknowledged event is lost, none is stored twice, and
 each driver's version and last number are the count of the driver's events. --rounds 100 is the full length.
 
-PostgreSQL waits for the disk at each COMMIT. The kernel's page cache survives killed processes, so this test says
-nothing about a loss of power. Durability is then up to PostgreSQL."""
+PostgreSQL waits for the disk at each COMMIT. The kernel's page cache survives killed processes, so this test does not
+test a loss of power. Whether events survive a loss of power depends on PostgreSQL alone."""
 
 import collections
 import contextlib
@@ -116,8 +116,9 @@ class Run:
         self.acknowledged |= {(sent.driver, sent.key) for sent in events}
 
     def compare(self, number):
-        """Checks that each driver's version and last number are the count of its events. A server never has two events
-        of a driver in flight, so each event has a transaction of its own, which raises the driver's version by one."""
+        """Checks that each driver's version and last number equal the number of the driver's events. A server never has
+        two events of a driver in flight. Each event therefore has its own transaction, which increases the driver's
+        version by one."""
         counted = """SELECT driver.driver_id, driver.version, driver.last_seq, max(event.seq), count(event.seq),
                 count(DISTINCT event.idempotency_key)
             FROM driver LEFT JOIN event ON event.driver = driver.id GROUP BY driver.id, driver.lane"""

@@ -1,6 +1,7 @@
-"""Histories of one driver's requests, and the check that a history is linearizable: some order of the requests, in
-which each takes effect at one moment between its begin and its end, explains every answer. The model is the contract's
-fold: the state after a set of events does not depend on the order in which they arrived.
+"""Histories of one driver's requests, and the check that a history is linearizable. A history is linearizable if every
+answer is right for at least one order of the requests. In this order, each request takes effect at one moment between
+its begin and its end. The model is the contract's fold: the state after a set of events does not depend on the order in
+which they arrived.
 
 The model knows only the events before a session, because these have no deadlines. The events' times are distinct."""
 
@@ -90,8 +91,9 @@ def possible(attempts, done):
 
 
 def without_effect(attempts, done, stored, model):
-    """Returns `done` with the reads and repeats added that are explained now. They change nothing. An order that
-    explains the other attempts also explains them after these, so no other order needs to be tried."""
+    """Returns `done` together with those reads and repeats whose answers agree with `stored`. Reads and repeats do not
+    change `stored`. If any order explains the remaining attempts, there is also one that has these attempts first.
+    The search therefore needs to try no other order."""
     while True:
         more = sum(
             1 << index for index in possible(attempts, done)
@@ -137,8 +139,8 @@ def is_linearizable_by_trying(names, attempts):
 
 
 def random_history(chance):
-    """Returns names and attempts of a short history as a correct server would produce it, except that one answer, or
-    the time of one attempt, may have been changed."""
+    """Returns the names and attempts of a short history. A correct server would produce this history, but one answer or
+    the time of one attempt may have been changed."""
     names = [chance.choice(NAMES) for _ in range(3)]
     model, stored, attempts = Model(names), 0, []
     for moment in range(chance.randint(2, 5)):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests hostile or misbehaving clients: thousands that are idle or send a byte a second, one that pipelines and never
-reads, one that reads late, and more connections than there are descriptors. Checks how they affect a normal client, the
-server's memory, and when they are disconnected."""
+reads, one that reads late, and more connections than there are descriptors. Checks how these clients affect a normal
+client and the server's memory, and when the server disconnects them."""
 
 import multiprocessing
 import os

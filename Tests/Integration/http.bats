@@ -149,6 +149,16 @@ head_of_post() {
     expect_problem 417 expectation_failed
 }
 
+@test "a 401 ends the connection only if the body has not arrived" {
+    local head answer
+    # shellcheck disable=SC2028 # raw expands the escapes
+    head='POST /native/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n'
+    answer=$(raw "$head{}GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    [[ $(statuses "$answer") == '401 200 ' ]] || fail "$answer"
+    answer=$(raw "$head")
+    [[ $(statuses "$answer") == '401 ' && $answer == *'[closed by the server]'* ]] || fail "$answer"
+}
+
 @test "what two servers could read differently is one 400 and a closed connection" {
     local request answer
     while read -r request; do

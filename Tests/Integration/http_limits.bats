@@ -12,10 +12,11 @@ teardown() {
     end_server
 }
 
-# python SCRIPT: runs the script with these names defined: `port`, `token`, `event`, `connect()`, `send(connection,
-# text)`, `post(body)`, which returns the head of a request that posts the body, `answer(connection)`, which returns the
-# status, the head and the body, and `ends(connection)`, which returns the seconds until the server ended the
-# connection.
+# python SCRIPT: runs the script. It may use the names `port`, `token`, `event`, `connect()` and these functions:
+#   send(connection, text)
+#   post(body)           returns the head of a request that posts the body
+#   answer(connection)   returns the status, the head and the body
+#   ends(connection)     returns the seconds until the server ended the connection
 python() {
     python3 - "$server_port" "$token" "$(event chargerTargeted k1)" "$1" <<'PYTHON'
 import socket, sys, time
@@ -298,6 +299,28 @@ assert set(statuses) == {200, 503}, statuses
 late = connect()
 send(late, head + body)
 assert answer(late)[0] == 200'
+    stop_server
+}
+
+@test "clients that never read their responses leave room for the requests of others" {
+    start_server HTTP_BUFFERED_BYTES_MAX=4194304
+    sign_in a
+    python '
+body = "{\"events\":[" + event + "]" + " " * (1000000 - len(event) - 12) + "}"
+request = post(body).replace("/native/events", "/native/events/batch") + body
+held = []
+for _ in range(24):
+    connection = connect()
+    # More responses than the kernel buffers for a client that does not read.
+    send(connection, "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 40)
+    held.append(connection)
+time.sleep(0.3)
+for _ in range(4):
+    other = connect()
+    send(other, request)
+    status, _, answered = answer(other)
+    assert status == 200, (status, answered)
+assert answer(held[-1])[0] == 200'
     stop_server
 }
 

@@ -159,6 +159,25 @@ teardown() {
     expect_stored a 1
 }
 
+@test "quotes around the header are not part of the key, unless the body has them" {
+    local sent
+    sent=$(event chargerTargeted x 'del(.event_id)')
+    post /native/events "$sent" -H 'Idempotency-Key: "k1"'
+    expect_json '.status == "ok" and .event_id == "k1"'
+    post /native/events "$(jq -c '.idempotency_key = "k1"' <<<"$sent")" -H 'Idempotency-Key: "k1"'
+    expect_json '.status == "already_processed"'
+    post /native/events "$(jq -c '.idempotency_key = "\"k1\""' <<<"$sent")" -H 'Idempotency-Key: "k1"'
+    expect_json '.status == "ok" and .event_id == "\"k1\""'
+    expect_stored a 2
+}
+
+@test "a batch ignores the header" {
+    post /native/events/batch "$(jq -cn --argjson e "$(event chargerTargeted x 'del(.event_id)')" '{events: [$e]}')" \
+        -H 'Idempotency-Key: k1'
+    expect_json '.results[0] | .status_code == 400 and .errors[0].pointer == "/idempotency_key"'
+    expect_stored a 0
+}
+
 @test "what was refused does not hold its key" {
     post /native/events "$(event chargerTargeted k1 '.occurred_at = "yesterday"')"
     expect_pointers /occurred_at

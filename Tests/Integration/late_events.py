@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Measures how long other drivers wait while one driver sends late events that come before a long journey. Compares the
-other drivers' median wait with and without the late events, in one run. Also checks that a late event is charged for
-the rows that it refolds."""
+"""Measures how long other drivers wait while one driver sends late events, which come before a long journey in the
+order of events. Compares the other drivers' median wait with and without the late events, in one run. Also checks that
+a late event is charged for the rows that it refolds."""
 
 import json
 import statistics
@@ -94,7 +94,8 @@ def main():
             # work of a refold, it would be in the hundreds.
             report.check(min(ratios) < 3, "others wait about as long as without", *ratios)
 
-    # With PostgreSQL, a late event that would refold more than 50,000 others is refused while there is a limit.
+    # Limit the number of rows. With PostgreSQL, a refold of very many rows may take too long, and the late event is
+    # then refused (contract, section 4).
     rows = min(rows, 40_000)
     with Folder() as folder, Server(options, folder, {"RATE_LIMIT_PRESESSION_EVENTS": str(rows)}) as server:
         with Client(server.port, token("charged"), timeout=120) as client:

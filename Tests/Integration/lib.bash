@@ -32,7 +32,8 @@ start_server() {
     wait_until_ready
 }
 
-# Settings of every server; a test may empty either array. These rate limits are off; a test of a limit sets it again.
+# Settings of every server: the signing secret, and rate limits that are turned off. A test may empty either array, or
+# set the limits that it tests.
 signing=(JWT_SECRET=integration-tests-sign-with-this-secret)
 limits=(RATE_LIMIT_SESSION_EVENTS=0 RATE_LIMIT_PRESESSION_EVENTS=0 RATE_LIMIT_SERVICE_EVENTS=0
     RATE_LIMIT_REGISTRATIONS=0 RATE_LIMIT_DEVICES=0

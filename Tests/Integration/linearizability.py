@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Posts the events of many drivers, each driver's by several clients at the same time and in any order, and kills the
-server again and again. The recorded history of each driver must be linearizable (histories.py). On PostgreSQL there are
-four servers on one database, and the clients use any of them; PostgreSQL is killed too."""
+"""Posts the events of many drivers, and kills the server repeatedly meanwhile. Several clients post the events of one
+driver at the same time and in any order. The recorded history of each driver must be linearizable (histories.py). With
+PostgreSQL, there are four servers on one database, the clients use any of them, and PostgreSQL is killed too."""
 
 import collections
 import contextlib

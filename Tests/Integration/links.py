@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests links and pages: what the server sends without the settings, a wrong setting at the start, pages that SIGHUP
-replaces, and `dwell check-config --links` against a TLS server that is wrong in ways that Apple's and Google's servers
-reject. proxies.py tests right responses behind nginx and Caddy."""
+"""Tests links and pages: what the server sends without the settings, a wrong setting at the start, and pages that
+SIGHUP replaces. Also tests `dwell check-config --links` against a TLS server whose responses Apple's and Google's
+servers would reject. proxies.py tests right responses behind nginx and Caddy."""
 
 import contextlib
 import json

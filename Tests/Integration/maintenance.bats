@@ -128,6 +128,20 @@ PYTHON
     expect_stored jo 0
 }
 
+@test "a restore over a damaged database says that the drivers deleted since are unknown" {
+    only_sqlite "PostgreSQL has its own backups"
+    start_server
+    sign_in jo
+    post /native/events "$(event enteredChargerIntentZone k1)"
+    dwell backup "$BATS_TEST_TMPDIR/backup.sqlite3"
+    stop_server
+    # The first page has the schema, after SQLite's header of 100 bytes.
+    head -c 3000 /dev/zero | dd of="$server_folder/dwell.sqlite3" bs=1 seek=100 conv=notrunc status=none
+    run -0 dwell restore "$BATS_TEST_TMPDIR/backup.sqlite3"
+    [[ $output == *"cannot be read"*"drivers deleted after the backup was taken are unknown"*"repeat-erasures --from LIST"* ]]
+    expect_stored jo 1
+}
+
 @test "what is no backup is not restored, and no server starts on it" {
     only_sqlite "PostgreSQL has its own backups"
     start_server
@@ -411,14 +425,14 @@ database_sum() {
 
     echo NATIVE_GRACE_PERIOD_SECONDS=800 >"$BATS_TEST_TMPDIR/try.env"
     run -0 dwell config try "$BATS_TEST_TMPDIR/try.env" --since '1 hour'
-    [[ $output == *"2 of 2 sessions would have ended otherwise"*$'sessions:\n  2  grace -> AT_MERCHANT  (s-jo, s-bo)' ]]
+    [[ $output == *"2 of 2 sessions would have ended differently"*$'sessions:\n  2  grace -> AT_MERCHANT  (s-jo, s-bo)' ]]
     # A rule keeps the short grace period for one driver. The other driver gets the settings of the server.
     cat >"$BATS_TEST_TMPDIR/rules.json" <<JSON
 {"rules": [
 {"name": "short", "reason": "Pilot", "drivers": ["$(driver jo)"], "settings": {"gracePeriodSeconds": 60}}]}
 JSON
     run -0 dwell config try "$BATS_TEST_TMPDIR/rules.json" --since '1 hour'
-    [[ $output == *"1 of 2 sessions would have ended otherwise"*$'sessions:\n  1  grace -> AT_MERCHANT  (s-bo)' ]] || fail "$output"
+    [[ $output == *"1 of 2 sessions would have ended differently"*$'sessions:\n  1  grace -> AT_MERCHANT  (s-bo)' ]] || fail "$output"
     sed -i 's/60/-1/' "$BATS_TEST_TMPDIR/rules.json"
     run -1 dwell config try "$BATS_TEST_TMPDIR/rules.json"
     [[ $output == *'rules.json: line 2'*short*gracePeriodSeconds* ]] || fail "$output"
@@ -462,6 +476,23 @@ JSON
     run -0 --separate-stderr "${correction[@]}" --by Ann --reason 'without a server'
     [[ $output == *"  1  grace -> AT_MERCHANT  (s-bo)"* && $stderr == "correction 3 begins: "* ]] || fail "$output $stderr"
     dwell check
+}
+
+@test "with the settings in force, config try finds no difference, also if a session begins again" {
+    start_server
+    sign_in jo
+    # The session a has ended, and begins again after two other sessions: the fold then no longer remembers it.
+    post /native/events/batch "$(jq -cn --argjson now "$(date +%s)" '
+        def event(id; name): {event_id: id, event: name};
+        [range(4) as $index | ["a", "b", "c", "a"][$index] as $session
+            | event("enter-\($index)"; "enteredChargerIntentZone"), event("dwell-\($index)"; "anchorDwellComplete"),
+              event("activate-\($index)"; "exclusiveActivatedByWeb") + {session_id: $session},
+              (if $index < 3 then event("end-\($index)"; "webRequestedEnd") + {session_id: $session} else empty end)]
+        | {events: [to_entries[] | .value + {occurred_at: ($now - 100 + .key | todate)}]}')"
+    expect_json '.results[-1].session | .state == "SESSION_ACTIVE" and .transition == "applied"'
+    echo NATIVE_GRACE_PERIOD_SECONDS=900 >"$BATS_TEST_TMPDIR/try.env"
+    run -0 dwell config try "$BATS_TEST_TMPDIR/try.env" --since '1 hour'
+    [[ $output == *"15 events folded; 0 of 3 sessions would have ended differently"* ]] || fail "$output"
 }
 
 @test "a database of an older schema: a dry run leaves it alone, and what reads it says what to do" {

@@ -154,6 +154,22 @@ expect_figure() {
     python3 "$BATS_TEST_DIRNAME/exposition.py" "$BATS_TEST_TMPDIR/figures"
 }
 
+@test "/metrics: the sizes of a database behind a symbolic link" {
+    only_sqlite "PostgreSQL's files are not the server's"
+    mkdir "$BATS_TEST_TMPDIR/disk"
+    ln -s "$BATS_TEST_TMPDIR/disk/dwell.sqlite3" "$BATS_TEST_TMPDIR/link.sqlite3"
+    start_server DATABASE_PATH="$BATS_TEST_TMPDIR/link.sqlite3" METRICS_TOKEN="$metrics_token"
+    sign_in jo
+    post /native/events "$(event chargerTargeted k1)"
+    figures >"$BATS_TEST_TMPDIR/figures"
+    local file
+    for file in main wal; do
+        [[ $(sed -n "s/^dwell_database_bytes{file=\"$file\"} //p" "$BATS_TEST_TMPDIR/figures") -ge 4096 ]] ||
+            fail "$file: $(grep '^dwell_database_bytes' "$BATS_TEST_TMPDIR/figures")"
+    done
+    stop_server
+}
+
 @test "ten thousand random paths make no series" {
     start_server METRICS_TOKEN="$metrics_token"
     curl -sS -o /dev/null "$server_url/first-unknown"
@@ -190,6 +206,18 @@ PYTHON
     [[ $(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$own/metrics") == 200 ]]
     [[ $(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$own/readyz") == 200 ]]
     [[ $(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$own/native/config") == 404 ]]
+}
+
+@test "the maximum of EVENT_LOOPS leaves threads for everything else: the server gets ready, stores and stops" {
+    maximum=$(grep -B1 '^EVENT_LOOPS=' "$repository_root/ENV.example" | grep -oE '[0-9]+\.$' | tr -d .)
+    own=$(free_port)
+    start_server METRICS_PORT="$own" EVENT_LOOPS="$maximum"
+    sign_in a
+    post /native/events "$(event chargerTargeted k1)"
+    expect_status 200
+    [[ $(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$own/metrics") == 200 ]]
+    stop_server
+    wait_for_log '"exit_status":0'
 }
 
 @test "METRICS_PORT has the timeouts of the public port" {

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Plays the scripted journeys of Tests/Fixtures/journeys against a server. The spellings are those of the file, the
-canonical names, the names and routes of shipped v1 clients, and batches. The orders are that of the file, those of its
-`deliveries`, and random orders with repeats; for short journeys in the spelling of the file, every order. For every
-delivery, the verdict of each event and the final state must be those of the file. `server_events` are not compared,
-because no route returns them."""
+"""Plays the scripted journeys of Tests/Fixtures/journeys against a server. Each journey is played in three spellings:
+that of the file, the canonical names, and the names and routes of shipped v1 clients. It is also played as batches. The
+events are sent in the order of the file, in the orders of its `deliveries`, and in random orders with repeats. A short
+journey in the spelling of the file is sent in every order instead of random orders. For every delivery, the verdict of
+each event and the final state must be those of the file. `server_events` are not compared, because no route returns
+them."""
 
 import datetime
 import itertools

@@ -4,8 +4,8 @@ import fcntl
 import os
 import socket
 
-# These ports are below those of outgoing connections on Linux. Such a connection could take a port before the server
-# listens on it.
+# These ports are below those that Linux uses for outgoing connections. An outgoing connection could otherwise take a
+# port before the server listens on it.
 FIRST, LAST = 20000, 32767
 # All tests of one user on this machine count through one file, so that two tests that run at the same time never get
 # the same port.

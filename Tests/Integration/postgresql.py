@@ -21,9 +21,9 @@ class Postgres:
     """A PostgreSQL with a Unix socket only, in a folder of its own. A context manager."""
 
     def __init__(self, settings=(), is_durable=False):
-        """`is_durable`: whether PostgreSQL waits for the disk at each COMMIT, as in production. Without it, a test that
-        kills processes still loses nothing, because the page cache survives. Tests that need the timing of a real
-        server set it."""
+        """`is_durable`: whether PostgreSQL waits for the disk at each COMMIT, as in production. True is for tests that
+        need the timing of a real server. With False, a test that kills processes loses no data either, because the page
+        cache survives."""
         self.settings = [*settings, *([] if is_durable else ["fsync = off", "full_page_writes = off"])]
 
     def __enter__(self):

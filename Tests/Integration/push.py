@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests the notifications about journeys, from the posted event to APNs and FCM (push_services.py): every kind for a
-real journey, none for what is late or unwanted, the delay after a deadline, and deliveries through outages and
-kill -9."""
+"""Tests the notifications about journeys, from the posted event to APNs and FCM (push_services.py). A journey causes
+notifications of every kind. Late or unwanted notifications are not sent. Also tests the delay of notifications after a
+deadline, and deliveries in spite of outages and kill -9."""
 
 import collections
 import concurrent.futures
@@ -67,7 +67,7 @@ STEPS = {
 }
 
 
-def post(server, driver, *steps, ago=0.0):
+def post(server, driver, *steps, ago=0.0, session=None):
     """Posts these events of the driver, each a hundredth of a second after the one before, the last one `ago` seconds
     ago. Returns the seconds since 1970 of the last one."""
     now = time.time()
@@ -79,7 +79,7 @@ def post(server, driver, *steps, ago=0.0):
                 "event_id": f"{driver}-{step}-{time.time_ns()}", "event": name, "occurred_at": time.strftime(
                     "%Y-%m-%dT%H:%M:%S", time.gmtime(at)) + f".{int(at * 1000) % 1000:03d}Z"}
             if has_session:
-                event["session_id"] = f"s-{driver}"
+                event["session_id"] = session or f"s-{driver}"
             status, answer = client.post("/native/events", event)
             assert status == 200, answer
     return now - ago
@@ -104,7 +104,7 @@ def expect(phones, driver, kinds, seconds=30):
     return phones.kinds(driver) == kinds
 
 
-# --- a journey ----------------------------------------------------------------------------------------------------------
+# --- a journey --------------------------------------------------------------------------------------------------------
 
 
 def journey(report, server, phones):
@@ -142,6 +142,29 @@ def journey(report, server, phones):
         lambda: rows(server, "SELECT count(*) FROM device WHERE live_activity_token IS NOT NULL") == [(0,)], 10,
         "the removal of the update token")
     report.check(phones.kinds("visitor") == ["session_active", "grace_ending", "at_merchant"], "a visit ends silently")
+
+
+def followed(report, server, phones):
+    """The end of a session that APNs could not take in time must not end the Live Activity of the next session."""
+    driver = "followed"
+    first, second = hexadecimal(driver, activity=True), hexadecimal(driver + "-2", activity=True)
+    register(server, driver, live_activity_token=first)
+    post(server, driver, "near", "anchored", "active")
+    wait_until(lambda: phones.of(driver, activity=True), 10, "the first session's Live Activity")
+    phones.by_device[first] = error(503, "ServiceUnavailable")
+    post(server, driver, "departed", "merchant", "verified")
+    time.sleep(0.1)
+    post(server, driver, "near", "anchored", "active", session="s-followed-2")
+    register(server, driver, live_activity_token=second)
+
+    def updates():
+        return [(one["event"], one["content-state"]["session_id"]) for one in
+                (request.json()["aps"] for request in phones.of(driver + "-2", activity=True))]
+
+    wait_until(lambda: ("update", "s-followed-2") in updates(), 60, "the second session's Live Activity")
+    report.check(
+        set(updates()) == {("update", "s-followed-2")}, "the late end of a session does not end the next one's activity",
+        updates())
 
 
 def returned(report, server, phones):
@@ -212,7 +235,7 @@ def android(report, server, fcm):
         and message["android"]["priority"] == "HIGH", "an Android phone gets a message of FCM", message)
 
 
-# --- answers, outages and kills -----------------------------------------------------------------------------------------
+# --- answers, outages and kills ---------------------------------------------------------------------------------------
 
 
 def gone(report, server, phones):
@@ -254,7 +277,7 @@ def outage(report, server, phones, count):
     wait_until(lambda: drain() or sum(delivered.values()) > count / 4, 90, "the first deliveries")
     server.kill()
     server.start()
-    # The entries that the killed server was sending are reserved for it for 25 seconds.
+    # The entries that the killed server was sending are reserved for it for 45 seconds.
     wait_until(drain, 90, "every delivery")
     wait_until(lambda: rows(server, "SELECT count(*) FROM push_outbox") == [(0,)], 60, "the empty outbox")
     drain()
@@ -270,7 +293,7 @@ def outage(report, server, phones, count):
     server.start()
 
 
-# --- texts --------------------------------------------------------------------------------------------------------------
+# --- texts ------------------------------------------------------------------------------------------------------------
 
 
 def texts(report, server, phones, path):
@@ -318,6 +341,7 @@ def main():
             "NATIVE_GRACE_PERIOD_SECONDS": str(GRACE_SECONDS)}
         with Server(options, folder, environment) as server:
             journey(report, server, phones)
+            followed(report, server, phones)
             returned(report, server, phones)
             killed(report, server, phones)
             silent(report, server, phones)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests how `dwell push-test` sends notifications to APNs and FCM, with the services of push_services.py: what is sent,
-the effect of every answer, one connection for many notifications, and services that stall, close, reset streams and
+"""Tests how `dwell push-test` sends notifications to the APNs and FCM of push_services.py: what is sent, the effect of
+every answer, and one connection for many notifications. The services also stall, close connections, reset streams and
 send GOAWAY."""
 
 import collections

@@ -126,6 +126,26 @@ expect_remaining() {
     stop_server
 }
 
+@test "refused events are counted once, alone or in a batch: after 600 every request with events is 429" {
+    start_server RATE_LIMIT_SESSION_EVENTS=60
+    sign_in a
+    local -r invalid=$(event chargerTargeted bad 'del(.occurred_at)')
+    post /native/events/batch "$(jq -cn --argjson invalid "$invalid" '{events: [range(500) | $invalid]}')"
+    expect_status 200
+    post /native/events/batch "$(jq -cn --argjson invalid "$invalid" '{events: [range(90) | $invalid]}')"
+    expect_status 200
+    local attempt
+    for attempt in {1..10}; do
+        post /native/events "$invalid"
+        expect_pointers /occurred_at
+    done
+    post /native/events "$invalid"
+    expect_rate_limited 60
+    post /native/events/batch "$(jq -cn --argjson invalid "$invalid" '{events: [$invalid]}')"
+    expect_rate_limited 60
+    stop_server
+}
+
 @test "a reused key costs nothing" {
     limited_server
     pre_session k1
@@ -201,9 +221,9 @@ expect_remaining() {
     stop_server
 }
 
-# The batch consists of pairs of events with the same key. The first event of a pair is charged. The second one passes
-# without a charge of its own, because its key is already charged. The store then rejects the first event, and its
-# charge is refunded. From now on, the second event must be charged itself.
+# The batch consists of pairs of events with the same key. The first event of a pair is charged. The second event is
+# admitted without a charge, because its key is already charged. The store then rejects the first event, and the charge
+# is refunded. The second event must now be charged itself.
 @test "an event beside a refused one with its key is charged" {
     limited_server
     sign_in b
@@ -243,8 +263,8 @@ expect_remaining() {
     stop_server
 }
 
-# All events of the batch are rejected, so each one's charge is refunded and makes room for one more event. If the
-# server then decided again about all events that were refused so far, it would make about 125,000 decisions.
+# The store rejects all events of the batch. The charge of each event is refunded, which makes room for one more event.
+# If the server decided about all remaining events after each refund, it would make about 125,000 decisions.
 @test "a batch whose events pass one place on is decided about in linear time" {
     limited_server METRICS_PORT="$(free_port)"
     sign_in b

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests how a reload is reported: a reload that failed, needs a restart, or has a misspelled name is visible in the
-log, /metrics, /ops, `dwell config history` and `dwell config show`. Also tests two servers with different settings on
-one database."""
+"""Tests how reloads are reported. Three cases must be visible: a reload fails, a changed setting needs a restart, or a
+name is misspelled. The places are the log, /metrics, /ops, `dwell config history` and `dwell config show`. Also tests
+two servers with different settings on one database."""
 
 import json
 import signal

@@ -109,8 +109,8 @@ expect_no_field() {
     if [[ -n $(field "$1") ]]; then fail "Expected no field $1, got '$(field "$1")'."; fi
 }
 
-# An assertion that calls other assertions joins them with &&, because errexit is off while a function is called before
-# ||, for example in a loop that prints the current item.
+# An assertion that calls other assertions joins these calls with &&. It cannot rely on errexit, because errexit is off
+# in a function that is called before ||, for example in a loop that prints the current item.
 
 # expect_problem STATUS CODE: checks for an error in the form that all errors have (contract, section 5).
 expect_problem() {

@@ -213,6 +213,23 @@ last_id() {
     expect_json '[.as_of, .deadlines[].at] | all(test("^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$"))'
 }
 
+@test "of the sessions that one batch opens, the last one comes first" {
+    local cursor=
+    post /native/events/batch "$(jq -cn --arg id "$(driver s)" --arg now "$(seconds_ago 0)" '{events: [
+        "c", "a", "e", "b", "d" | {event_id: ., event: "sessionRestored", session_id: ($id + .), occurred_at: $now}]}')"
+    expect_json '[.results[].status] == ["ok", "ok", "ok", "ok", "ok"]'
+    get /native/sessions
+    expect_json '(.sessions | map(.session_id | .[-1:])) == ["d", "b", "e", "a", "c"]'
+    get '/native/sessions?limit=2'
+    expect_json '.sessions | map(.session_id | .[-1:]) == ["d", "b"]'
+    cursor=$(jq -r .next_cursor <"$answer_body")
+    get "/native/sessions?limit=2&cursor=$cursor"
+    expect_json '.sessions | map(.session_id | .[-1:]) == ["e", "a"]'
+    cursor=$(jq -r .next_cursor <"$answer_body")
+    get "/native/sessions?limit=2&cursor=$cursor"
+    expect_json '(.sessions | map(.session_id | .[-1:]) == ["c"]) and (has("next_cursor") | not)'
+}
+
 @test "sessions come newest first, page after page" {
     local index cursor=
     for index in 1 2 3 4 5; do

@@ -52,6 +52,20 @@ teardown() {
     [[ $(jq -c 'del(.request_id)' <<<"$body") == "$refusal" ]]
 }
 
+@test "the first registration counts, also of a session that an event opened" {
+    local session
+    session=$(driver s)
+    post /native/events "$(event departed_charger k1 ".session_id = \"$session\"")"
+    expect_status 200
+    local charger
+    for charger in first second; do
+        post /native/sessions "{\"session_id\":\"$session\",\"charger_id\":\"$charger\"}"
+        expect_status 200
+        get "/native/sessions/$session"
+        expect_json '.charger_id == "first" and has("registered_at")'
+    done
+}
+
 @test "a registration without a session_id, or with a bad one, is 400" {
     post /native/sessions '{}'
     expect_pointers /session_id

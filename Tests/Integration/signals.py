@@ -95,9 +95,19 @@ def many_at_once(report, server):
     report.check(statuses == [0] * 5, "fifty SIGHUP and a SIGTERM during a start end it with 0", statuses)
 
 
+def closed_streams(report, server):
+    """Starts the server with closed standard output and standard error. The log must not be written to the pipe of the
+    signals, where its bytes would be taken for signals."""
+    server.process = subprocess.Popen(
+        ["sh", "-c", 'exec "$0" serve </dev/null >&- 2>&-', server.binary], env=server.environment, cwd=server.folder)
+    wait_until(server.is_alive, 30, "the start")
+    status = server.stop()
+    report.check(status == 0, "a server without standard output and error serves, and SIGTERM ends it with 0", status)
+
+
 def others_end(report, options, folder):
-    """Checks that SIGTERM ends a command other than serve, as it ends other programs. The command waits for the response
-    of a listener that never sends one, so it does not end by itself before the signal."""
+    """Checks that SIGTERM ends a command other than serve, as it ends other programs. The command waits for the
+    response of a listener that never sends one, so the command does not end by itself before the signal."""
     server = Server(options, folder, {})
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(20)
@@ -127,6 +137,7 @@ def main():
             check(report, server, number, rounds)
         report.run("many at once", lambda: many_at_once(report, server))
         report.run("a second one", lambda: second_signal(report, server))
+        report.run("without standard output and error", lambda: closed_streams(report, server))
         report.run("another command is running when the signal comes", lambda: others_end(report, options, folder))
         report.check(server.integrity() == "ok", "the database is whole", server.integrity())
         report.check(server.log_path.read_text().count("draining") > 0, "and drains were told")

@@ -78,7 +78,7 @@ def expect_whole(document, pair, keys):
     assert all(event["metadata"] == {"text": TEXT, "key": event["event_id"][-12:]} for event in document["events"])
     assert list(document) == ["exported_at", "user", "journey", "apple_identities", "sign_in_sessions", "devices",
                               "waiting_notifications", "sessions", "session_codes", "events", "app_account_tokens",
-                              "purchase_transactions", "purchase_renewals",
+                              "purchase_transactions", "purchase_renewals", "store_notifications",
                               "consumption_consents", "consumption_requests", "audit"], list(document)
     assert "exported" in [entry["action"] for entry in document["audit"]]
 

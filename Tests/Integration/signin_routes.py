@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Sends every route of openapi.json, except those for operators, every invalid credential, and a valid one for another
-driver's data. (PageTests checks that openapi.json has every route.) A route without a case here fails the test."""
+"""Tests every route of openapi.json, except those for operators. Each route is called with every kind of invalid
+credential, and with a valid credential for another driver's data. (PageTests checks that openapi.json has every route.)
+A route without a case here fails the test."""
 
 import dataclasses
 import json
@@ -248,8 +249,8 @@ def _(lab):
 
 
 def standing(lab, driver):
-    """Returns the driver's data as JSON, without the audit and the time of the export; the status as text if the export
-    fails."""
+    """Returns the driver's exported data as JSON, without the audit and the time of the export. If the export fails,
+    returns the status as text."""
     exported = lab.call("GET", "/auth/me/export", token=driver["access_token"])
     if exported.status != 200:
         return str(exported.status)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests sign-in sessions (contract, section 6): refresh, the ten seconds in which a spent refresh token may be
-repeated, signing out, the list of sessions, single tokens of shipped clients, and published keys. The tests include
-kill -9, races, and a second server on the same database."""
+"""Tests sign-in sessions (contract, section 6): refresh, signing out, the list of sessions, single tokens of shipped
+clients, and published keys. A used refresh token may be presented again for ten seconds. The tests include kill -9,
+races, and a second server on the same database."""
 
 import collections
 import datetime
@@ -269,6 +269,19 @@ def moment(text):
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
+@suite.check("a driver has 100 sign-in sessions: one more ends the one used longest ago, at once")
+def _(lab):
+    who = f"apple.{secrets.token_hex(8)}"
+    first, second = lab.apple_driver(who), lab.apple_driver(who)
+    for _ in range(98):
+        lab.apple_driver(who)
+    lab.expect_alive(first["access_token"])
+    lab.apple_driver(who)
+    lab.expect_refused(first["access_token"])
+    lab.refresh(first["refresh_token"]).expect_problem(401, "unauthorized")
+    lab.expect_alive(second["access_token"])
+
+
 @suite.check("ending a session from the list: one's own, and at once; another driver's is 404, as if it did not exist")
 def _(lab):
     phone = new_phone()
@@ -386,8 +399,8 @@ def _(lab):
         lab.expect_alive(pair["access_token"], second)
         end(pair)
         started = time.monotonic()
-        # The check uses /native/config, where a 401 can only mean that the token is rejected. /auth/me could also return
-        # 401 because a deletion has removed the account.
+        # The check uses /native/config, where a 401 can only mean that the token is rejected. /auth/me could also
+        # return 401 because a deletion has removed the account.
         wait_until(lambda: lab.call("GET", "/native/config", token=pair["access_token"], server=second).status == 401,
                    30, "the other server's refusal")
         print(f"# signin_sessions: the other server refused after {time.monotonic() - started:.2f} s")
@@ -551,13 +564,13 @@ def _(lab):
         lab.restart()
 
 
-@suite.check("attack: /api/auth/refresh with tokens that are none, of a pair, of another service")
+@suite.check("attack: /api/auth/refresh with tokens that are none, of a pair, of another service, of the role service")
 def _(lab):
     pair = lab.apple_driver()
     now = int(time.time())
     expired = resigned(pair["access_token"], iat=now - 7200, exp=now - 3600)
     external = resigned(pair["access_token"], sid=None)
-    for token in [None, *GARBAGE, expired, pair["refresh_token"], external,
+    for token in [None, *GARBAGE, expired, pair["refresh_token"], external, resigned(external, role="service"),
                   resigned(external, iat=now - 7200, exp=now - 3600)]:
         answer = lab.call("POST", "/api/auth/refresh", token=token).expect_problem(401, "unauthorized")
         assert answer.json.get("success") is False, answer

@@ -262,8 +262,8 @@ class Lab:
         return self.server.rows(statement, *values)
 
     def bytes_on_disk(self):
-        """Returns the contents of all files in the server's directory except the log: with SQLite the database and its
-        WAL among them, with PostgreSQL nothing of the database."""
+        """Returns the contents of all files in the server's directory except the log. With SQLite, these files include
+        the database and its WAL. With PostgreSQL, they contain nothing of the database."""
         return {path.name: path.read_bytes() for path in sorted(self.server.folder.iterdir())
                 if path.is_file() and path.name != "log"}
 
@@ -271,8 +271,8 @@ class Lab:
         return self.server.log_path.read_text(errors="replace")
 
     def leaks(self):
-        """Returns the secrets of this run that were found in wrong places: tokens, codes, nonces and numbers in a log
-        or the audit; tokens and nonces in any file."""
+        """Returns the secrets of this run that were found in wrong places. A log or the audit must not contain tokens,
+        codes, nonces or phone numbers. No other file may contain tokens or nonces."""
         found = []
         logs = {path: path.read_text(errors="replace") for path in self.folder.glob("*/log")}
         # Numbers and digests are left out, because any six digits can occur in them.

@@ -32,6 +32,21 @@ start_liar() {
     curl -fsS -o /dev/null --retry 40 --retry-delay 1 --retry-connrefused "$liar_url/healthz"
 }
 
+@test "a server that listens on an IPv6 address is found, and an IPv6 address as --url is wrong usage" {
+    launch_server HTTP_HOST=::
+    wait_until_ready
+    simulate --drivers 1 --scenario happy-path
+    [[ $ended == 0 ]]
+    simulate --drivers 1 --url "http://[::1]:$server_port"
+    [[ $ended == 64 && $err == *"IPv4"* ]]
+    stop_server
+    launch_server HTTP_HOST=::1
+    server_url="http://[::1]:$server_port"
+    wait_until_ready
+    simulate --drivers 1 --scenario happy-path
+    [[ $ended == 0 ]]
+}
+
 @test "a server that does what the contract says passes every scenario" {
     start_server
     simulate --drivers 6 --rate 1000 --seed 42

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Sessions whose deadlines pass while all four servers on one PostgreSQL are down. Then all servers start at the same
-moment. In every second round the servers were killed, and PostgreSQL is killed while they store the expiries. Each
-expiry is stored exactly once."""
+"""Tests sessions whose deadlines pass while all four servers on one PostgreSQL are down. All servers then start at the
+same moment, and each expiry must be stored exactly once. In every second round, the servers are stopped with SIGKILL,
+and PostgreSQL is killed while the servers store the expiries."""
 
 import contextlib
 import json

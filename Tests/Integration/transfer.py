@@ -118,8 +118,8 @@ def move(report, options, old, new, receiver):
     acknowledged |= first.acknowledged()
     report.note(f"{len(acknowledged)} events before the move")
 
-    # The transfer copies a driver who sends nothing meanwhile once. It copies these busy drivers again each time they
-    # have sent events.
+    # The transfer copies a driver once if the driver sends nothing meanwhile. These busy drivers send events meanwhile,
+    # so the transfer copies them several times.
     busy = [Phone(f"busy-{os.getpid()}-{index}") for index in range(options.connections)]
     second = Load(old.port, busy, per_second=20, repeat_every=10)
     run = Move(old, new.environment["DATABASE_URL"], old.folder)
