@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Measures how much App Store notifications delay events. By default it posts 5,000 events a second, and 2,000
 notifications a second about 1,000 subscriptions. It runs the release server in pairs, without and with notifications,
-each time on a new database. Prints JSON: for each run the rates and latencies of the events and the processor time of
-the server and of other processes (`other_cores`); the median ratio of the events' 99th percentile with notifications
-to that without; and the number of lost notifications. Run it on an idle machine. Exits with 1 if a notification was
-lost, if the ratio is above 1.5, or if a load did not reach its rate. All notifications are signed before the
-measurement. Uses the code in Tests/Integration and the load generator of `make bench`."""
+each time on a new database. All notifications are signed before the measurement. Run this script on an idle machine.
+
+Prints JSON. For each run: the rates and latencies of the events, and the processor time of the server and of other
+processes (`other_cores`). For all runs: the number of lost notifications, and a ratio. The ratio is the median of the
+events' 99th percentile latency with notifications, divided by that without. Exits with 1 if a notification was lost, if
+the ratio is above 1.5, or if a load did not reach its rate. Uses the code in Tests/Integration and the load generator
+of `make bench`."""
 
 import argparse
 import concurrent.futures

@@ -67,7 +67,7 @@ def main():
                     [generator, "--port", str(server.port), "--tokens", tokens, "--load", "events", "--connections", "64",
                      "--threads", "1", "--rate", str(options.events), "--seconds", str(10 + options.count // 4000)],
                     stdout=subprocess.PIPE, text=True)
-                # By then every driver exists.
+                # After this time, the load has created every driver.
                 time.sleep(4)
                 path = next((folder / "server").glob("**/*.sqlite3"))
                 due = int(time.time() * 1000) + 4000

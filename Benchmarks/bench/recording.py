@@ -1,5 +1,5 @@
-"""Records the statements that a service sends to PostgreSQL, from the server's log in CSV form, for the program that
-sends them again (Benchmarks/postgres/replay.c, which describes the file)."""
+"""Records the statements that a service sends to PostgreSQL. Reads them from PostgreSQL's log in CSV form, and writes
+them to a file. Benchmarks/postgres/replay.c sends them again, and describes the format of the file."""
 
 import csv
 import re
@@ -16,9 +16,10 @@ EXECUTE = re.compile(r"execute [^:]+: (.*)", re.DOTALL)
 # Matches one parameter in a line of the log: `$` and its number, then its value. The value is NULL, or a text in
 # quotes. A quote within the text is doubled.
 PARAMETER = re.compile(r"\$\d+ = (?:(NULL)|'((?:[^']|'')*)')(?:, )?", re.DOTALL)
-# Each batch of events raises the `version` of its drivers with this statement. The fourth parameter (index 3) has the
-# ids of these drivers. A group is one transaction, or a few reads outside of a transaction. If two groups raise the
-# version of the same driver, the replay must send them in the recorded order.
+# MOVE is the statement with which a transaction raises the `version` of the drivers whose events it stores. Its
+# parameter with the index MOVED has the ids of these drivers. If two transactions raise the version of the same driver,
+# the replay must send them in the recorded order. The statements are recorded in groups: one transaction, or a few
+# reads outside of a transaction.
 MOVE, MOVED = "UPDATE driver SET version", 3
 
 

@@ -1,7 +1,8 @@
-"""Measures the processor time and the bytes written that the most expensive allowed request of each route costs the
-server. A request counts as a number of charges of one kind; the median request of that kind counts as one charge. The
-cost of the expensive request for each of its charges is compared with the cost of the median request. Prints the table
-of docs/cost.md. Exits with 1 if a charge of a request costs more than ten times as much as the median request.
+"""Measures the most expensive allowed request of each route: the processor time of the server and the bytes that it
+writes. The rate limits count a request as one or more charges of one kind. For each kind, there is a median request,
+which is one charge. The processor time of a request is divided by its charges and compared with that of the median
+request. Prints the tables of docs/cost.md. Exits with 1 if a charge costs more than ten times as much as the median
+request.
 
     python3 Benchmarks/cost [--dwell BINARY] [--write docs/cost.md]
 """
@@ -267,8 +268,8 @@ def rows(outside):
         Row("GET /auth/me", "", "auth", 1, 100, request("GET", "/auth/me")),
         Row("GET /auth/sessions", "", "auth", 1, 100, request("GET", "/auth/sessions")),
         # Before this measurement, the driver posts so many events that the limit admits only one more. The row is last,
-        # because these events enlarge the database. A rejected event is not counted. Each event of the batch is
-        # therefore admitted to the one free place and then rejected.
+        # because these events enlarge the database. The charge of a rejected event is refunded. The rate limiter
+        # therefore admits every event of the batch, one after the other, and the store rejects it.
         Row(batch, "500 events of another's session, one place left", "refusal", 500, 5,
             many(lambda n: body({"events": [restored(n * 500 + i, session_id="owned") for i in range(500)]}))),
     ]
@@ -381,8 +382,8 @@ def prepare_sessions(server, driver, name):
 
 
 def attacks():
-    """Returns the kinds of requests that one driver sends at the same time, each kind on its own connection, as pairs
-    of a name and a function that returns a request."""
+    """Returns the kinds of requests that one driver sends at the same time, each kind on its own connection. A kind is
+    a pair of a name and a function that returns a request."""
     one = event(20_000, event_id="again")
 
     def post(path, content, headers=None):

@@ -1,7 +1,8 @@
-"""Measures how much one driver who stays within the rate limits slows down the other drivers. The driver uses up the
-limits of every window for a whole minute as fast as possible. The median and 99th percentile latency of the other
-drivers' events meanwhile is compared with their latency without this driver. The two measurements alternate in one run.
-The client of the one driver needs processor time on the same machine, which increases the measured latencies."""
+"""Measures how much one driver who stays within the rate limits slows down the other drivers. This driver sends
+requests as fast as possible until the limit of every window (one minute) is used up. Meanwhile, the median and 99th
+percentile latencies of the other drivers' events are measured. They are compared with the latencies without this
+driver. The two measurements alternate in one run. The client of this driver needs processor time on the same machine,
+which increases the measured latencies."""
 
 import json
 import multiprocessing

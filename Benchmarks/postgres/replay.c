@@ -7,7 +7,7 @@
 //   statements: count, then for each: length and text of the SQL
 //   sessions: count, then for each: count of groups, then for each group:
 //     waits: count, then for each: a session, and how many of its groups must be complete before this group is sent
-//     queries: count, then for each: statement, count of parameters, then for each parameter: length (-1: NULL) and text
+//     queries: count, then for each: statement, count of parameters, then for each parameter: length (-1: NULL), text
 // A NUL follows each text and is not counted in its length.
 //
 // usage: replay URL RECORDING; prints the elapsed seconds as JSON.

@@ -43,8 +43,8 @@ def perf_works():
 
 
 def with_perf(bench, load, seconds):
-    """Samples the server with perf. Stacks are unwound with DWARF, because the C libraries are built without frame
-    pointers, so the callers of SQLite and malloc would otherwise be missing."""
+    """Samples the server with perf. The C libraries are built without frame pointers. Stacks are therefore unwound with
+    DWARF; otherwise the callers of SQLite and malloc would be missing."""
     with Dwell().start(bench.fresh_folder("profile"), bench.token) as running:
         sampling = subprocess.Popen(
             ["perf", "record", "-e", "cpu-clock", "-F", "499", "--call-graph", "dwarf,16384", "-o", OUT / "perf.data",

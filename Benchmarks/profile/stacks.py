@@ -186,8 +186,8 @@ def inclusive_weights(weights):
 
 
 def blamed_weights(weights, modules):
-    """Returns the weight of each function of `modules`, including the callees outside of `modules`: a stack's weight
-    counts for its innermost frame of `modules`."""
+    """Returns the weight of each function of `modules`. The weight of a stack counts for the innermost frame of the
+    stack that is in `modules`. A function's weight therefore includes its callees outside of `modules`."""
     totals = collections.Counter()
     for stack, weight in weights.items():
         blamed = next((frame for frame in reversed(stack) if frame[1] in modules), None)

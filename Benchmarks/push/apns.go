@@ -1,6 +1,6 @@
 // A stand-in for APNs under load: HTTP/2 over TLS on 127.0.0.1, 1,000 streams a connection. It answers every request
-// with 200 after the given delay, the round trip to Apple, and at the end of its standard input prints what it counted.
-// It writes the certificate that it makes for itself to the given file, and its port to standard output.
+// with 200 after the given delay, which simulates the round trip to Apple. It creates its certificate, writes the
+// certificate to the given file, and prints its port. When its standard input ends, it prints its counts as JSON.
 package main
 
 import (

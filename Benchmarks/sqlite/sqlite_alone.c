@@ -78,7 +78,7 @@ static void write_dictionaries(int64_t now_ms) {
         run(sql);
     }
     for (int place = 1; place <= 500; place++) {
-        snprintf(sql, sizeof sql, "INSERT INTO place VALUES (%d, 'charger-%03d')", place, place - 1);
+        snprintf(sql, sizeof sql, "INSERT INTO place VALUES (%d, 'charger-%03d', 1)", place, place - 1);
         run(sql);
     }
     run("COMMIT");

@@ -16,6 +16,8 @@ struct Layer: Sendable {
     var operations: Int
     /// Runs the operations of one round. The input is created earlier, so that creating the input is not measured.
     var run: @Sendable (_ round: Int, _ operations: Int) async throws -> Void
+    /// Deletes what the rounds left behind.
+    var cleanUp: @Sendable () -> Void = {}
 
     static func all() async throws -> [Layer] {
         [parse, route, try await token(), decode, fold, encode, admission(), try append()]
@@ -118,18 +120,18 @@ struct Layer: Sendable {
         let store = try SQLiteEventStore(path: folder.appendingPathComponent("db.sqlite3").path, nowMilliseconds: 0)
         let rounds = 8
         let requests = try (0..<rounds).map { round in try Sample.appends(round: round, count: 1600) }
-        return Layer(name: "append", operations: 1600) { round, operations in
+        var layer = Layer(name: "append", operations: 1600) { round, operations in
             if round == 0 { _ = await store.append(try Sample.appends(round: rounds, count: 64)) }
             var left = requests[round % rounds].prefix(operations)
             while !left.isEmpty {
                 for result in await store.append(Array(left.prefix(64))) {
-                    guard case .stored = result else { throw Unexpected(what: "not stored") }
+                    guard case .stored = result else { throw Unexpected(what: "not stored: \(result)") }
                 }
                 left = left.dropFirst(64)
             }
-            // The files exist until the process closes them.
-            try? FileManager.default.removeItem(at: folder)
         }
+        layer.cleanUp = { try? FileManager.default.removeItem(at: folder) }
+        return layer
     }
 }
 

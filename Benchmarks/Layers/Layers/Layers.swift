@@ -15,7 +15,10 @@ struct Layers {
         let options = try Options(CommandLine.arguments.dropFirst())
         let layers = try await Layer.all().filter { options.only.isEmpty || options.only.contains($0.name) }
         if let operations = options.operations {
-            for layer in layers { try await layer.run(0, operations) }
+            for layer in layers {
+                defer { layer.cleanUp() }
+                try await layer.run(0, operations)
+            }
             return
         }
         let limits = try options.limits()
@@ -45,6 +48,7 @@ struct Layers {
     /// Returns the lowest time and the lowest number of allocations of all rounds after a warm-up. The lowest time is
     /// used because longer times are caused by other work on the machine.
     static func measured(_ layer: Layer, rounds: Int) async throws -> Cost {
+        defer { layer.cleanUp() }
         var best = Cost()
         let clock = ContinuousClock()
         for round in 0...rounds {
