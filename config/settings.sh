@@ -1,5 +1,5 @@
 # The settings and secrets of dwell.service, for running a `dwell` command by hand: backup, check, explain, token.
-# Use it as root, since only root can read the secrets:
+# Use it as root, because only root can read the secrets:
 #
 #   install -m 0644 config/settings.sh /etc/dwell/settings.sh
 #   . /etc/dwell/settings.sh
