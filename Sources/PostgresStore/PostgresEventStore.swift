@@ -30,6 +30,8 @@ package final class PostgresEventStore: EventStore {
     /// The pause, in milliseconds, after the server could not be reached. Also the pause after a conflict, if the work
     /// had already locked its driver.
     private static let retryMilliseconds = 20
+    /// Why the check of a deadline fails that would wait for a batch that may be slow.
+    private static let slowReason = "an earlier write of the driver may take long"
 
     let queue: WorkQueue
     private let writing: PostgresPool
@@ -167,7 +169,12 @@ package final class PostgresEventStore: EventStore {
         do throws(WorkQueue.Refusal) {
             try queue.add(works)
         } catch {
-            let reason = error == .full ? "too many writes are waiting" : "the store is closed"
+            let reason =
+                switch error {
+                case .full: "too many writes are waiting"
+                case .closed: "the store is closed"
+                case .slow: Self.slowReason
+                }
             for (_, work) in works { work.answer(.failure(.unavailable(reason))) }
         }
     }
@@ -183,7 +190,7 @@ package final class PostgresEventStore: EventStore {
                 switch result {
                 case .done(let outcomes):
                     for (work, outcome) in zip(works, outcomes) { work.answer(outcome) }
-                    queue.giveBack(group.driver, undone: Array(works.dropFirst(outcomes.count)))
+                    giveBack(group.driver, undone: Array(works.dropFirst(outcomes.count)))
                 case .alone(let isLong):
                     for index in works.indices { (works[index].isAlone, works[index].isLong) = (true, isLong) }
                     putBack(works, of: group.driver, "many events are folded again")
@@ -216,7 +223,15 @@ package final class PostgresEventStore: EventStore {
     private func putBack(_ works: [Work], of driver: DriverID, _ reason: String) {
         let (over, undone) = (works.filter(\.until.hasPassed), works.filter { !$0.until.hasPassed })
         for work in over { work.answer(.failure(work.failure(reason))) }
-        queue.giveBack(driver, undone: undone)
+        giveBack(driver, undone: undone)
+    }
+
+    /// Makes a driver available again after its batch. Fails the checks of the driver's deadline that would now wait for
+    /// a batch that may be slow. The next call of `storeExpiries` tries them again.
+    private func giveBack(_ driver: DriverID, undone: [Work]) {
+        for check in queue.giveBack(driver, undone: undone) {
+            check.answer(.failure(check.failure(Self.slowReason)))
+        }
     }
 
     // MARK: Reading

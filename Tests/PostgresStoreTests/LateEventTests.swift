@@ -252,6 +252,36 @@ struct LateEventTests {
         #expect(rows == ["1201|1201"])
     }
 
+    /// The deadlines of both drivers have passed. The expiry of the late event's driver must wait until the refold is
+    /// complete, but the other driver's must not.
+    @Test(.enabled(if: CitusCluster.named == nil, "Citus has no triggers on distributed tables"))
+    func `the deadlines of other drivers do not wait for a long refold`() async throws {
+        let database = try await StoreFixture.database()
+        try await refoldsRun("PERFORM pg_sleep(5)", in: database)
+        let other = DriverID("other")
+        let expiry = ExpiryRequest(
+            now: .sample.advanced(bySeconds: 900_000), settings: VersionedSettings(Settings()), driversMax: 8)
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            await store((1...1_200).map { request(.diagnostic("ping"), "later-\($0)", at: $0) }, in: stores[0])
+            for driver in [self.driver, other] {
+                let events = SampleJourney.whole(
+                    prefix: "s", session: driver.rawValue, from: .sample.advanced(bySeconds: 2_000))
+                await store(events.prefix(4).map { .sample($0, of: driver) }, in: stores[0])
+            }
+            async let late = stores[0].append(request(.enteredChargerIntentZone, "late", at: 0))
+            _ = try await database.backend(waitingFor: "PgSleep")
+            let begin = ContinuousClock.now
+            let stored = try await stores[0].storeExpiries(expiry)
+            #expect(stored.drivers == [other] && stored.failures.count == 1)
+            #expect(.now - begin < .seconds(3))
+            guard case .stored = await late else {
+                Issue.record("\(await late)")
+                return
+            }
+            #expect(try await stores[0].storeExpiries(expiry).drivers == [driver])
+        }
+    }
+
     @Test(.enabled(if: CitusCluster.named == nil, "Citus has no triggers on distributed tables"))
     func `a late event whose refold takes too long is charged, and then refused`() async throws {
         let database = try await StoreFixture.database()

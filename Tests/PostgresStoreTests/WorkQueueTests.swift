@@ -75,6 +75,49 @@ struct WorkQueueTests {
         #expect(outcomes.count == drivers.count)
     }
 
+    /// Adds the check of the driver's deadline to the queue, then calls `body`. Fails the works that `body` returns.
+    private func check(
+        _ driver: DriverID, in queue: WorkQueue, then body: () -> [Work] = { [] }
+    ) async -> Result<Bool, StoreFailure> {
+        let request = ExpiryRequest(now: .sample, settings: VersionedSettings(Settings()), driversMax: 1)
+        return await withCheckedContinuation { waiting in
+            let check = Work(.expire(request, waiting), until: .inSeconds(60))
+            do throws(WorkQueue.Refusal) {
+                try queue.add([(driver, check)])
+            } catch {
+                return check.answer(.failure(.unavailable("refused: \(error)")))
+            }
+            for work in body() { work.answer(.failure(.unavailable("returned"))) }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `the check of a deadline does not wait for a slow batch of its driver`() async throws {
+        let queue = WorkQueue(worksMax: 1000, slowMax: 1)
+        let driver = DriverID("long")
+        let outcomes = await withCheckedContinuation { waiting in
+            let works = self.works(of: [driver], waiting)
+            Task {
+                try queue.add(works)
+                var group = try #require(await queue.take(worksMax: 12)?.first)
+                group.works[0].isLong = true
+                let undone = group.works
+                // The batch finds out that it must be a long one while the check waits.
+                let behind = await check(driver, in: queue) { queue.giveBack(driver, undone: undone) }
+                #expect(behind == .failure(.unavailable("returned")))
+                let whileItWaits = await check(driver, in: queue)
+                #expect(whileItWaits == .failure(.unavailable("refused: slow")))
+                #expect(await queue.take(worksMax: 12)?.count == 1)
+                let whileItRuns = await check(driver, in: queue)
+                #expect(whileItRuns == .failure(.unavailable("refused: slow")))
+                for work in undone { work.answer(.failure(.unavailable("done"))) }
+                queue.giveBack(driver, undone: [])
+                #expect(queue.count == 0)
+            }
+        }
+        #expect(outcomes.count == 1)
+    }
+
     @Test func `with one writer, slow batches and others take turns`() async throws {
         let queue = WorkQueue(worksMax: 1000, slowMax: 1)
         let drivers = ["long-1", "long-2", "plain"].map { DriverID($0) }

@@ -40,6 +40,11 @@ struct Work: Sendable {
         (self.kind, self.until) = (kind, until)
     }
 
+    /// Whether this is the check of a driver's deadline.
+    var isCheck: Bool {
+        if case .expire = kind { true } else { false }
+    }
+
     /// The order of a refold; nil for other kinds of work.
     var refold: DriverRefold? {
         if case .refold(let refold, _) = kind { return refold }

@@ -27,6 +27,8 @@ final class WorkQueue: Sendable {
     enum Refusal: Error {
         case full
         case closed
+        /// The work is the check of a deadline, and a batch that may be slow has work of the driver or will get it.
+        case slow
     }
 
     private struct Line {
@@ -40,6 +42,14 @@ final class WorkQueue: Sendable {
         /// Whether the batch of the first works may be slow. This depends only on the first work: works that were put
         /// back come first, and none of them has failed more often than the one before it.
         var mayBeSlow: Bool { works.first?.mayBeSlow ?? false }
+
+        /// Removes the checks of the driver's deadline that would wait for a batch that may be slow, and returns them.
+        mutating func takeChecksBehindSlow() -> [Work] {
+            guard mayBeSlow else { return [] }
+            let rest = works.dropFirst()
+            works = works.prefix(1) + rest.filter { !$0.isCheck }
+            return rest.filter(\.isCheck)
+        }
     }
 
     private struct State {
@@ -69,6 +79,11 @@ final class WorkQueue: Sendable {
 
         /// Whether `takeGroups` returns any work.
         var hasReady: Bool { !ready.isEmpty || permitsSlow }
+
+        /// Whether a batch that may be slow has work of this driver, or will get it.
+        func isSlow(_ driver: DriverID) -> Bool {
+            lines[TextKey(driver.rawValue)].map { $0.isTakenSlow || $0.mayBeSlow } ?? false
+        }
 
         mutating func makeReady(_ key: TextKey, _ line: Line) {
             if line.mayBeSlow { readySlow.append(key) } else { ready.append(key) }
@@ -124,8 +139,8 @@ final class WorkQueue: Sendable {
         /// is never in one batch with other work of this driver. Until the driver's earlier events are stored, it is
         /// not certain which deadline has passed.
         private static func first(of works: [Work]) -> ArraySlice<Work> {
-            if case .expire = works.first?.kind { return works.prefix(1) }
-            return works.prefix { if case .expire = $0.kind { false } else { true } }
+            if let first = works.first, first.isCheck { return works.prefix(1) }
+            return works.prefix { !$0.isCheck }
         }
     }
 
@@ -140,11 +155,13 @@ final class WorkQueue: Sendable {
 
     var count: Int { state.withLock(\.workCount) }
 
-    /// Adds all of the works, or none.
+    /// Adds all of the works, or none. Refuses the check of a deadline that would wait for a batch that may be slow. The
+    /// caller waits for the checks of several drivers together, so one such driver would delay the expiries of all.
     func add(_ works: [(driver: DriverID, work: Work)]) throws(Refusal) {
         let result = state.withLock { state -> Result<CheckedContinuation<Void, Never>?, Refusal> in
             if state.isClosed { return .failure(.closed) }
             if state.workCount + works.count > worksMax, state.workCount > 0 { return .failure(.full) }
+            if works.contains(where: { $0.work.isCheck && state.isSlow($0.driver) }) { return .failure(.slow) }
             for (driver, work) in works {
                 let key = TextKey(driver.rawValue)
                 var line = state.lines[key] ?? Line(driver: driver)
@@ -184,15 +201,20 @@ final class WorkQueue: Sendable {
     }
 
     /// Makes a driver available again after its batch. `undone` is put before work that has arrived meanwhile.
-    func giveBack(_ driver: DriverID, undone: [Work]) {
-        let woken = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+    ///
+    /// - Returns: the checks of the driver's deadline that would now wait for a batch that may be slow. They are no
+    ///   longer in the queue, and the caller must answer them.
+    @discardableResult
+    func giveBack(_ driver: DriverID, undone: [Work]) -> [Work] {
+        let (woken, checks) = state.withLock { state -> ([CheckedContinuation<Void, Never>], [Work]) in
             let key = TextKey(driver.rawValue)
-            guard var line = state.lines[key] else { return [] }
+            guard var line = state.lines[key] else { return ([], []) }
             line.works = undone + line.works
             line.isTaken = false
             if line.isTakenSlow { state.slowCount -= 1 }
             line.isTakenSlow = false
-            state.workCount += undone.count
+            let checks = line.takeChecksBehindSlow()
+            state.workCount += undone.count - checks.count
             if line.works.isEmpty {
                 state.lines[key] = nil
             } else {
@@ -201,11 +223,12 @@ final class WorkQueue: Sendable {
             }
             if state.isDrained {
                 defer { (state.idle, state.whenDrained) = ([], []) }
-                return state.idle + state.whenDrained
+                return (state.idle + state.whenDrained, checks)
             }
-            return state.hasReady ? state.idle.popLast().map { [$0] } ?? [] : []
+            return (state.hasReady ? state.idle.popLast().map { [$0] } ?? [] : [], checks)
         }
         for continuation in woken { continuation.resume() }
+        return checks
     }
 
     /// Refuses further work. Returns when all work is done.
