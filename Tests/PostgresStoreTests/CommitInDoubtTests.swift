@@ -180,6 +180,25 @@ struct CommitInDoubtTests {
         }
     }
 
+    /// After the loss of the connection, an instance of a newer release refolds the driver. The instance of the old
+    /// release leaves the driver alone, so it does not find out whether its batch has stored the event.
+    @Test(arguments: [false, true])
+    func `an event in doubt of a driver of a newer release is answered as unknown`(isInDoubt: Bool) async throws {
+        var row = StoredDriver(new: driver)
+        row.rules = Fold.rulesVersion + 1
+        let reads = BatchReads(of: row)
+        let outcomes = await withCheckedContinuation { waiting in
+            let reply = AppendReply(count: 1, waiting)
+            var work = Work(.append(PreparedAppend(request), reply, index: 0), until: .inSeconds(60))
+            if isInDoubt { work.batchesInDoubt = [1] }
+            var fold = BatchFold(reads, charging: nil, digests: nil, tailBegin: 1, tailMax: 1)
+            let folded = fold.fold(DriverGroup(driver: driver, works: [work]))
+            work.answer(folded.outcomes.first ?? .failure(.cancelled))
+        }
+        let reason = "the journey was folded by the rules of a newer release"
+        #expect(outcomes == [.failed(isInDoubt ? .unknown(reason) : .unavailable(reason))])
+    }
+
     @Test func `only an event that may be stored is answered as unknown`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }

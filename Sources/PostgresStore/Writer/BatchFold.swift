@@ -48,8 +48,8 @@ struct BatchFold {
         }
         if state.result.isStale { return state.result }
         if state.fold?.row.isOfNewerRelease == true {
-            let failure = StoreFailure.unavailable("the journey was folded by the rules of a newer release")
-            state.result.outcomes = group.works.map { _ in .failure(failure) }
+            let reason = "the journey was folded by the rules of a newer release"
+            state.result.outcomes = group.works.map { .failure($0.failure(reason)) }
             return state.result
         }
         if let row = state.fold?.row, reads.erasing.contains(row.id) {
@@ -93,7 +93,7 @@ struct BatchFold {
         result.isStale = !group.driver.isPseudonym
         result.outcomes = group.works.map { work in
             if case .refold = work.kind { return .refold(RefoldCounts()) }
-            return .failure(.unavailable("the driver is being deleted"))
+            return .failure(work.failure("the driver is being deleted"))
         }
     }
 
