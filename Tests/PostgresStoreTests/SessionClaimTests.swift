@@ -25,12 +25,17 @@ struct SessionClaimTests {
             id = Lane.newDriverID(in: lane)
         }
 
-        var driverRows: String {
+        var driverRows: String { driverRow + sessionRow }
+
+        var driverRow: String {
             """
             INSERT INTO driver (lane, id, driver_id, version, last_seq, created_at_ms, state, rules)
             VALUES (\(lane), \(id), '\(driver.rawValue)', 1, 0, 1, 0, \(Fold.rulesVersion));
-            INSERT INTO session (lane, driver, session_id, opened_at_ms) VALUES (\(lane), \(id), 's', 1);
             """
+        }
+
+        var sessionRow: String {
+            "INSERT INTO session (lane, driver, session_id, opened_at_ms) VALUES (\(lane), \(id), 's', 1);"
         }
 
         var ownerRow: String {
@@ -111,6 +116,22 @@ struct SessionClaimTests {
             #expect(try await found)
             #expect(try await stores[0].check { _, _ in }.problems == [])
         }
+    }
+
+    /// On Citus, the claim of a session and the session's row are on different servers too. An event has opened the
+    /// session. If the registration were answered without the row, its charger would be lost.
+    @Test func `a registration waits for the row of a session of which it sees only the claim`() async throws {
+        let database = try await StoreFixture.database()
+        let claim = Claim(driver)
+        try await database.rows(claim.driverRow + claim.ownerRow)
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            async let found = isOwn(.registration, of: driver, in: stores[0])
+            try await Task.sleep(for: .milliseconds(200))
+            try await database.rows(claim.sessionRow)
+            #expect(try await found)
+            #expect(try await stores[0].check { _, _ in }.problems == [])
+        }
+        #expect(try await database.rows("SELECT registered_charger FROM session WHERE session_id = 's'") == ["c"])
     }
 
     @Test(arguments: Request.allCases)

@@ -73,8 +73,11 @@ extension BatchFold {
         switch sessionUse(of: registration.sessionID, &state) {
         case .none, .ofAnother: state.result.outcomes.append(.registration(.sessionNotFound))
         case .undecided: break
-        case .known(let session):
-            if let session, session.registeredAt == nil { state.fold?.write(complete(session)) }
+        // Another transaction has opened or deleted the session between two reads, so it is unknown whether the session
+        // is registered.
+        case .known(nil): state.result.isStale = true
+        case .known(let session?):
+            if session.registeredAt == nil { state.fold?.write(complete(session)) }
             state.result.outcomes.append(.registration(.existed))
         case .unknown where state.fold == nil && isErased(registration.driver, at: now, &state):
             state.result.outcomes.append(.failure(.driverErased))
