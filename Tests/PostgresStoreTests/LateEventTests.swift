@@ -293,6 +293,27 @@ struct LateEventTests {
         #expect(try await database.rows("SELECT count(*) FROM event") == ["1200"])
     }
 
+    /// The driver is folded again because the rules have changed, not because of the event.
+    @Test(.enabled(if: CitusCluster.named == nil, "Citus has no triggers on distributed tables"))
+    func `an event is not charged for a refold by new rules that takes too long`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            await store((1...1_200).map { request(.diagnostic("ping"), "earlier-\($0)", at: $0) }, in: stores[0])
+        }
+        try await database.rows("UPDATE event SET after_state = 1; UPDATE driver SET rules = rules - 1")
+        try await refoldsRun("RAISE EXCEPTION 'too slow' USING ERRCODE = 'query_canceled'", in: database)
+        let charging = Charging()
+        try await StoreFixture.withStores(on: database, requestSeconds: 1, charging: charging) {
+            (stores) async throws in
+            let outcome = await stores[0].append(request(.diagnostic("ping"), "next", at: 2_000))
+            guard case .failed(.unavailable) = outcome else {
+                Issue.record("\(outcome)")
+                return
+            }
+        }
+        #expect(charging.charged.withLock { $0 } == [])
+    }
+
     @Test func `a late event before very many others is folded in parts`() async throws {
         let database = try await StoreFixture.database()
         let charging = Charging()

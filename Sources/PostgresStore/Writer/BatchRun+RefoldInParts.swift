@@ -27,7 +27,7 @@ extension BatchRun {
                 until: .inSeconds(Self.lockedSeconds))
             guard let part else { return }
             count += part.tail.events.count
-            progress.noteRead(eventCount: count)
+            if refold.isInsertion { progress.noteRead(eventCount: count) }
             let changes = refold.take(part)
             queries += BatchWrites.updates(changes, of: refold.row.id, batch: progress.batch, shards)
             _ = try await connection.run(queries, until: .inSeconds(Self.lockedSeconds))
