@@ -3,7 +3,8 @@
 // canonical name and whether there is a session id.
 
 extension EventName {
-    /// Reads the member `event` of a submission, which may have either spelling. Spellings are case-sensitive.
+    /// Reads the member `event` of a submission: the canonical name or the spelling of v1 clients. Both are
+    /// case-sensitive.
     ///
     /// - Parameter pointer: JSON Pointer to the event object, for example `/events/3`; empty for a single event.
     /// - Throws: a `FieldError` at `/event` if `spelling` is not a name. Throws a `FieldError` at `/session_id` if the

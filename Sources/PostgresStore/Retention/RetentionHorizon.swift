@@ -108,8 +108,8 @@ enum RetentionHorizon {
         """
 
     /// For drivers without an event between the old floor and the new one: stores IDLE as the journey at the new floor.
-    /// If a journey is stored already, changes nothing: that is the journey at the old floor, and without an event in
-    /// between it holds at the new floor too. Parameters: those of `given`.
+    /// A journey that is stored already stays: it is the journey at the old floor, and no event has changed it since.
+    /// Parameters: those of `given`.
     private static let keepIdleBases = PostgresStatement(
         "retention_idle_bases",
         """
