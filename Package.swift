@@ -18,8 +18,9 @@ let isTested = Context.environment["DWELL_TESTED"] != nil
 let settings =
     commonSettings + (isTested ? [.unsafeFlags(["-enable-testing", "-assert-config", "Debug"])] : [])
 // The tests themselves need no optimization, which would take half of the time of their build. JourneyModelTests and
-// TestSupport are optimized, because they generate the random journeys.
-let testSettings = commonSettings + (isTested ? [.unsafeFlags(["-Onone"])] : [])
+// TestSupport are optimized, because they generate the random journeys. Without optimization, the compiler would read
+// each module twice, once for the module file and once for the code.
+let testSettings = commonSettings + (isTested ? [.unsafeFlags(["-Onone", "-no-emit-module-separately-wmo"])] : [])
 
 let package = Package(
     name: "dwell",
