@@ -37,9 +37,9 @@ import Testing
         "POST /judged HTTP/1.1\r\n\(host)\(fields)Content-Length: \(length)\r\n\r\n"
     }
 
-    /// Polls until the condition holds. Throws after five seconds.
+    /// Polls until the condition holds. Throws after a minute.
     private func eventually(_ holds: () -> Bool) async throws {
-        let deadline = Deadline.inSeconds(5)
+        let deadline = Deadline.inSeconds(60)
         while !holds() {
             if deadline.hasPassed { throw UnexpectedEnd() }
             await Task.yield()
@@ -101,12 +101,10 @@ import Testing
             let holding = try await test.connect()
             try await holding.send(head(1 << 20, "Authorization: greedy\r\n"))
             try await holding.send(body)
-            // The body's array does not over-allocate as it grows. When all bytes are read, the memory held is therefore
-            // at most the announced length plus one input buffer.
-            try await eventually {
-                let held = test.server.counts.bytesHeld
-                return held > 1_000_000 && held <= (1 << 20) + (256 << 10)
-            }
+            try await eventually { test.server.counts.bytesHeld > 1_000_000 }
+            // The body's array grows to the announced length, not to twice that. jemalloc rounds 1 MiB up to 1.25 MiB,
+            // and the input buffer has at most two reads of 64 KiB.
+            #expect(test.server.counts.bytesHeld <= 3 << 19)
 
             let second = try await test.connect()
             try await second.send(head(1 << 20, "Authorization: greedy\r\n"))
