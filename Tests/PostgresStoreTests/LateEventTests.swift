@@ -124,8 +124,8 @@ struct LateEventTests {
         #expect(rows == ["500|t"])
     }
 
-    /// Each batch reads the stored events for all of its late events. If it read them only for the first one, each of
-    /// these 300 events would need a batch of its own.
+    /// A late event needs the stored events that come after it. Each batch reads those of its earliest late event, which
+    /// are enough for all of its late events. Otherwise each of these 300 events would need a batch of its own.
     @Test(arguments: [120, 1_500])
     func `late events in any order share batches`(laterCount: Int) async throws {
         let database = try await StoreFixture.database()

@@ -37,8 +37,8 @@ func fuzzJSONText(_ input: [UInt8]) throws(Finding) {
 private func check(_ error: JSONError, _ grammar: JSONGrammar) throws(Finding) {
     switch error.reason {
     case .duplicateName, .loneSurrogate, .invalidUTF8, .numberTooLong:
-        // JSONValue.parse does not check the grammar inside arrays and objects that are nested more than 64 deep. Text
-        // with such nesting may therefore have one of these errors although it is not JSON.
+        // Only a text that is JSON is refused for one of these reasons. The exception is a text that is nested more than
+        // 64 deep: JSONValue.parse does not check the grammar below that depth.
         try require(grammar.isJSON || grammar.depth > 64, "\(error.reason) in what is no JSON.")
     case .tooDeep:
         try require(grammar.depth > 64, "Not more than 64 deep.")

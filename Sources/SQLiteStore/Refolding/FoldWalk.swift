@@ -129,8 +129,8 @@ struct FoldWalk {
 }
 
 extension FoldedEventRow {
-    /// Whether this event is excluded from the ordering of its second. Only the first `OrderWithinSecond.searchedMax`
-    /// events that arrive are ordered. Further events follow them in the order of arrival.
+    /// Whether the event arrived after the first `OrderWithinSecond.searchedMax` events of its second. The fold orders
+    /// only those first events. The others follow in the order of arrival.
     fileprivate var isBehindSearch: Bool { secondPlace.map { $0 >= OrderWithinSecond.searchedMax } ?? false }
 
     fileprivate func folded(
