@@ -20,7 +20,9 @@ let settings =
 // The tests themselves need no optimization, which would take half of the time of their build. JourneyModelTests and
 // TestSupport are optimized, because they generate the random journeys. Without optimization, the compiler would read
 // each module twice, once for the module file and once for the code.
-let testSettings = commonSettings + (isTested ? [.unsafeFlags(["-Onone", "-no-emit-module-separately-wmo"])] : [])
+let unoptimized: [SwiftSetting] =
+    isTested ? [.unsafeFlags(["-Onone", "-no-emit-module-separately-wmo"])] : []
+let testSettings = commonSettings + unoptimized
 
 let package = Package(
     name: "dwell",
@@ -241,7 +243,9 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            swiftSettings: settings,
+            // App is compiled last and alone. It is not optimized in the build for the tests, because none of its code runs
+            // for each request.
+            swiftSettings: settings + unoptimized,
             // docs/decisions/jemalloc.md
             linkerSettings: [.linkedLibrary("jemalloc", .when(platforms: [.linux], configuration: .release))]
         ),
