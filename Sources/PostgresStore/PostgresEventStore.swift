@@ -40,9 +40,9 @@ package final class PostgresEventStore: EventStore {
     /// Connections for background work. Retention and similar work is done in pieces; counting the drivers may take
     /// minutes. The connections are separate, so that this work never makes a request wait.
     let tending: PostgresPool
-    /// The connection for reads that may take ten minutes: checks, trials, and the search for drivers to refold. It is
-    /// separate, so that such a read never makes the work on `tending` wait. The probe of `/readyz` is part of that
-    /// work, and waits only four seconds.
+    /// The connection for reads that may take ten minutes: checks, trials, the search for drivers to refold, and that
+    /// for old sessions. It is separate, so that such a read never makes the work on `tending` wait. The probe of
+    /// `/readyz` is part of that work, and waits only four seconds.
     let searching: PostgresPool
     private let batches: BatchRun
     let directory = ShardDirectory()

@@ -4,6 +4,7 @@
 
 import Engine
 import JourneyModel
+import Postgres
 import TestSupport
 import Testing
 
@@ -80,6 +81,27 @@ struct RetentionConvergenceTests {
             let keys = Set(stored.map(\.key))
             #expect(stored == expected.filter { keys.contains($0.key) }, "\(driver.id)")
             if let last = stored.last { #expect(last == expected.last, "\(driver.id)") }
+        }
+    }
+
+    /// In a large installation, the search for old sessions takes longer than the time limit for a statement of a
+    /// request. The limit must therefore not apply to the search.
+    @Test(.enabled(if: CitusCluster.named == nil, "a view takes the place of the table"))
+    func `old sessions are searched for longer than a request may take`() async throws {
+        let database = try await StoreFixture.database()
+        var configuration = try database.configuration
+        configuration.statementTimeoutMilliseconds = 500
+        try await StoreFixture.withStores(on: database, as: configuration) { (stores) async throws in
+            let registration = SessionRegistration(
+                sessionID: "s", driver: DriverID("a"), chargerID: nil, merchantID: nil, receivedAt: .sample)
+            #expect(try await stores[0].register(registration) == .created)
+            try await database.rows(
+                """
+                ALTER TABLE session RENAME TO searched;
+                CREATE VIEW session AS SELECT * FROM searched WHERE pg_sleep(1) IS NOT NULL;
+                """)
+            let found = try await stores[0].agedSessions(openedBefore: Self.end, after: 0, limit: 10)
+            #expect(found.count == 1)
         }
     }
 

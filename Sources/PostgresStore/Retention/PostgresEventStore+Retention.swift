@@ -42,13 +42,17 @@ extension PostgresEventStore: RetentionStore {
         }
     }
 
+    /// This read may take long: each driver who has stopped driving may have a session that a journey still names. The
+    /// read examines all of these sessions, however many drivers there are.
     package func agedSessions(
         openedBefore: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> [Int64] {
-        let found = try await read([Self.aged(AgedRows.sessions, after: number, before: openedBefore, limit: limit)])
+        let found = try await readLong(
+            Self.aged(AgedRows.sessions, after: number, before: openedBefore, limit: limit),
+            seconds: Self.searchSeconds)
         return try decoded { () throws(PostgresError) in
             var numbers: [Int64] = []
-            for row in found[0].rows { numbers.append(try row.int8(0)) }
+            for row in found.rows { numbers.append(try row.int8(0)) }
             return numbers
         }
     }
