@@ -103,6 +103,26 @@ struct PurchaseErasingTests: PurchaseSamples {
         await opened.close()
     }
 
+    /// The facts have no id of the customer, or another one. Only a notification about the purchase has this id.
+    @Test(arguments: TestedDatabase.allCases)
+    func `a deletion removes the customer's id that only notifications have`(_ database: TestedDatabase) async throws {
+        let opened = try await database.open()
+        let purchases = try Self.purchases(opened)
+        let fact = try Self.transaction()
+        _ = try await purchases.add(ShownPurchase(transaction: fact), of: Self.caller("ada"), at: Self.start)
+        let about: [TransactionFact?] = [fact, nil]
+        for (index, transaction) in about.enumerated() {
+            let notification = Self.notification(index + 1, transaction, type: "FROM_THE_FUTURE", customer: "8")
+            _ = try await purchases.take(notification, at: Self.start)
+        }
+        #expect(try await opened.store.count("store_notification WHERE app_transaction_id = '8'") == 2)
+        try await Self.erase("ada", opened.store)
+        #expect(
+            try await opened.store.count(
+                "store_notification WHERE payload IS NULL AND app_transaction_id IS NULL") == 2)
+        await opened.close()
+    }
+
     @Test(arguments: TestedDatabase.allCases)
     func `a deletion leaves facts without a name, and none of a revoked signer`(_ database: TestedDatabase) async throws
     {

@@ -57,9 +57,17 @@ extension PurchaseRows {
         }
     }
 
-    /// Returns the driver's ids as a customer at Apple (`appTransactionId`), one for each app, from the stored facts.
+    /// Returns the driver's ids as a customer at Apple (`appTransactionId`), one for each app, from the stored facts and
+    /// from the notifications about the driver's purchases. A fact may lack the id that a notification has.
     static func customerIDs(of driver: Int64, _ db: any SQLTransaction) throws -> Set<String> {
-        var ids: Set<String> = []
+        var ids = Set(
+            try String.fetchAll(
+                db,
+                sql: """
+                    SELECT app_transaction_id FROM store_notification
+                    WHERE app_transaction_id IS NOT NULL AND purchase IN (SELECT id FROM purchase WHERE driver = ?)
+                    """,
+                arguments: [driver]))
         for table in ["purchase_transaction", "purchase_renewal"] {
             let payloads = try [UInt8].fetchAll(
                 db, sql: "SELECT payload FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)",
