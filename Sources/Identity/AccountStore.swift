@@ -175,7 +175,8 @@ package protocol AccountRecordStore: ErasureCompletion {
 /// The completion of deletions that take more than one transaction.
 package protocol ErasureCompletion: Sendable {
     /// Completes the unfinished deletions of this driver, or of all drivers if `driver` is nil. Works in many short
-    /// transactions between other work. Returns the number of these deletions when all of them are complete.
+    /// transactions between other work. Returns the number of these deletions when all of them are complete. If one
+    /// of them fails, tries the others before it throws.
     func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int
 }
 

@@ -1,5 +1,5 @@
-// Tests of a deletion whose task is cancelled, as in a server that stops: the deletion remains unfinished, and another
-// task completes it, as the next start does.
+// Tests of deletions that stay unfinished. If its task is cancelled, as in a server that stops, another task completes
+// the deletion, as the next start does. A deletion that fails leaves the others alone.
 
 import Engine
 import JourneyModel
@@ -10,12 +10,9 @@ import Testing
 @testable import SharedTables
 
 struct StoppedErasureTests {
-    private let driver = DriverID("external-driver")
-
-    @Test(arguments: DatabaseKind.allCases)
-    func `a deletion of a cancelled task stops, and another task completes it`(_ kind: DatabaseKind) async throws {
-        let fixture = try await AccountFixture(kind)
-        let store = fixture.store
+    /// Stores events of the driver, and runs the first transaction of the driver's deletion.
+    private func begin(_ number: Int, in fixture: AccountFixture) async throws {
+        let driver = DriverID("external-driver-\(number)")
         for batch in 0..<3 {
             let requests = (0..<500).map { number in
                 AppendRequest.sample(
@@ -24,14 +21,37 @@ struct StoppedErasureTests {
                         at: AccountFixture.start.advanced(bySeconds: 500 * batch + number)),
                     of: driver, receivedAt: AccountFixture.start.advanced(bySeconds: 10_000))
             }
-            for outcome in await store.append(requests) {
+            for outcome in await fixture.store.append(requests) {
                 guard case .stored = outcome else { throw Unexpected() }
             }
         }
         let now = AccountFixture.start.advanced(bySeconds: 10_000)
-        // The first transaction of the deletion.
         try await fixture.accounts.erase(
-            driver, receipt: ErasureReceipt(id: "rcp_1", deletedAt: now), pseudonym: "erased-1", from: .at(now))
+            driver, receipt: ErasureReceipt(id: "rcp_\(number)", deletedAt: now), pseudonym: "erased-\(number)",
+            from: .at(now))
+    }
+
+    @Test(arguments: DatabaseKind.allCases)
+    func `a deletion that fails does not keep the others from being completed`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
+        let store = fixture.store
+        for number in 1...2 { try await begin(number, in: fixture) }
+        let rows = try await fixture.accounts.read { db in try store.unfinishedErasures(nil, db) }
+        #expect(rows.count == 2)
+        let first = try #require(rows.first)
+        _ = try await fixture.accounts.change { db in
+            try db.execute(sql: "UPDATE erasure SET step = 'unknown' WHERE driver = ?", arguments: [first])
+        }
+        await #expect(throws: AccountFailure.self) { try await fixture.accounts.completeErasures(of: nil) }
+        #expect(try await fixture.accounts.read { db in try store.unfinishedErasures(nil, db) } == [first])
+        await fixture.close()
+    }
+
+    @Test(arguments: DatabaseKind.allCases)
+    func `a deletion of a cancelled task stops, and another task completes it`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
+        let store = fixture.store
+        try await begin(1, in: fixture)
         let row = try #require(try await fixture.accounts.read { db in try store.unfinishedErasures(nil, db) }.first)
         let failure = await Task { () async -> StoreFailure? in
             withUnsafeCurrentTask { $0?.cancel() }

@@ -211,13 +211,17 @@ extension StoredAccounts: ErasureCompletion {
     package func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int {
         let digest = driver.map(digests.driver)
         let unfinished = try await read { [store] db in try store.unfinishedErasures(digest, db) }
+        // If one deletion fails, the others must not wait for it.
+        var failure: StoreFailure?
         for driver in unfinished {
             do throws(StoreFailure) {
                 try await store.completeErasure(of: driver)
             } catch {
-                throw AccountFailure(error)
+                if error == .cancelled { throw AccountFailure(error) }
+                failure = failure ?? error
             }
         }
+        if let failure { throw AccountFailure(failure) }
         return unfinished.count
     }
 }
