@@ -360,7 +360,25 @@ struct RenewalTests {
         await here.close()
     }
 
-    // MARK: Bounds of the audit
+    // MARK: Bounds of the devices and the audit
+
+    @Test(arguments: DatabaseKind.allCases)
+    func `a new device replaces another one, also after the clock was set back`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
+        let caller = try await fixture.caller(try await fixture.signInWithApple())
+        for number in 0...AccountRules.devicesPerDriverMax {
+            let isLast = number == AccountRules.devicesPerDriverMax
+            let device = Device(
+                pushToken: isLast ? "last" : "token-\(number)", platform: "ios", environment: "production",
+                appVersion: nil)
+            let now = isLast ? start : start.advanced(bySeconds: 3600 + number)
+            #expect(try await fixture.devices.put(device, of: caller, from: .at(now)))
+        }
+        #expect(try await fixture.count("device") == AccountRules.devicesPerDriverMax)
+        #expect(try await fixture.count("device WHERE push_token = 'last'") == 1)
+        #expect(try await fixture.count("device WHERE push_token = 'token-0'") == 0)
+        await fixture.close()
+    }
 
     @Test(arguments: DatabaseKind.allCases)
     func `replacing devices leaves two hundred lines of the audit, and the sign-in among the rest`(_ kind: DatabaseKind)

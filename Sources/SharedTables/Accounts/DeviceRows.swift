@@ -69,13 +69,15 @@ package enum DeviceRows {
             arguments: [
                 device.pushToken, driver, session, device.platform, device.environment, device.appVersion, now,
             ])
+        // This device counts as the newest, even if the clock was set back and other devices have later times.
         try db.execute(
             sql: """
                 DELETE FROM device WHERE id IN (
-                    SELECT id FROM device WHERE driver = ? ORDER BY updated_at_ms DESC, id DESC 
+                    SELECT id FROM device WHERE driver = ?
+                    ORDER BY (push_token = ?) DESC, updated_at_ms DESC, id DESC
                     LIMIT 9223372036854775807 OFFSET ?)
                 """,
-            arguments: [driver, AccountRules.devicesPerDriverMax])
+            arguments: [driver, device.pushToken, AccountRules.devicesPerDriverMax])
     }
 
     private static func write(_ push: PushSettings, of pushToken: String, _ db: any SQLTransaction) throws {
