@@ -193,15 +193,19 @@ enum AdmissionScript {
         }
     }
 
+    /// The maximum of `resetMilliseconds` that a script can compute: the time for the longest overdraft to expire, with
+    /// a limit of 1 and the longest window. It does not depend on the limits of this process. A window may hold charges
+    /// that a process with other settings has spaced more widely.
+    private static let resetMillisecondsMax = Int64(RateLimits.overdraftMax + 3) * 366 * 86_400_000
+
     /// Returns nil if a script cannot have computed these numbers.
     private static func quota(
         remaining: Int64, resetMilliseconds reset: Int64, _ limitClass: RateLimitClass, _ limits: RateLimits
     ) -> Quota? {
         let limit = limits.limit(of: limitClass)
-        let overdraftWindows = Int64(RateLimits.overdraftMax / max(limit, 1))
-        guard (0...Int64(max(limit, 0))).contains(remaining),
-            (0...(3 + overdraftWindows) * limits.windowMilliseconds).contains(reset)
-        else { return nil }
+        guard (0...Int64(max(limit, 0))).contains(remaining), (0...resetMillisecondsMax).contains(reset) else {
+            return nil
+        }
         return Quota(
             limit: limit, windowSeconds: limits.windowSeconds, remaining: Int(remaining), resetMilliseconds: reset)
     }

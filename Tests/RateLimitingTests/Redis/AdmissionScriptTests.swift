@@ -140,6 +140,21 @@ extension WithRedis {
             }
         }
 
+        /// The operator raises a limit while a window holds many charges beyond it. They were spaced by the old limit.
+        @Test func chargesUnderALowerLimitAreCountedUnderAHigherOne() async throws {
+            try await RedisServer.with(loops: 1) { server in
+                let client = try await ScriptClient(server, AdmissionScript.source)
+                let claim = AdmissionClaim(driver: DriverID("ann"), limitClass: .sessionEvents, idempotencyKey: "k")
+                _ = try await client.charge(claim, times: 2000, RateLimits(sessionEvents: 1, windowSeconds: 60))
+                let raised = RateLimits(sessionEvents: 1000, windowSeconds: 60)
+                let answer = try #require(await client.ask(claim, raised, extra: []))
+                client.close()
+                #expect(answer.decision.verdict == .refused)
+                // The charge that must leave the window is the one a thousand minutes ahead.
+                #expect((59_000_000...61_000_000).contains(answer.decision.quota.resetMilliseconds))
+            }
+        }
+
         /// Redis fails over to a machine whose clock is behind by more than a window. The stored charges are then in
         /// the future.
         @Test func chargesFromTheFarFutureAreForgotten() async throws {

@@ -98,6 +98,15 @@ struct RedisCodecTests {
         #expect(answer?.decidedAt == 1_800_000_000_000)
     }
 
+    /// A process with other limits may have made charges that take longer to expire than the limits of this process
+    /// permit.
+    @Test func resetOfChargesUnderOtherLimitsIsRead() {
+        let reply: [RedisReply] = [.integer(2), .integer(0), .integer(11_000_000)] + Self.good.dropFirst(3)
+        let answer = AdmissionScript.answer(.array(reply), to: 7, .sessionEvents, RateLimits())
+        #expect(answer?.decision.verdict == .refused)
+        #expect(answer?.decision.quota.resetMilliseconds == 11_000_000)
+    }
+
     @Test(
         arguments: [
             .status("OK"), .null, .array([]), .array(Array(good.dropLast())), .array(good + [.integer(1)]),
@@ -105,7 +114,7 @@ struct RedisCodecTests {
             .array([.integer(0), .integer(61)] + good.dropFirst(2)),
             .array([.integer(0), .integer(-1)] + good.dropFirst(2)),
             .array([.integer(0), .integer(59), .integer(-1), .integer(0), .integer(7)]),
-            .array([.integer(0), .integer(59), .integer(11_000_000), .integer(0), .integer(7)]),
+            .array([.integer(0), .integer(59), .integer(.max), .integer(0), .integer(7)]),
             // The reply to the previous call, which has number 6.
             .array(good.dropLast() + [.integer(6)]),
         ] as [RedisReply]) func whatTheScriptCannotHaveAnsweredIsRefused(reply: RedisReply)
