@@ -7,7 +7,8 @@ final class RedisSentinels: Sendable {
     /// The URL, whose servers are the sentinels.
     private let endpoint: RedisEndpoint
     private let sentinel: RedisEndpoint.Sentinel
-    /// The index of the sentinel that answered last. It is asked first.
+    /// The index of the sentinel that is asked first: the one that answered last, or the one after it if the primary
+    /// that it named could not be used.
     private let first = Atomic<Int>(0)
 
     /// How long one sentinel may take to answer. No request waits during this time.
@@ -18,8 +19,9 @@ final class RedisSentinels: Sendable {
         self.sentinel = sentinel
     }
 
-    /// Returns the address of the primary. Asks the sentinels in turn, until one of them knows it.
-    func primary(on loop: EventLoop) async throws(RedisFailure) -> SocketAddress {
+    /// Returns the address of the primary, and the index of the sentinel that named it. Asks the sentinels in turn,
+    /// until one of them knows the primary.
+    func primary(on loop: EventLoop) async throws(RedisFailure) -> (address: SocketAddress, sentinel: Int) {
         let start = first.load(ordering: .relaxed)
         var last = RedisFailure.connection
         let servers = endpoint.servers
@@ -28,12 +30,20 @@ final class RedisSentinels: Sendable {
             do throws(RedisFailure) {
                 let address = try await primary(from: servers[index], on: loop)
                 first.store(index, ordering: .relaxed)
-                return address
+                return (address, index)
             } catch {
                 last = error
             }
         }
         throw last
+    }
+
+    /// Called when the primary that this sentinel named could not be used. The next sentinel is then asked first,
+    /// because a sentinel that cannot reach the others keeps naming the old primary after a promotion.
+    func askAnother(than sentinel: Int) {
+        // Several links may have got the same answer. Only one of them moves to the next sentinel.
+        _ = first.compareExchange(
+            expected: sentinel, desired: (sentinel + 1) % endpoint.servers.count, ordering: .relaxed)
     }
 
     private func primary(

@@ -17,26 +17,39 @@ enum RedisSource: Sendable {
             }
     }
 
-    /// Returns the servers to try, in this order. The first that works is used.
-    func targets(_ endpoint: RedisEndpoint, on loop: EventLoop) async throws(RedisFailure) -> [RedisTarget] {
-        switch self {
-        case .servers:
-            let isOneOfSeveral = endpoint.servers.count > 1
-            return endpoint.servers.map { RedisTarget(address: $0, kind: .named(isOneOfSeveral: isOneOfSeveral)) }
-        case .sentinels(let sentinels):
-            return [RedisTarget(address: try await sentinels.primary(on: loop), kind: .primary)]
-        case .clusterNode(let address, let probeTag):
-            return [RedisTarget(address: address, kind: .clusterNode(probeTag: probeTag()))]
-        }
-    }
-
     /// Opens a connection to the first server that works. Throws `isCluster` as soon as a server is a node of a
     /// cluster, otherwise the failure of the last server.
     func open(
         _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {
+        switch self {
+        case .servers:
+            let kind = RedisTarget.Kind.named(isOneOfSeveral: endpoint.servers.count > 1)
+            return try await Self.open(
+                endpoint.servers.map { RedisTarget(address: $0, kind: kind) }, endpoint, on: loop,
+                timeoutMilliseconds: timeoutMilliseconds)
+        case .sentinels(let sentinels):
+            let (address, sentinel) = try await sentinels.primary(on: loop)
+            do throws(RedisFailure) {
+                return try await RedisConnection.open(
+                    RedisTarget(address: address, kind: .primary), endpoint, on: loop,
+                    timeoutMilliseconds: timeoutMilliseconds)
+            } catch {
+                sentinels.askAnother(than: sentinel)
+                throw error
+            }
+        case .clusterNode(let address, let probeTag):
+            return try await RedisConnection.open(
+                RedisTarget(address: address, kind: .clusterNode(probeTag: probeTag())), endpoint, on: loop,
+                timeoutMilliseconds: timeoutMilliseconds)
+        }
+    }
+
+    private static func open(
+        _ targets: [RedisTarget], _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
+    ) async throws(RedisFailure) -> RedisConnection {
         var last = RedisFailure.connection
-        for target in try await targets(endpoint, on: loop) {
+        for target in targets {
             do throws(RedisFailure) {
                 return try await RedisConnection.open(
                     target, endpoint, on: loop, timeoutMilliseconds: timeoutMilliseconds)

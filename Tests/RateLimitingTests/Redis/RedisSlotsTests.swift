@@ -246,4 +246,34 @@ struct RedisSlotsTests {
     func otherReplyOfASentinelIsRefused(reply: RedisReply) {
         #expect(throws: RedisFailure.unexpectedReply) { try RedisSentinels.address(reply) }
     }
+
+    /// A sentinel that is cut off from the others keeps naming a primary that is down.
+    @Test func anotherSentinelIsAskedAfterAPrimaryThatCannotBeUsed() async throws {
+        let loops = try EventLoopGroup(count: 1)
+        let anyPort = SocketAddress.ip(host: "127.0.0.1", port: 0)
+        // No server listens on these two ports.
+        let cutOff = try await ListenerGroup.listen(on: anyPort, loops: loops, handler: ScriptedSentinel(port: 1))
+        let other = try await ListenerGroup.listen(on: anyPort, loops: loops, handler: ScriptedSentinel(port: 2))
+        let endpoint = try RedisEndpoint(parsing: "redis+sentinel://\(cutOff.address),\(other.address)/name")
+        let sentinels = RedisSentinels(endpoint, try #require(endpoint.sentinel))
+        await #expect(throws: RedisFailure.connection) {
+            _ = try await RedisSource.sentinels(sentinels).open(
+                endpoint, on: loops.loops[0], timeoutMilliseconds: 1000)
+        }
+        let named = try await sentinels.primary(on: loops.loops[0])
+        #expect(named.address == .ip(host: "127.0.0.1", port: 2))
+        for group in [cutOff, other] { await group.drain(until: .now) }
+        await loops.shutdown()
+    }
+}
+
+/// Names 127.0.0.1 and a port as the primary, whatever is asked.
+private struct ScriptedSentinel: ConnectionHandler {
+    let port: Int
+
+    func serve(_ connection: Connection) async {
+        guard let asked = try? await connection.read(until: .inSeconds(5)), !asked.isEmpty else { return }
+        try? await connection.write(Array("*2\r\n$9\r\n127.0.0.1\r\n$1\r\n\(port)\r\n".utf8))
+        _ = try? await connection.read(until: .inSeconds(5))
+    }
 }
