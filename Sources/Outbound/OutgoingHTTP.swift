@@ -93,7 +93,8 @@ package final class OutgoingHTTP: Sendable {
         let call = OutgoingCall()
         try begin(call)
         // Each call has its own thread, because libcurl blocks the thread. A call counts towards `callsMax` until its
-        // thread ends, so there are never more than `callsMax` threads.
+        // thread ends, so there are never more than `callsMax` threads. libcurl's own threads, which look names up, may
+        // outlive their calls.
         let thread = Thread { [self] in
             call.end(
                 with: CurlTransfer.perform(
