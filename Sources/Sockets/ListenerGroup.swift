@@ -104,8 +104,10 @@ package final class ListenerGroup: Sendable {
             defer { listeners = [] }
             return listeners
         }
-        for (listener, loop) in listeners { await loop.run { listener.stop() } }
+        // The file is removed while the socket still listens. As soon as the socket is closed, another server may replace
+        // the file with its own, which must not be removed.
         if case .unix(let path) = address, !isInherited, !listeners.isEmpty { _ = loops.loops[0].syscalls.unlink(path) }
+        for (listener, loop) in listeners { await loop.run { listener.stop() } }
     }
 
     // MARK: - Serving

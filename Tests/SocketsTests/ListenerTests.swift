@@ -219,6 +219,29 @@ extension SocketsSuite {
             await loops.shutdown()
         }
 
+        /// If the socket were closed first, another server could replace the file in between, and the file of that server
+        /// would be removed.
+        @Test func `the socket still listens when its file is removed`() async throws {
+            let path = "/tmp/dwell-removed-\(getpid()).sock"
+            let endpoint = try #require(Endpoint(unixPath: path))
+            let answer = Mutex<Int?>(nil)
+            var syscalls = Syscalls.system
+            syscalls.unlink = { path in
+                if let client = try? Socket.open(family: AF_UNIX, .system) {
+                    let connected = endpoint.withPointer { Syscalls.system.connect(client, $0, $1) }
+                    answer.withLock { $0 = connected }
+                    close(client)
+                }
+                return Syscalls.system.unlink(path)
+            }
+            let loops = try EventLoopGroup(count: 1, syscalls: syscalls)
+            let listening = try await ListenerGroup.listen(on: .unix(path: path), loops: loops, handler: Echo())
+            await listening.drain(until: .inSeconds(5))
+            await loops.shutdown()
+            let connected = answer.withLock { $0 }
+            #expect(connected == 0)
+        }
+
         @Test(arguments: ["", String(repeating: "x", count: 108)])
         func `an impossible path is refused`(path: String) async throws {
             let loops = try EventLoopGroup(count: 1)
