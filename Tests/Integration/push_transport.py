@@ -209,8 +209,11 @@ def disturbances(report, options, folder):
     report.check(found.get("delivered") == 200, "a handle's requests are sent again however often others were", found)
     disturbed(report, options, folder, "reset streams", ["reset"] * 10, 1000, {"unreachable"}, 12)
     disturbed(report, options, folder, "closed connections", ["close"] * 3, 1000, {"unreachable"}, 12)
-    found, _, seconds = disturbed(report, options, folder, "stalled streams", ["stall"] * 5, 1000, {"timed_out"}, 1)
-    report.check(found.get("unavailable timed_out") == 5 and 9.5 < seconds < 15,
+    found, _, seconds = disturbed(report, options, folder, "stalled streams", ["stall"] * 5, 1000,
+                                     {"timed_out", "unreachable"}, 1)
+    # When the first of these streams times out, the connection has been silent for so long that it is closed. The
+    # others may then end a moment before their own time limits.
+    report.check(found.get("delivered") == 995 and found.get("unavailable timed_out", 0) >= 1 and 9.5 < seconds < 15,
                  "stalled streams end by their time limit, and the others are not delayed", found, seconds)
     found, apns, seconds = disturbed(report, options, folder, "dead connection", ["dead"], 1000,
                                      {"timed_out", "unreachable"}, 2, in_flight=100)
