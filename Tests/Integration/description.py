@@ -34,6 +34,7 @@ class Description:
             (re.compile("^" + re.sub(r"\\\{[^}]*\\\}", "[^/]+", re.escape(path)) + "$"), path)
             for path in sorted(document["paths"], key=lambda path: path.count("{"))
         ]
+        self.validators = {}
 
     def resolve(self, value):
         while "$ref" in value:
@@ -99,11 +100,16 @@ class Description:
         return self.invalid(content[media_type].get("schema", {}), value, "the body")
 
     def invalid(self, schema, value, what):
-        # References within the schema are resolved from the document's base URI.
-        schema = json.loads(json.dumps(schema).replace('"#/', f'"{URI}#/'))
-        validator = jsonschema.Draft202012Validator(
-            schema, registry=self.registry, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
-        return [f"{what} at {error.json_path}: {error.message[:300]}" for error in validator.iter_errors(value)]
+        return [f"{what} at {error.json_path}: {error.message[:300]}" for error in self.validator(schema).iter_errors(value)]
+
+    def validator(self, schema):
+        text = json.dumps(schema)
+        if text not in self.validators:
+            # References within the schema are resolved from the document's base URI.
+            self.validators[text] = jsonschema.Draft202012Validator(
+                json.loads(text.replace('"#/', f'"{URI}#/')), registry=self.registry,
+                format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+        return self.validators[text]
 
 
 def exchanges(folder):
@@ -185,7 +191,9 @@ def main():
     check_that_it_can_fail(report, description)
     if folder := os.environ.get("DWELL_EXCHANGES"):
         check_run(report, description, folder)
-    check_made_up(report, options)
+    # The rate limits are off for these requests, so a run with Redis would be the same.
+    if not options.redis_url:
+        check_made_up(report, options)
     report.exit()
 
 
