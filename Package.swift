@@ -243,8 +243,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            // App is compiled last and alone. It is not optimized in the build for the tests, because none of its code runs
-            // for each request.
+            // App is compiled last and alone. It is not optimized in the build for the tests, because little of its code
+            // runs for each request.
             swiftSettings: settings + unoptimized,
             // docs/decisions/jemalloc.md
             linkerSettings: [.linkedLibrary("jemalloc", .when(platforms: [.linux], configuration: .release))]

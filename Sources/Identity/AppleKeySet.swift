@@ -75,8 +75,8 @@ package actor AppleKeySet {
         let after = clock()
         let hasKeys = hasKeys(at: after)
         let found = hasKeys ? keys[name] : nil
-        // Begin the pause between two searches. A first fetch that found the key was no search for a missing key id, so
-        // no pause begins, and a search for another key id may follow at once.
+        // Begin the pause between two searches. If there were no keys before and the fetch found this one, the
+        // fetch was no search for a missing key id. No pause begins then, and a search may follow at once.
         if hadKeys || found == nil { lastSearch = after }
         if let found { return found }
         throw refusal(

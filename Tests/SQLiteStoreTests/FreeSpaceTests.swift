@@ -143,7 +143,7 @@ struct FreeSpaceTests {
                 #expect(left == [])
             }
         }
-        // On pages of 512 bytes, most names continue on an overflow page.
+        // On pages of 512 bytes, most names continue on an overflow page, and `names(in:)` does not find such names.
         if format.pageBytes > 512 { #expect(leftInTwin != [], "SQLite alone leaves removed names") }
         #expect(try copier.read { db in try String.fetchAll(db, sql: "PRAGMA integrity_check") } == ["ok"])
         try copier.close()
