@@ -156,8 +156,9 @@ private struct PlainEventReader {
         return (sentAt, timestamp)
     }
 
-    /// Returns the time in a text of at most 64 bytes. The text is stored as sent, so its fraction must not be
-    /// kilobytes long.
+    /// Returns the time that the text states, or nil if the text is no valid time or is longer than 64 bytes. The
+    /// length is limited because the text is stored as sent, and RFC 3339 allows any number of digits in a second's
+    /// fraction.
     private static func moment(of text: String) -> Moment? {
         text.utf8.count <= 64 ? RFC3339.moment(from: text) : nil
     }
