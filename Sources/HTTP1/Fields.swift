@@ -43,6 +43,8 @@ package struct Fields: Sendable {
 
     package var count: Int { lines.count }
     package var isEmpty: Bool { lines.isEmpty }
+    /// The number of bytes of memory that the fields occupy.
+    var capacityBytes: Int { bytes.capacity + lines.capacity * MemoryLayout<Line>.stride }
 
     /// The fields as Strings. The Strings are created on each call.
     package var all: [Field] { lines.map { Field(name: text($0.name), value: text($0.value)) } }

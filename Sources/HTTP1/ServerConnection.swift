@@ -184,6 +184,9 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// The capacity of the input buffer, including interpreted bytes.
     package var inputCapacityBytes: Int { input.bytes.capacity }
 
+    /// The memory of `receivedFields`, in bytes.
+    package var fieldsCapacityBytes: Int { head.fields.capacityBytes }
+
     /// The number of content bytes that can still follow. With Content-Length, this is the unread part of the declared
     /// length. With chunks, it is the number of bytes that later chunks may have: the limit minus the sizes of all
     /// chunks whose size line was read. The unread rest of the current chunk is not included.
@@ -278,6 +281,7 @@ extension ServerConnection {
         receiving = .closed
         mustClose = true
         input.removeAll()
+        head = HeadReader()
     }
 }
 

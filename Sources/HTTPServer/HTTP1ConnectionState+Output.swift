@@ -7,8 +7,8 @@ extension HTTP1ConnectionState {
     /// The maximum capacity of the output buffer of a connection that waits for a request. For 10 000 connections, this
     /// is 40 MiB in total.
     private static let idleOutputBytesMax = 4 << 10
-    /// The size up to which an input or output buffer is not counted in the budget. Most requests need no larger
-    /// buffer.
+    /// The size up to which the output buffer is not counted in the budget, nor the input buffer together with the
+    /// fields of the request. Most requests need no more.
     private static let uncountedBytes = 8 << 10
 
     // MARK: - The budget
@@ -83,13 +83,14 @@ extension HTTP1ConnectionState {
         output.count > context.configuration.outputBytesMax
     }
 
-    /// Counts in the budget the received bytes of the current request and of the pipelined requests after it. Returns
-    /// false if these bytes do not fit.
+    /// Counts in the budget the received bytes of the current request and of the pipelined requests after it. The
+    /// fields that were read are counted too, because the input buffer stays small if they arrive in small pieces.
+    /// Returns false if these bytes do not fit.
     @discardableResult
     mutating func holdRequest() -> Bool {
-        let input = http.inputCapacityBytes
+        let head = http.inputCapacityBytes + http.fieldsCapacityBytes
         let bytes =
-            (exchange?.request.body.capacity ?? 0) + (input > HTTP1ConnectionState.uncountedBytes ? input : 0)
+            (exchange?.request.body.capacity ?? 0) + (head > HTTP1ConnectionState.uncountedBytes ? head : 0)
         if exchange == nil, client != nil { _ = hold(for: nil) }
         return bytes == heldBytes || hold(bytes)
     }

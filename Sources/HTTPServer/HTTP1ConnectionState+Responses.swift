@@ -62,6 +62,8 @@ extension HTTP1ConnectionState {
         guard let exchange = takeExchange() else { return }
         var response = response
         send(&response, to: exchange, close: close, atMilliseconds: LoopClock.nowMilliseconds)
+        // The fields of the request are freed once its response is encoded.
+        holdRequest()
     }
 
     /// Sends a response from memory. A streamed body would be sent as an empty body, because only `beginStream` sends

@@ -180,6 +180,24 @@ import Testing
         }
     }
 
+    @Test func `the fields of a head that arrives in small pieces are counted`() async throws {
+        try await withServer([.hello]) { test in
+            let client = try await test.connect()
+            try await client.send("GET /hello HTTP/1.1\r\n\(host)")
+            for number in 0..<16 {
+                try await client.send("X-\(number): \(String(repeating: "a", count: 1_000))\r\n")
+                // The server reads each piece alone, so its input buffer stays small.
+                try await client.connection.loop.sleep(until: .inMilliseconds(10))
+            }
+            let deadline = Deadline.inSeconds(5)
+            while test.server.counts.bytesHeld < 16_000 && !deadline.hasPassed { await Task.yield() }
+            #expect(test.server.counts.bytesHeld >= 16_000)
+            #expect(try await client.exchange("\r\n").text == "hello")
+            while test.server.counts.bytesHeld > 0 && !deadline.hasPassed { await Task.yield() }
+            #expect(test.server.counts.bytesHeld == 0)
+        }
+    }
+
     @Test func `unfinished requests without a credential share a sixteenth of the memory for each address`()
         async throws
     {
