@@ -12,8 +12,8 @@ import RateLimiting
 
 struct AddressLimit: Sendable {
     let admission: any Admission
-    /// The list in which requests beyond the limit are recorded. They are recorded without a driver, because their
-    /// credentials have not been checked.
+    /// The list in which requests beyond the limit are recorded. They are recorded without a driver, because the
+    /// credentials of most of them have not been checked.
     let refused: RefusedRequests
 
     /// Returns a handler that checks the limit and then calls `handler`. All responses of the returned handler carry

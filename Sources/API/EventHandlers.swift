@@ -141,8 +141,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the response to the driver's app after the driver entered a verification code. The request contains no
-    /// event. The server has stored an event for it, and `outcome` is the outcome of this event.
+    /// Returns the response to the driver's app after the driver entered the right verification code. The request
+    /// contains no event. The server made an event for it, and `outcome` is the outcome of this event.
     func confirmationResponse(
         _ outcome: EventOutcome, of driver: DriverID, _ request: Request
     ) throws(ProblemResponse) -> Response {

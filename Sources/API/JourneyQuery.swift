@@ -19,8 +19,9 @@ package enum PageCursor: Hashable {
     init?(_ text: String) {
         // 700 bytes are enough for the longest cursor. It contains a session_id, which has at most 128 characters, each
         // of up to 4 bytes in UTF-8. Base64 encodes 3 bytes as 4.
-        // The decoded text begins with `s` (session) or `e` (event). This kind is read as a byte, not as a Character,
-        // because a session_id may begin with a combining character. Swift would join it with the `s` to one Character.
+        // The decoded text begins with `s` (session) or `e` (event). This letter is read as a byte, not as a Character,
+        // because a session_id may begin with a combining character, which Swift would join with the `s` to one
+        // Character.
         guard text.utf8.count <= 700, let decoded = Self.decode(text), let kind = decoded.utf8.first else { return nil }
         let rest = String(decoded.unicodeScalars.dropFirst())
         switch kind {

@@ -14,7 +14,7 @@ package final class RefusedRequests: Sendable {
     static let rowsMax = 1000
 
     struct Key: Hashable {
-        /// The driver; nil if the request had no valid token.
+        /// The driver; nil if the request had no valid token, or if its token was not checked.
         var driver: DriverID?
         var route: String
         var status: Int

@@ -271,8 +271,8 @@ package struct API: Sendable {
         return Endpoint(route: route, credential: credential, limits: [.auth])
     }
 
-    /// Returns the route that Apple's server calls. Apple uses only a few addresses, so only notifications that Apple
-    /// did not sign count towards the limit of the address.
+    /// Returns the route on which Apple's server sends notifications about purchases. Apple uses only a few addresses,
+    /// so only refused notifications count towards the limit of the address (`RefusedNotificationLimit`).
     private func storeNotification(_ template: String, _ handler: @escaping OpenHandler) -> Endpoint {
         let handler = access.anyone(handler, route: template)
         let route = Route(.post, template, handler: handler)

@@ -135,8 +135,7 @@ struct StreamHandler: Sendable {
 
     /// Writes the entitlements if they differ from `last`, the JSON that was written before. A purchase or notification
     /// that this process has received wakes the stream at once. Two kinds of changes do not wake the stream and are
-    /// found at the next heartbeat: the end of a subscription period, and a purchase or notification that another
-    /// process has received.
+    /// found at the next heartbeat: the end of a subscription period, and a change that another process has stored.
     ///
     /// The entitlements are read again each time the stream wakes. Each read after the first is charged like a GET
     /// /native/entitlements. While the driver has used up the limit `reads`, this function reads nothing and returns

@@ -9,9 +9,9 @@ extension MetricFamily {
         "dwell_settings_rules_in_force", "Rules of SETTINGS_RULES_FILE whose time has begun and is not over.")
 }
 
-/// The settings in force, with the rules that give some drivers other settings. Each new event is stored with the
-/// version of its driver's settings, and `/native/config` returns them. A reload replaces settings and rules at once,
-/// so no request sees a mixture of old and new ones.
+/// The settings in force, with the rules that give some drivers other settings. `/native/config` returns a driver's
+/// settings, and each new event is stored with the version of its driver's settings. A reload replaces settings and
+/// rules at once, so no request sees a mixture of old and new ones.
 package final class CurrentSettings: Sendable {
     private struct InForce: Sendable {
         var settings: VersionedSettings

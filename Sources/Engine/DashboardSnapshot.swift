@@ -28,7 +28,7 @@ package protocol OperatorReader: Sendable {
     func operatorTimeline(of sessionID: String, limit: Int) async throws(StoreFailure) -> OperatorTimeline?
 }
 
-/// The number of events of one minute that have the same name, the same verdict and the same state.
+/// The number of events of one minute that have the same name and verdict, and left their drivers in the same state.
 package struct EventTally: Hashable, Sendable {
     /// The minute in which the server received the events, as minutes since 1970.
     package var minute: Int64
@@ -126,9 +126,8 @@ package actor DashboardSnapshot {
             return cached
         }
         let first = Self.minute(now) - Self.minutes + 1
-        // The cached counts are so old that all of them have left the hour. Continuing after the last counted event
-        // would also count events that are more than an hour old. Therefore start again with the events of the last
-        // hour.
+        // If the cached counts are so old that all of them have left the hour, start again with the events of the last
+        // hour. Continuing after the last counted event would also count events that are more than an hour old.
         if let cached, Self.minute(cached.asOf) < first { (last, counts, incompleteMinute) = (nil, [:], nil) }
         let before = last
         let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))

@@ -9,7 +9,7 @@ package protocol DatabaseStatus: Sendable {
 
     /// Returns the applied schema.
     ///
-    /// - Parameter openedAtMilliseconds: the time that was passed when the store was opened. `migrationsRun` of the
+    /// - Parameter openedAtMilliseconds: the time that the caller gave when it opened the store. `migrationsRun` of the
     ///   result contains the migrations that were applied with this time.
     func schema(openedAtMilliseconds: Int64) async throws(StoreFailure) -> AppliedSchema
 

@@ -29,7 +29,7 @@ package struct OutboxStatus: Hashable, Sendable {
     package var waitingCount: Int
     /// When the oldest waiting delivery was queued.
     package var oldest: Moment?
-    /// The number of events that analytics will never receive.
+    /// The number of events that analytics will never receive; nil for the other queues.
     package var lostCount: Int?
     package var lastFailure: DeliveryFailure.Failure?
 

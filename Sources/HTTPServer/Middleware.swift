@@ -178,8 +178,9 @@ struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     }
 }
 
-/// Limits the content to the route's maximum. If a request reaches no handler, its content of at most
-/// `discardedBytesMax` bytes is read and discarded, so that the connection can serve the next request.
+/// Limits the content to the route's maximum. If a request reaches no handler, up to `discardedBytesMax` bytes of its
+/// content are read and discarded, so that the connection can serve the next request. Longer content ends the
+/// connection.
 struct SizeLimits: RequestMiddleware {
     static let discardedBytesMax = 64 << 10
 

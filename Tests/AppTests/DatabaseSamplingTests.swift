@@ -53,7 +53,8 @@ import Testing
         #expect(database.begun == 1 && database.ended == 0)
         database.recover()
         while database.ended == 0 { try await Task.sleep(for: .milliseconds(10)) }
-        // The first sample is complete by now, or about to be. The next one after it is not slow.
+        // The query of the first sample has ended. This loop calls `sample` until the second sample has ended, which is
+        // not slow.
         while database.ended == 1 {
             await sampling.sample()
             try await Task.sleep(for: .milliseconds(10))

@@ -18,7 +18,7 @@ import Testing
         #expect(written == page, "run with WRITE_DOCS=1")
     }
 
-    /// Checks that `sections` lists every table that is tested. The page would otherwise lack the cases of that table.
+    /// Checks that `sections` lists every table that is tested. The page would lack the cases of a missing table.
     @Test func thePageNamesEveryCase() {
         let page = Self.page()
         let names = ConformanceTests.cases.map(\.name) + ResponseCases.all.map(\.name)

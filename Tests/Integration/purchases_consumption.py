@@ -129,7 +129,7 @@ def _(lab):
     shop.server.kill()
     shop.api.stop()
     shop.server.start()
-    # Otherwise the next attempt would be eight or more seconds later.
+    # Make the next attempt due now. Otherwise it would be eight or more seconds later.
     due = f"UPDATE consumption_request SET next_attempt_at_ms = {now_ms()} WHERE outcome IS NULL"
     shop.sql(due)
     wait_until(lambda: shop.sql("SELECT attempt_count FROM consumption_request") == [(2,)], 20, "another failed attempt")

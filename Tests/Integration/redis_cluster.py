@@ -96,7 +96,7 @@ class Servers:
         return float(found[1]) if found else None
 
     def by(self, which):
-        """Returns how many decisions of both servers `which` made."""
+        """Returns how many decisions for both servers were made by `which`: "redis" or "process"."""
         return sum(
             self.figure(server, "dwell_redis_decisions_total", f'{{by="{which}"}}') or 0 for server in self.all)
 
@@ -243,7 +243,7 @@ def move_slot(report, servers, cluster, drivers):
         last_statuses = servers.alternate(last_driver, 2, "migrated-")
         for node in (target, source, *cluster.nodes[2:3]):
             node.ask("CLUSTER", "SETSLOT", str(moving), "NODE", target_id)
-        # The first request gets MOVED.
+        # Redis answers a server's first call with MOVED.
         statuses += servers.alternate(old_driver, 3, "moved-")
         new_statuses += servers.alternate(new_driver, 5, "moved-")
         last_statuses += servers.alternate(last_driver, 6, "moved-")

@@ -214,10 +214,10 @@ def _(lab):
     expect(lab.dwell("driver", "erase", "--id", driver, "--yes"), 0, "deleted at")
     lab.expect_alive(pair["access_token"], other)
     expect(lab.dwell("driver", "erase", "--id", only_here, "--yes", "--database", str(copy)), 1, "not found")
-    # The other server is asked if its database is named.
+    # With `--database`, the command asks the server that uses the named database.
     expect(lab.dwell("driver", "sign-out", "--id", driver, "--database", str(copy), **KEYLESS), 0, "1 sign-in session ended")
     lab.expect_refused(pair["access_token"], other)
-    # The same file is found by any of its names.
+    # A symbolic link to the database leads to the same server.
     lab.server.start()
     pair = lab.phone_driver()
     link = lab.folder / "link.sqlite3"

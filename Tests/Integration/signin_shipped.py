@@ -93,7 +93,7 @@ def _(lab):
     claims = claims_of(pair["access_token"])
     assert pair["expires_in"] == claims["exp"] - claims["iat"] == 86400, pair
 
-    # The test waits until an access token of /auth expires. The web app's native half uses only the token of /v1/auth,
+    # The test waits until an access token of /auth expires. The web app's native part uses only the token of /v1/auth,
     # which is valid for a day.
     short = lab.phone_driver()["access_token"]
     time.sleep(max(0, claims_of(short)["exp"] - time.time()) + 0.1)

@@ -112,9 +112,9 @@ struct LateEventTests {
         }
     }
 
-    /// With more than 100 events of the same time, each further one counts against a rate limit. If the limit is off, it
-    /// must not have a batch of its own: the batch of 500 events would read them 400 times and exceed the time limit of
-    /// its request.
+    /// With more than 100 events of the same time, each further event counts against a rate limit. If the limit is off,
+    /// such an event must not have a batch of its own: 500 events would need 400 batches, each of which reads the stored
+    /// ones, and would exceed the time limit of their request.
     @Test func `events of one time and without a limit share batches`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database, charging: Self.unlimited) { (stores) async throws in
@@ -152,7 +152,7 @@ struct LateEventTests {
         #expect(rows == ["200|t"])
     }
 
-    /// Answers so many questions with "permitted", and all later ones with "refused".
+    /// Permits the first `max` refolds that the store asks about, and refuses all later ones.
     private final class Permits: RefoldCharging {
         private let max: Int
         private let askedCount = Mutex(0)
@@ -180,8 +180,8 @@ struct LateEventTests {
         #expect(permitted > 1, "the limit was asked more than once")
     }
 
-    /// Returns whether a late event before 1,200 others is stored if the limit permits it so many times. If it is
-    /// refused, expects that no event was folded again.
+    /// Returns whether a late event before 1,200 others is stored if the limit permits it `permitted` times. If the
+    /// event is refused, expects that no event was folded again.
     private func isStored(permitting permitted: Int) async throws -> Bool {
         let database = try await StoreFixture.database()
         let outcome = try await StoreFixture.withStores(on: database, charging: Permits(permitted), tailMax: 500) {

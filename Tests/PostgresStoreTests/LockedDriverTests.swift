@@ -63,8 +63,8 @@ struct LockedDriverTests {
             _ = try await other.run([.init(.begin), .init(lock)])
             async let outcomes = stores[0].append(requests("second"))
             _ = try await database.backend(waitingFor: "transactionid")
-            // If the store lets the other locked driver's batch wait too, that batch has begun to wait after this
-            // pause.
+            // If the store wrongly lets the batch of the other locked driver wait too, that batch begins to wait during
+            // this pause.
             try await Task.sleep(for: .milliseconds(500))
             let begin = ContinuousClock.now
             let free = AppendRequest.sample(.sample(.diagnostic("d"), key: "k"), of: DriverID("free"))

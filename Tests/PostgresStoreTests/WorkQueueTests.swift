@@ -102,7 +102,7 @@ struct WorkQueueTests {
                 var group = try #require(await queue.take(worksMax: 12)?.first)
                 group.works[0].isLong = true
                 let undone = group.works
-                // The batch finds out that it must be a long one while the check waits.
+                // While the check waits, the batch finds out that it must be a long one.
                 let behind = await check(driver, in: queue) { queue.giveBack(driver, undone: undone) }
                 #expect(behind == .failure(.unavailable("returned")))
                 let whileItWaits = await check(driver, in: queue)

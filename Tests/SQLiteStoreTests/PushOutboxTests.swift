@@ -204,7 +204,7 @@ import Testing
         await fixture.close()
     }
 
-    /// Takes the due entries for a minute.
+    /// Takes the due entries with a lease of one minute.
     private func take(at now: Moment, in fixture: AccountFixture) async throws -> [DuePush] {
         try await fixture.store.takeDuePushes(at: now, limit: 9, lease: now.advanced(bySeconds: 60))
     }

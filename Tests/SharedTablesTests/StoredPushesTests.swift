@@ -53,7 +53,7 @@ struct StoredPushesTests {
             }
         }
 
-        /// Takes the due entries for a minute.
+        /// Takes the due entries with a lease of one minute.
         func take(at now: Moment) async throws -> [DuePush] {
             try await takeDuePushes(at: now, limit: 9, lease: now.advanced(bySeconds: 60))
         }

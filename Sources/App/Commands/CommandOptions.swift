@@ -1,6 +1,6 @@
-// The options that several subcommands share. Each option sets one variable, as if it were set in the environment, and
-// takes precedence over the environment. The declaration of the variable validates the value. `--database` also clears
-// DATABASE_URL, because only one of the two databases can be in use.
+// The options that several subcommands share. Each option sets one variable, and takes precedence over the environment
+// and the environment file. The declaration of the variable validates the value. `--database` also clears DATABASE_URL,
+// because only one of the two databases can be in use.
 
 import ArgumentParser
 import Foundation

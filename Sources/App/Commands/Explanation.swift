@@ -40,8 +40,9 @@ extension RecordedEvent {
         ].compactMap(\.self)
     }
 
-    /// The reason why the event left the state unchanged. Nil if the event changed the state. Also nil for kinds of
-    /// events that never change the state, because they need no reason.
+    /// The reason why the event left the state unchanged. Nil if the event changed the state, and for kinds of events
+    /// that never change the state. Exception: an event below the floor that was not rejected always has a reason,
+    /// which says that it is not folded again.
     var why: String? {
         if isBelowFloor, verdict.reason == nil {
             return "earlier events were deleted (EVENT_RETENTION_DAYS), and the fold starts after it"

@@ -6,7 +6,7 @@ import Engine
 import Foundation
 import JourneyModel
 
-/// A correction that was begun or is continued.
+/// A correction of settings that `begin` has recorded, or an unfinished one that it continues (`continues`).
 struct BegunCorrection: Sendable {
     var id: Int64
     var at: Moment

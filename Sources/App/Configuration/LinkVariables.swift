@@ -79,7 +79,7 @@ extension Variables {
     static let termsFile = pageFile("TERMS_FILE", "The page /terms.")
     static let supportFile = pageFile("SUPPORT_FILE", "The page /support.")
 
-    /// The page of each file, in the order of the declarations.
+    /// Each page with the variable that names its file, in the order of the declarations.
     static let pageFiles: [(name: PublicPageName, variable: Variable<String?>)] = [
         (.privacy, privacyFile), (.terms, termsFile), (.support, supportFile),
     ]

@@ -63,8 +63,8 @@ extension Stores {
         var digests: KeyedHashes
         /// The time recorded with the migrations that run.
         var milliseconds: Int64
-        /// The port to the rate limiter. A late event causes a refold. The store charges the refold to the driver
-        /// through this port.
+        /// The port to the rate limiter. A late event causes a refold. Through this port, the store charges the refold
+        /// to the sender of the event: the driver, or a service.
         var charging: any RefoldCharging
         var metrics: any MetricsFactory
         /// The event loops for the connections to the database.

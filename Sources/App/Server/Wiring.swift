@@ -25,8 +25,8 @@ struct Wiring {
     private let loops: EventLoopGroup
     private let stores: Stores
     private let admission: any Admission
-    /// The rate limiter that uses Redis. Nil without Redis. `admission` is then this same rate limiter. This member is
-    /// for the service that maintains the connections to Redis.
+    /// The rate limiter that uses Redis; nil without Redis. If it exists, `admission` is the same object. The service
+    /// that maintains the connections to Redis needs this member.
     private let shared: RedisRateLimiter?
     private let settings: CurrentSettings
     private let settingsStatus: SettingsStatus
