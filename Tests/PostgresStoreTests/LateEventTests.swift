@@ -113,8 +113,8 @@ struct LateEventTests {
     }
 
     /// With more than 100 events of the same time, each further event counts against a rate limit. If the limit is off,
-    /// such an event must not have a batch of its own: 500 events would need 400 batches, each of which reads the stored
-    /// ones, and would exceed the time limit of their request.
+    /// such an event must not have a batch of its own: 500 events would need 400 batches, each of which reads the
+    /// stored ones, and would exceed the time limit of their request.
     @Test func `events of one time and without a limit share batches`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database, charging: Self.unlimited) { (stores) async throws in
