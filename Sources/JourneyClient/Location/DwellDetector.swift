@@ -84,6 +84,15 @@ public struct DwellDetector: Hashable, Sendable {
         if stay == nil { arrivedAt = moment }
     }
 
+    /// Starts over at `now` if the clock was set back: if the last fix of the stay, or the arrival, is later than `now`
+    /// by more than `parkingSeconds`. Otherwise the next fix would be requested only after the clock has reached the old
+    /// time again. The phone counts as just arrived, so a fix is requested soon.
+    mutating func noticeClock(at now: Moment) {
+        guard let last = stay?.last ?? arrivedAt, last > now.advanced(bySeconds: Self.parkingSeconds) else { return }
+        stay = nil
+        arrivedAt = now
+    }
+
     /// Returns the time at which a fix should be requested: when a fix completes the dwell, or, if no stay has begun,
     /// `parkingSeconds` after the arrival. Nil if the phone is not known to be inside.
     func fixDueAt(by settings: Settings) -> Moment? {

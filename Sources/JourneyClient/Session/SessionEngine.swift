@@ -119,8 +119,15 @@ public struct SessionEngine: Sendable {
     /// The clock may instead have been right at the last event, and be behind now. A deadline then becomes too early by
     /// the error of the clock. The engine cannot tell the two cases apart. It accepts an early end of the session,
     /// because a session that never ends does more harm: it also prevents the next visit.
+    ///
+    /// The dwell and the next request for its fix also have times that may be later than `now`. If they are, the dwell
+    /// starts over, and the fix is requested as soon as it is due.
     mutating func noticeClock(at now: Moment) {
         if let crossedAt = zoneCrossedAt, now < crossedAt { zoneCrossedAt = nil }
+        dwell.noticeClock(at: now)
+        if let request = dwellRequest, request.nextAt > now.advanced(bySeconds: DwellRequest.pauseSecondsMax) {
+            dwellRequest = nil
+        }
         guard let last = lastEventAt, last.milliseconds(since: now) > ClockCorrection.toleranceMilliseconds else {
             return
         }

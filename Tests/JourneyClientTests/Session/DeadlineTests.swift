@@ -163,6 +163,29 @@ struct EngineDeadlineTests {
         #expect(phone.timers.isEmpty)
     }
 
+    @Test("a clock that is set back while the phone stands at the charger does not put the dwell off")
+    func clockSetBackDuringDwell() {
+        for aheadSeconds in [60.0, 3600] {
+            var phone = Phone.nearCharger()
+            phone.fix(east: 5, at: aheadSeconds)
+            #expect(phone.timers == [.dwell: .at(aheadSeconds + 120)])
+            phone.take(.timerFired(.dwell), at: 20)
+            #expect(phone.outputs == [.setTimer(.dwell, at: .at(35))])
+            phone.take(.timerFired(.dwell), at: 35)
+            #expect(phone.outputs == [.requestFix, .setTimer(.dwell, at: .at(50))])
+            phone.fix(east: 5, at: 36)
+            phone.fix(east: 5, at: 156)
+            #expect(phone.state == .anchored)
+        }
+        // The fix is requested while the clock is ahead.
+        var phone = Phone.nearCharger()
+        phone.fix(east: 5, at: 10)
+        phone.take(.timerFired(.dwell), at: 7200)
+        #expect(phone.timers == [.dwell: .at(7215)])
+        phone.take(.timerFired(.dwell), at: 140)
+        #expect(phone.outputs == [.requestFix, .setTimer(.dwell, at: .at(155))])
+    }
+
     @Test("a fix that is too old or too inaccurate to complete the dwell is asked for again")
     func dwellTimerAgain() {
         for useless in [Town.fix(east: 5, at: 127), Town.fix(east: 5, accuracy: 65, at: 131)] {
