@@ -35,6 +35,15 @@ import Testing
         #expect(limiter.clientCount == 0)
     }
 
+    @Test func `a clock that is set back does not stop the lines until it reaches the old time again`() {
+        var limiter = RefusalLineLimiter(limits: Self.limits)
+        for _ in 0..<10 { _ = limiter.admits("192.0.2.1", .failure, at: 90_000) }
+        #expect(limiter.end(before: 89_999) == nil, "a caller that read the clock just before")
+        #expect(limiter.end(before: 3600)?.count == 7)
+        #expect((0..<10).count { _ in limiter.admits("192.0.2.1", .failure, at: 3600) } == 3)
+        #expect(limiter.end(before: 3601)?.count == 7)
+    }
+
     @Test func `a flood by strangers takes no line from drivers and failures`() {
         var limiter = RefusalLineLimiter(limits: Self.limits)
         for number in 0..<1000 { _ = limiter.admits("client-\(number)", .anonymous, at: 1) }

@@ -54,7 +54,7 @@ struct RefusalLineLimiter: Sendable {
     /// Returns whether the caller may write the line. Counts the line as written or omitted. The caller must call
     /// `end(before:)` first.
     mutating func admits(_ client: String, _ kind: Kind, at second: Int64) -> Bool {
-        if second > self.second { self.second = second }
+        if isOver(at: second) { self.second = second }
         let index = kind.rawValue
         guard var entry = windows[index].clients[client] ?? newClient(index) else {
             omitted += 1
@@ -77,16 +77,23 @@ struct RefusalLineLimiter: Sendable {
         windows[index].lines < limits.total ? Client() : nil
     }
 
-    /// Ends the second that is being counted if it is before `second`, and returns the lines omitted in it. Returns nil
-    /// if no lines were omitted, or if the second that is being counted has not ended.
+    /// Ends the second that is being counted if it is over at `second`, and returns the lines omitted in it. Returns nil
+    /// if no lines were omitted, or if the second that is being counted is not over.
     mutating func end(before second: Int64) -> Omitted? {
-        guard second > self.second else { return nil }
+        guard isOver(at: second) else { return nil }
         let busiest = windows.flatMap(\.clients).max { ($0.value.omitted, $1.key) < ($1.value.omitted, $0.key) }
         let named = busiest.flatMap { $0.value.omitted > 0 ? $0 : nil }
         let report = Omitted(count: omitted, busiestClient: named?.key, busiestCount: named?.value.omitted ?? 0)
         for index in windows.indices { windows[index] = Window() }
         omitted = 0
         return report.count > 0 ? report : nil
+    }
+
+    /// Whether the second that is being counted is over. It counts as over too if it is in the future, because the clock
+    /// was set back since. A caller may have read the clock just before another caller, so `second` may be one second
+    /// earlier without such a change.
+    private func isOver(at second: Int64) -> Bool {
+        second > self.second || self.second - second > 1
     }
 
     /// The number of clients that have counts. A test checks that this number is bounded.
