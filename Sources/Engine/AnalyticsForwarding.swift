@@ -126,6 +126,8 @@ package struct AnalyticsForwarding: Sendable {
     /// to half the pause is added, so that several servers do not retry at the same time. If the service asks for a
     /// longer pause, that pause is returned.
     private func pause(_ pace: inout Pace, reason: String, waiting: Int64?, atLeastSeconds: Int?) -> Int64 {
+        // At a shutdown, the read or the request in progress is cancelled. This is not a failure.
+        if Task.isCancelled { return Self.idleMilliseconds }
         let now = clock()
         failure.record(reason, at: now)
         if pace.logLimit.allowsLine(at: now) {

@@ -161,7 +161,7 @@ package actor PushSender {
             ready = due.reversed()
             readAt = clock()
         } catch {
-            log("reading the outbox of notifications failed; retrying", "\(error)", at: now)
+            if error != .cancelled { log("reading the outbox of notifications failed; retrying", "\(error)", at: now) }
             readPause = Pause(from: now, milliseconds: Self.storeRetryMilliseconds)
         }
     }

@@ -86,6 +86,22 @@ import Testing
         #expect(feed.position == FeedPosition(last: 50, newest: 50, lostCount: 20))
     }
 
+    @Test func aRequestThatTheShutdownCancelsIsNoFailure() async {
+        feed.add(count: 1)
+        service.answer { _ in .unavailable(reason: "cancelled", retryAfterSeconds: nil) }
+        let (log, failure) = (LoggedLines(), DeliveryFailure())
+        let forwarding = AnalyticsForwarding(
+            feed: feed, capture: service, clock: { [clock] in clock.now }, logger: log.logger, failure: failure)
+        await Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            var pace = AnalyticsForwarding.Pace()
+            _ = await forwarding.round(&pace)
+        }.value
+        #expect(log.lines.isEmpty)
+        #expect(failure.last == nil)
+        #expect(feed.position.last == 0)
+    }
+
     @Test func aStoreThatFailsIsAskedAgain() async {
         feed.add(count: 2)
         feed.fail(with: .unavailable("disk"))

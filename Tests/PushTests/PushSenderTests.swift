@@ -125,6 +125,16 @@ import Testing
         #expect(results == [.remove])
     }
 
+    @Test func `a read of the outbox that the shutdown cancels is not logged`() async {
+        let log = LoggedLines()
+        let sender = PushSender(
+            store: store, delivery: delivery, texts: CurrentPushTexts(), clock: { [clock] in clock.now },
+            logger: log.logger)
+        store.set { $0.failure = .cancelled }
+        await sender.round()
+        #expect(log.lines.isEmpty)
+    }
+
     @Test func `an unavailable service is asked again, later each time, and in order`() async throws {
         add(1)
         add(2)
