@@ -113,6 +113,22 @@ import Testing
         }
     }
 
+    @Test func aLaterChangeIsRecordedAfterAnEarlierOneThatTakesLong() async {
+        let (gate, continuation) = AsyncStream<Void>.makeStream()
+        let recorded = Recorded()
+        let records = WorkInOrder()
+        records.add {
+            for await _ in gate {}
+            recorded.changes.withLock { $0.append(("first", nil)) }
+        }
+        records.add { recorded.changes.withLock { $0.append(("second", nil)) } }
+        for _ in 0..<100 { await Task.yield() }
+        #expect(recorded.changes.withLock(\.count) == 0)
+        continuation.finish()
+        await records.wait()
+        #expect(recorded.changes.withLock { $0.map(\.version) } == ["first", "second"])
+    }
+
     // MARK: Texts
 
     private func preview(_ driver: String, charger: String? = nil, at: String) throws -> String {

@@ -9,6 +9,7 @@ import JourneyModel
 import Logging
 import Push
 import StructuredLogging
+import Synchronization
 
 struct SettingsReload: Sendable {
     let input: ConfigurationInput
@@ -140,4 +141,25 @@ struct SettingsHistoryService: Sendable {
             logger.error("writing the settings history failed", metadata: ["failure": "\(error)"])
         }
     }
+}
+
+/// Runs pieces of work one after the other, in the order in which they were added. Two reloads may follow each other
+/// while the database does not respond. If their changes were recorded at the same time, the later change could be
+/// recorded first, and the newest entry of the history would not be the settings in force.
+final class WorkInOrder: Sendable {
+    private let last = Mutex<Task<Void, Never>?>(nil)
+
+    /// Returns at once. The work begins when all work that was added before has ended.
+    func add(_ work: @escaping @Sendable () async -> Void) {
+        last.withLock { last in
+            let before = last
+            last = Task {
+                await before?.value
+                await work()
+            }
+        }
+    }
+
+    /// Returns when all work that was added before this call has ended.
+    func wait() async { await last.withLock { $0 }?.value }
 }

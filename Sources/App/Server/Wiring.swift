@@ -147,18 +147,19 @@ struct Wiring {
         let history = SettingsHistoryService(
             store: stores.settingsHistory, instance: configuration.instanceName, clock: { .now }, logger: logger)
         await history.record(settings.read(), settings.readRules(), note: configuration.settingsNote)
+        let records = WorkInOrder()
         let reload = SettingsReload(
             input: input, settings: settings, pages: pages, texts: notifications?.texts, status: settingsStatus,
             clock: { .now }, logger: logger,
             hadFile: hadFile,
             record: { settings, rules, note in
-                Task {
+                records.add {
                     await history.record(settings, rules, note: note)
                     // The heartbeat is written at once, so that the other servers see the new settings version.
                     await instance.sendHeartbeat()
                 }
             },
-            recordIncomplete: { reload in Task { await history.record(reload) } })
+            recordIncomplete: { reload in records.add { await history.record(reload) } })
         let outcome = DrainOutcome()
         let handling = SignalHandling(
             signals: signals, reload: reload.run, beginDrain: watching.readiness.beginDrain, logger: logger)
