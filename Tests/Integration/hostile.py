@@ -3,6 +3,7 @@
 reads, one that reads late, and more connections than there are descriptors. Checks how these clients affect a normal
 client and the server's memory, and when the server disconnects them."""
 
+import contextlib
 import multiprocessing
 import os
 import resource
@@ -26,7 +27,7 @@ def main():
     idle_and_slow(options, report)
     never_reads(options, report)
     reads_late(options, report)
-    out_of_descriptors(options, report)
+    too_few_descriptors(options, report)
     report.exit()
 
 
@@ -273,10 +274,9 @@ def reads_late(options, report):
 
 # --- descriptors --------------------------------------------------------------------------------------------------
 
-def collect_answers(connections, seconds, close=False):
+def collect_answers(connections, seconds):
     """Returns two lists: the connections that get a complete 200 response in time, and those that get another response
-    or are closed without one. With `close`, each connection is closed after its response, which makes room for another
-    one."""
+    or are closed without one."""
     answered, broken, received = [], [], {connection: b"" for connection in connections}
     with selectors.DefaultSelector() as selector:
         for connection in connections:
@@ -295,8 +295,6 @@ def collect_answers(connections, seconds, close=False):
                     continue
                 selector.unregister(connection)
                 (answered if answer and answer[0].status == 200 else broken).append(connection)
-                if close:
-                    connection.close()
     return answered, broken
 
 
@@ -309,56 +307,37 @@ def hostile_event(key):
             "timestamp": "2026-01-01T00:00:00Z"}
 
 
-def out_of_descriptors(options, report):
+def too_few_descriptors(options, report):
+    """Clients open more connections than the process may have descriptors."""
     count, descriptors_max = 1000, 256
+    # If there are so few descriptors, half of them are for connections.
+    connections_max = descriptors_max // 2
     with Folder() as folder, Watched(options, folder, descriptors_max=descriptors_max) as server:
         server.warm_up()
         first = Client(server.port, token("hostile"))
         # The first event opens the connections to the database.
         first.post("/native/events", hostile_event("warm-up"))
-        free = descriptors_max - open_descriptors(server)
         connections = [server.connect() for _ in range(count)]
         for connection in connections:
-            connection.sendall(HEALTH)
-        wait_until(lambda: open_descriptors(server) >= descriptors_max - 4, 30, "running out of descriptors")
-        time.sleep(1)
-        spent_before = server_cpu_seconds(server)
-        time.sleep(1)
-        spent = server_cpu_seconds(server) - spent_before
-        report.check(spent < 0.5, "it does not spin without descriptors", f"{spent:.2f} s of CPU in a second")
-
+            with contextlib.suppress(OSError):
+                connection.sendall(HEALTH)
+        served, broken = collect_answers(connections, 20)
+        report.note(f"{len(served)} of {count} connections were served with {descriptors_max} descriptors")
+        report.check(connections_max - 10 <= len(served) < connections_max,
+                     "half of the descriptors serve connections", len(served))
+        report.check(len(served) + len(broken) == count, "every other connection is rejected", len(broken))
         statuses = []
         for index in range(20):
             statuses.append(first.post("/native/events", hostile_event(f"k{index}"))[0])
         report.check(statuses == [200] * 20, "open connections are served and events stored meanwhile", statuses)
-
-        served, broken = collect_answers(connections, 3)
-        report.note(f"{len(served)} of {count} connections were served at once with {free} free descriptors")
-        report.check(len(served) >= free - 4, "as many are served as there are free descriptors",
-                     f"{len(served)} of {free}")
-        waiting = list(set(connections) - set(served) - set(broken))
-        begun = time.monotonic()
-        for connection in served:
-            connection.close()
-        later, broken_later = collect_answers(waiting, 60, close=True)
-        report.note(f"{len(later)} of {len(waiting)} that waited were served within {time.monotonic() - begun:.1f} s "
-                    f"after the first ones closed")
-        broken += broken_later
-        report.check(not broken, "nobody is turned away", f"{len(broken)} were")
-        report.check(len(later) == len(waiting), "all that waited are served once the first ones close",
-                     f"{len(waiting) - len(later)} were not")
+        report.check(open_descriptors(server) <= connections_max + 64, "descriptors are left for everything else",
+                     open_descriptors(server))
         for connection in connections:
             connection.close()
+        wait_until(lambda: open_descriptors(server) < 40, 30, "closing the descriptors")
         with Client(server.port, None) as late:
             report.check(late.request("GET", "/healthz").status == 200, "new connections are accepted again")
-        wait_until(lambda: open_descriptors(server) < 40, 30, "closing the descriptors")
         report.check(server.stop() == 0, "the server ends with 0 afterwards", server.log())
-
-
-def server_cpu_seconds(server):
-    with open(f"/proc/{server.process.pid}/stat") as stat:
-        fields = stat.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -338,6 +338,6 @@ assert answer(held[-1])[0] == 200'
     stop_server
     DWELL=$server_folder/hard launch_prepared serve
     wait_until_ready
-    wait_for_log 'open file limit too low'
+    wait_for_log 'open file limit too low.*"connections":64'
     stop_server
 }

@@ -30,14 +30,15 @@ struct ServeCommand: AsyncParsableCommand {
         let logger = report.log.logger(label: "dwell")
         signals.log(to: logger)
         report.unknown.log(to: logger)
-        guard let configuration = report.configuration else {
+        guard var configuration = report.configuration else {
             for problem in report.problems {
                 logger.critical(
                     "\(Self.settingNotAllowed)", metadata: ["variable": "\(problem.variable)", "detail": "\(problem)"])
             }
             throw ExitCode.badConfiguration
         }
-        DescriptorLimit.raise(forConnections: configuration.http.connectionsMax, logger)
+        configuration.http.connectionsMax = DescriptorLimit.raise(
+            forConnections: configuration.http.connectionsMax, logger)
         do {
             try await Wiring(configuration, report: report, logger: logger).run(
                 input, hadFile: report.hasFile, signals: signals)

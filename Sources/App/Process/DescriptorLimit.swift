@@ -12,28 +12,40 @@ import StructuredLogging
 
 enum DescriptorLimit {
     /// The number of descriptors for everything except connections of clients: the database, Redis, outgoing requests,
-    /// listeners, and the standard streams.
-    private static let otherDescriptors: rlim_t = 256
+    /// listeners, and the standard streams. A process without a free descriptor could not only not open its files: on
+    /// Linux, Dispatch opens a file in /proc when all of its threads are busy, and ends the process if it cannot.
+    private static let otherDescriptors: UInt64 = 512
 
     /// Raises the soft limit to the number of descriptors that `connectionsMax` connections and the rest of the process
-    /// need. Does nothing if the limit is already that high. If the hard limit is lower than that number, raises the
-    /// soft limit to the hard limit and logs a warning.
-    static func raise(forConnections connectionsMax: Int, _ logger: Logger) {
+    /// need, or to the hard limit if that is lower. Returns the number of connections that the limit then permits, at
+    /// most `connectionsMax`. If it permits fewer, logs a warning.
+    static func raise(forConnections connectionsMax: Int, _ logger: Logger) -> Int {
         #if canImport(Glibc)
             let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         #else
             let resource = RLIMIT_NOFILE
         #endif
-        let needed = rlim_t(max(0, connectionsMax)) + otherDescriptors
+        let needed = UInt64(max(0, connectionsMax)) + otherDescriptors
         var limit = rlimit()
-        guard getrlimit(resource, &limit) == 0, limit.rlim_cur < needed else { return }
-        limit.rlim_cur = min(needed, limit.rlim_max)
+        guard getrlimit(resource, &limit) == 0, limit.rlim_cur < needed else { return connectionsMax }
+        limit.rlim_cur = min(rlim_t(needed), limit.rlim_max)
         let raised = setrlimit(resource, &limit)
         if raised != 0 { _ = getrlimit(resource, &limit) }
-        if limit.rlim_cur < needed {
+        let permitted = connections(permittedBy: UInt64(limit.rlim_cur), atMost: connectionsMax)
+        if permitted < connectionsMax {
             logger.warning(
-                "open file limit too low for MAX_CONNECTIONS; excess connections wait to be accepted",
-                metadata: ["limit": .number(limit.rlim_cur), "needed": .number(needed)])
+                "open file limit too low for MAX_CONNECTIONS; fewer connections are served",
+                metadata: [
+                    "limit": .number(limit.rlim_cur), "needed": .number(needed), "connections": .number(permitted),
+                ])
         }
+        return permitted
+    }
+
+    /// Returns how many connections a process with this number of descriptors serves. If there are few descriptors, half
+    /// of them are for connections.
+    static func connections(permittedBy descriptors: UInt64, atMost connectionsMax: Int) -> Int {
+        let permitted = descriptors - min(otherDescriptors, descriptors / 2)
+        return max(1, min(connectionsMax, Int(clamping: permitted)))
     }
 }
