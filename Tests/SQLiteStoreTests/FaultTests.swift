@@ -113,6 +113,26 @@ struct FaultTests {
         #expect(sessions == ["session-a", "session-c"])
         await store.close()
     }
+
+    @Test func `an event of a driver whose row cannot be read does not take its neighbours along`() async throws {
+        let folder = try ScratchFolder()
+        let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        let drivers = ["a", "b", "c"].map { DriverID($0) }
+        for driver in drivers {
+            _ = try await store.appended(.sample(.sample(.chargerTargeted, key: "before"), of: driver))
+        }
+        try await DatabaseQueue(path: folder.file("db")).write { db in
+            try db.execute(sql: "UPDATE driver SET state = 99 WHERE driver_id = 'b'")
+        }
+        let outcomes = await store.append(
+            drivers.map { driver in .sample(.sample(.chargerTargeted, key: "after"), of: driver) })
+        guard case .stored = outcomes[0], case .failed(.unavailable) = outcomes[1], case .stored = outcomes[2] else {
+            Issue.record("\(outcomes)")
+            return
+        }
+        #expect(try await store.eventCount() == 5)
+        await store.close()
+    }
 }
 
 /// One database, from its creation on, with one scripted fault.

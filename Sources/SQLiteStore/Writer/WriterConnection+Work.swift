@@ -64,7 +64,7 @@ extension WriterConnection {
     private func completed(_ change: PendingChange, _ db: Database) throws(SQLiteError) -> CompletedChange {
         var keepsDriverCache = false
         defer { if !keepsDriverCache { appending.forget() } }
-        let outcome = try request(isolating: true, sparing: \.isAboutOneDriver) {
+        let outcome = try request(isolating: true) {
             () throws(SQLiteError) -> CompletedChange in
             do {
                 return try change.make(db)
@@ -88,7 +88,7 @@ extension WriterConnection {
         try appending.drivers.writeChanged()
         let due = try expiring.due(request)
         for driver in due {
-            let outcome = try self.request(isolating: true, sparing: \.isAboutOneDriver) { () throws(SQLiteError) in
+            let outcome = try self.request(isolating: true) { () throws(SQLiteError) in
                 try expiring.expire(driver, request)
             }
             switch outcome {
@@ -110,7 +110,7 @@ extension WriterConnection {
         var correction: Refolding.Correction?
         if let id = due.correction, let from = due.from { correction = Refolding.Correction(id: id, from: from) }
         var piece: Refolding.Piece?
-        let outcome = try self.request(isolating: true, sparing: \.isAboutOneDriver) { () throws(SQLiteError) in
+        let outcome = try self.request(isolating: true) { () throws(SQLiteError) in
             // A search has found this driver. Since then, another transaction may have completed the refold, or may
             // have erased the driver. The row of an erased driver has another id. In both cases there is nothing to do.
             guard let driver = try appending.drivers.row(of: driverID), driver.id == due.number,
@@ -141,13 +141,12 @@ extension WriterConnection {
         }
     }
 
-    /// Runs the body of one request. If `isolating` is true, runs it in a savepoint. An error that `sparing` accepts
-    /// then rolls back only this request, and is returned as a failure. Without a savepoint, only the error
-    /// `driverWasErased` is returned as a failure. All other errors are thrown, and the whole transaction is rolled
-    /// back.
+    /// Runs the body of one request. If `isolating` is true, runs it in a savepoint. An error that may be about only one
+    /// driver (`isAboutOneDriver`) then rolls back only this request, and is returned as a failure. Without a savepoint,
+    /// only the error `driverWasErased` is returned as a failure. All other errors are thrown, and the whole transaction
+    /// is rolled back.
     private func request<Outcome>(
-        isolating: Bool, sparing: (SQLiteError) -> Bool = \.isAboutOneStatement,
-        _ body: () throws(SQLiteError) -> Outcome
+        isolating: Bool, _ body: () throws(SQLiteError) -> Outcome
     ) throws(SQLiteError) -> Result<Outcome, StoreFailure> {
         guard isolating else {
             do {
@@ -168,7 +167,7 @@ extension WriterConnection {
             try transaction.endSavepoint()
             return .success(outcome)
         } catch {
-            guard sparing(error) else { throw error }
+            guard error.isAboutOneDriver else { throw error }
             try transaction.rollBackSavepoint()
             appending.budget.charges.removeSubrange(chargeCount...)
             appending.noteRollback()

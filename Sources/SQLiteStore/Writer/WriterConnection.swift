@@ -71,7 +71,7 @@ final class WriterConnection {
     /// the waiting task once.
     func run(_ group: [WriterWork], _ db: Database) -> GroupResult {
         var attempt = attempt(group, db, isolating: false)
-        if case .failed(let error, _) = attempt, error.isAboutOneStatement {
+        if case .failed(let error, _) = attempt, error.isAboutOneDriver {
             attempt = self.attempt(group, db, isolating: true)
         }
         switch attempt {
