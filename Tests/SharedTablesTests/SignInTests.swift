@@ -93,6 +93,24 @@ struct SignInTests {
     }
 
     @Test(arguments: DatabaseKind.allCases)
+    func `a used nonce stays used for a day after its token has expired`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
+        let identity = AppleIdentity.sample("001.a", nonce: "1", token: "t")
+        let expiry = Moment(millisecondsSinceEpoch: identity.expiresAtSeconds * 1000)
+        _ = try await fixture.signIns.signIn(
+            identity, authorizationCode: nil, profile: FirstProfile(), from: .at(AccountFixture.start))
+        _ = try await fixture.signInWithApple("001.b", at: expiry.advanced(bySeconds: 60))
+        // The head of this request arrived before the token expired, and its body arrived after the sign-in above.
+        await #expect(throws: AccountFailure.unauthorized) {
+            try await fixture.signIns.signInWithSingleToken(
+                identity, profile: FirstProfile(), from: .at(expiry.advanced(bySeconds: -1)))
+        }
+        _ = try await fixture.signInWithApple("001.b", at: expiry.advanced(bySeconds: 86_400))
+        #expect(try await fixture.count("apple_nonce") == 1)
+        await fixture.close()
+    }
+
+    @Test(arguments: DatabaseKind.allCases)
     func `a sign-in sent again within ten seconds is answered with the same session and refresh token`(
         _ kind: DatabaseKind
     )

@@ -46,6 +46,12 @@ enum SignInRows {
         return try DriverRows.user(driver, db)
     }
 
+    /// How long a used nonce is kept after its identity token has expired, in seconds. A request is judged by the time at
+    /// which its head arrived, by the clock of its server. When the request is processed, this time may have passed:
+    /// the body may have arrived slowly, and the clocks of two servers differ. If the nonce were deleted right at the
+    /// expiry of the token, such a request could use it again.
+    private static let nonceKeptSeconds = 86_400
+
     /// Stores the nonce. Returns false when it was used before.
     private static func useNonce(of identity: AppleIdentity, at now: Moment, _ db: any SQLTransaction) throws -> Bool {
         try db.execute(
@@ -53,7 +59,7 @@ enum SignInRows {
                 DELETE FROM apple_nonce WHERE digest IN (
                     SELECT digest FROM apple_nonce WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT 4)
                 """,
-            arguments: [now.millisecondsSinceEpoch])
+            arguments: [now.advanced(bySeconds: -nonceKeptSeconds)])
         let (expiresAt, overflow) = identity.expiresAtSeconds.multipliedReportingOverflow(by: 1000)
         let added = try db.execute(
             sql: "INSERT INTO apple_nonce (digest, expires_at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING",
