@@ -704,3 +704,6 @@ CREATE INDEX store_notification_by_app_transaction ON store_notification (app_tr
 WHERE app_transaction_id IS NOT NULL;
 
 CREATE INDEX session_by_registered_charger ON session (registered_charger) WHERE registered_charger IS NOT NULL;
+
+CREATE INDEX audit_of_refusals ON audit (driver, id) WHERE driver IS NOT NULL
+    AND (action = 'sign_out_all' OR outcome = 'refused' AND action IN ('refresh', 'sign_in_apple'));

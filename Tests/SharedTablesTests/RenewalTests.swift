@@ -398,6 +398,28 @@ struct RenewalTests {
         await fixture.close()
     }
 
+    @Test(arguments: DatabaseKind.allCases)
+    func `refused renewals and sign-outs everywhere leave two hundred lines of the audit`(_ kind: DatabaseKind)
+        async throws
+    {
+        let fixture = try await AccountFixture(kind)
+        let pair = try await fixture.signInWithApple()
+        let external = Caller(driver: pair.user.id)
+        for _ in 0..<250 {
+            await #expect(throws: AccountFailure.unauthorized) {
+                try await fixture.sessions.refreshSingleToken(pair.accessToken.reveal(), from: .at(start))
+            }
+        }
+        let audit = try await fixture.audit()
+        #expect(
+            audit.filter { $0 == "refresh refused not_a_single_token" }.count == AuditRows.requestsPerDriverMax)
+        for _ in 0..<250 { try await fixture.sessions.signOutEverywhere(external, from: .at(start)) }
+        let last = try await fixture.audit()
+        #expect(last.filter { $0 == "sign_out_all done" }.count == AuditRows.requestsPerDriverMax)
+        #expect(last.first == "sign_in_apple done new_account")
+        await fixture.close()
+    }
+
     // MARK: Devices
 
     @Test(arguments: DatabaseKind.allCases)

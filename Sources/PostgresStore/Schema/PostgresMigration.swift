@@ -41,5 +41,8 @@ package struct PostgresMigration: Sendable {
         PostgresMigration(
             number: 7, name: "notification_history",
             sql: String(decoding: PackageResources._007_notification_history_sql, as: UTF8.self)),
+        PostgresMigration(
+            number: 8, name: "audit_refusals",
+            sql: String(decoding: PackageResources._008_audit_refusals_sql, as: UTF8.self)),
     ]
 }

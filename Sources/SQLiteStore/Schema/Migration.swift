@@ -60,5 +60,6 @@ package struct Migration: Sendable {
         Migration(29, "key_move", PackageResources._029_key_move_sql),
         Migration(30, "registered_charger", PackageResources._030_registered_charger_sql),
         Migration(31, "charger_place", PackageResources._031_charger_place_sql),
+        Migration(32, "audit_refusals", PackageResources._032_audit_refusals_sql),
     ]
 }

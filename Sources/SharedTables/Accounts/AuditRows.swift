@@ -34,6 +34,15 @@ package enum AuditRows {
         """
     static let requestsPerDriverMax = 200
 
+    /// SQL condition that selects further entries that a driver can add without a limit of their number: refused
+    /// renewals and sign-ins with Apple, and sign-outs everywhere with a token that has no sign-in session. Only the
+    /// newest `requestsPerDriverMax` of these entries are kept too. The index `audit_of_refusals` must have the same
+    /// condition, word for word.
+    private static let refusals = """
+        driver IS NOT NULL
+            AND (action = 'sign_out_all' OR outcome = 'refused' AND action IN ('refresh', 'sign_in_apple'))
+        """
+
     /// Adds an entry. `driver` is a row number. `phone` is the keyed digest of the phone number concerned, whether or
     /// not an account has that number.
     static func add(
@@ -80,7 +89,9 @@ package enum AuditRows {
             arguments: [now, action.rawValue, outcome.rawValue, reason, driver, sid, address, requestID, phone])
         guard let line else { throw UnreadableColumn(name: "audit.id") }
         if line % forgettingInterval == 0 { try forgetPassing(before: line, at: now, db) }
-        if let driver { try forgetRequests(of: driver, db) }
+        guard let driver else { return }
+        try forgetOld(requests, of: driver, db)
+        if outcome == .refused || action == .signOutEverywhere { try forgetOld(refusals, of: driver, db) }
     }
 
     private static func forgetPassing(before line: Int64, at now: Moment, _ db: any SQLTransaction) throws {
@@ -97,11 +108,12 @@ package enum AuditRows {
         }
     }
 
-    private static func forgetRequests(of driver: Int64, _ db: any SQLTransaction) throws {
+    /// Deletes a few of the driver's entries that meet the condition, except the newest `requestsPerDriverMax`.
+    private static func forgetOld(_ condition: String, of driver: Int64, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """
                 DELETE FROM audit WHERE id IN (
-                    SELECT id FROM audit WHERE driver = ? AND \(requests) ORDER BY id DESC LIMIT 4 OFFSET ?)
+                    SELECT id FROM audit WHERE driver = ? AND \(condition) ORDER BY id DESC LIMIT 4 OFFSET ?)
                 """,
             arguments: [driver, requestsPerDriverMax])
     }
