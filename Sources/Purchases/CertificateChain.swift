@@ -61,7 +61,7 @@ package final class CertificateChain: Sendable {
         }
         // This check is the cheapest one, so it is the first.
         guard roots.contains(chain[2]) else { throw .untrustedRoot }
-        guard !revoked.withLock({ $0.contains(chain[0]) }) else { throw .revokedCertificate }
+        guard !isRevoked(chain) else { throw .revokedCertificate }
         let second = time.secondsSinceEpoch
         let leaf: TrustedLeaf
         let key = ChainKey(chain: chain)
@@ -79,6 +79,12 @@ package final class CertificateChain: Sendable {
     func revoke(_ chain: [[UInt8]]) {
         guard let leaf = chain.first else { return }
         revoked.withLock { _ = $0.insert(leaf) }
+    }
+
+    /// Returns whether data signed by the leaf of this chain is rejected.
+    func isRevoked(_ chain: [[UInt8]]) -> Bool {
+        guard let leaf = chain.first else { return false }
+        return revoked.withLock { $0.contains(leaf) }
     }
 
     private static func verify(

@@ -70,15 +70,15 @@ package struct CertificateStatus: Sendable {
         }
     }
 
-    /// Reads all stored signers once, and checks those that are due.
+    /// Reads all stored signers once, and checks those that are due. Rejects the recorded revoked leaves first, because
+    /// a check may have to wait for the responder.
     func check() async {
         guard let signers = try? await signers() else { return }
-        for signer in signers {
+        for signer in signers where signer.isRevoked {
+            if let certificates = SignedPayload.certificates(inHeader: signer.header) { chain.revoke(certificates) }
+        }
+        for signer in signers where !signer.isRevoked {
             guard let certificates = SignedPayload.certificates(inHeader: signer.header) else { continue }
-            if signer.isRevoked {
-                chain.revoke(certificates)
-                continue
-            }
             let now = clock()
             // If the stored time of the last check is in the future, the clock was set back since. Ignore this time, so
             // that no certificate waits until the clock reaches it again.

@@ -1,4 +1,4 @@
-// Tests of `CertificateStatus`: when a certificate is checked.
+// Tests of `CertificateStatus`: when a certificate is checked, and when a recorded revocation counts.
 
 import JourneyModel
 import Synchronization
@@ -23,5 +23,24 @@ import Testing
         await status.check()
         let expected: [CertificateStatus.Finding] = isDue ? [.unknown] : []
         #expect(findings.withLock { $0 } == expected)
+    }
+
+    @Test func `a recorded revocation counts before the responder is asked about other certificates`() async throws {
+        let (authority, stolen) = (try TestAuthority(), try TestAuthority())
+        func signer(_ id: Int64, _ authority: TestAuthority, isRevoked: Bool) throws -> PurchaseSigner {
+            let header = String(try authority.token([:]).prefix { $0 != "." })
+            return PurchaseSigner(id: id, header: header, checkedAt: nil, isRevoked: isRevoked)
+        }
+        let signers = try [signer(1, authority, isRevoked: false), signer(2, stolen, isRevoked: true)]
+        let chain = CertificateChain(roots: [authority.root, stolen.root])
+        let rejects = Mutex<[Bool]>([])
+        let status = CertificateStatus(
+            signers: { signers }, record: { _, _, _ in }, query: { _, _ in nil }, chain: chain, clock: { start },
+            report: { _ in rejects.withLock { $0.append(chain.isRevoked(stolen.chain)) } })
+        await status.check()
+        #expect(rejects.withLock { $0 } == [true])
+        await #expect(throws: PurchaseRefusal.revokedCertificate) {
+            try await chain.leafKey(of: stolen.chain, at: start)
+        }
     }
 }
