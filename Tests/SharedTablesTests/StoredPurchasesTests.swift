@@ -56,6 +56,23 @@ struct StoredPurchasesTests: PurchaseSamples {
     }
 
     @Test(arguments: TestedDatabase.allCases)
+    func `a fact of a revoked signer does not replace a believed one`(_ database: TestedDatabase) async throws {
+        let opened = try await database.open()
+        let purchases = try Self.purchases(opened)
+        let other = ShownPurchase(transaction: try Self.transaction("9"))
+        _ = try await purchases.add(other, of: Self.caller("bea"), at: Self.start)
+        let signer = try #require(try await purchases.signers().first)
+        try await purchases.record(signer.id, isRevoked: true, at: Self.at(1))
+        var believed = try Self.transaction()
+        believed.proof = SignatureProof(header: "e31", signature: [0])
+        _ = try await purchases.add(ShownPurchase(transaction: believed), of: Self.caller("ada"), at: Self.at(1))
+        let refund = Self.notification(2, try Self.transaction(signed: 2, revoked: 2), type: "REFUND")
+        #expect(try await purchases.take(refund, at: Self.at(2)) == .taken(owner: DriverID("ada")))
+        #expect(try await purchases.facts(of: DriverID("ada")).transactions[believed.key] == believed)
+        await opened.close()
+    }
+
+    @Test(arguments: TestedDatabase.allCases)
     func `the first who shows a purchase owns it, and the other one is told so`(_ database: TestedDatabase) async throws
     {
         let opened = try await database.open()

@@ -31,8 +31,9 @@ package enum PurchaseRows {
             if let renewal { try put(renewal, in: purchase, db) }
             return (purchase, false)
         }
-        try put(transaction.anonymous(), in: purchase, db)
-        if let renewal { try put(renewal.anonymous(), in: purchase, db) }
+        // An anonymous fact has no signer and is believed, so a fact of a revoked signer is not made anonymous.
+        if try !isRevoked(transaction.proof, db) { try put(transaction.anonymous(), in: purchase, db) }
+        if let renewal, try !isRevoked(renewal.proof, db) { try put(renewal.anonymous(), in: purchase, db) }
         return (purchase, true)
     }
 
@@ -149,7 +150,9 @@ package enum PurchaseRows {
         let stored = "\(believed("purchase_transaction")) AND environment = ? AND transaction_id = ?"
         let key: SQLArguments = [fact.environment.rawValue, fact.transactionID]
         guard
-            try isNewer(fact.signedDate, stored, key, db, { known in try fact.isNewer(than: transaction(known)) })
+            try isNewer(
+                fact.signedDate, fact.proof, stored, key, db,
+                { known in try fact.isNewer(than: transaction(known)) })
         else { return }
         let signer = try signer(fact.proof, db)
         try db.execute(
@@ -170,7 +173,9 @@ package enum PurchaseRows {
     private static func put(_ fact: RenewalFact, in purchase: Int64, _ db: any SQLTransaction) throws {
         let stored = "\(believed("purchase_renewal")) AND purchase = ?"
         guard
-            try isNewer(fact.signedDate, stored, [purchase], db, { known in try fact.isNewer(than: renewal(known)) })
+            try isNewer(
+                fact.signedDate, fact.proof, stored, [purchase], db,
+                { known in try fact.isNewer(than: renewal(known)) })
         else { return }
         let signer = try signer(fact.proof, db)
         try db.execute(
@@ -183,19 +188,31 @@ package enum PurchaseRows {
             arguments: [purchase, fact.signedDate, fact.payload, signer, fact.proof?.signature])
     }
 
-    /// Returns whether a fact is newer than the stored one. Returns true if no fact is stored. Compares `signedDate`
-    /// first, like `PurchaseFacts`. The other columns are large, so they are read only if the dates are equal.
+    /// Returns whether a fact is newer than the stored one. Returns true if no believed fact is stored. Returns false if
+    /// a believed fact is stored and the new one would not be believed, because its signer is revoked. Compares
+    /// `signedDate` first, like `PurchaseFacts`. The other columns are large, so they are read only if the dates are
+    /// equal.
     ///
     /// - Parameter stored: the end of the query for the stored fact.
     private static func isNewer(
-        _ signed: Moment, _ stored: String, _ arguments: SQLArguments, _ db: any SQLTransaction,
-        _ decide: (SQLRow) throws -> Bool
+        _ signed: Moment, _ proof: SignatureProof?, _ stored: String, _ arguments: SQLArguments,
+        _ db: any SQLTransaction, _ decide: (SQLRow) throws -> Bool
     ) throws -> Bool {
         let date = try Moment.fetchOne(db, sql: "SELECT signed_at_ms \(stored)", arguments: arguments)
         guard let date else { return true }
-        if signed != date { return signed > date }
+        guard signed >= date, try !isRevoked(proof, db) else { return false }
+        if signed != date { return true }
         let known = try SQLRow.fetchOne(db, sql: "SELECT \(factColumns) \(stored)", arguments: arguments)
         return try known.map(decide) ?? true
+    }
+
+    /// Returns whether the signer of this proof is recorded as revoked. The verifier rejects data of such a signer. But
+    /// another process may have recorded the revocation, and the verifier of `dwell purchases replay` reads no records.
+    private static func isRevoked(_ proof: SignatureProof?, _ db: any SQLTransaction) throws -> Bool {
+        guard let proof else { return false }
+        return try Bool.fetchOne(
+            db, sql: "SELECT EXISTS (SELECT 1 FROM purchase_signer WHERE header = ? AND revoked_at_ms IS NOT NULL)",
+            arguments: [proof.header]) ?? false
     }
 
     private static func signer(_ proof: SignatureProof?, _ db: any SQLTransaction) throws -> Int64? {
