@@ -59,8 +59,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
         self.parameters = Secret(parameters)
     }
 
-    /// Returns the parameters for an attempt to connect that takes at most `milliseconds`. The time is divided among
-    /// the hosts.
+    /// Returns the parameters for an attempt to connect. Divides `milliseconds` among the hosts, but gives each host at
+    /// least 2 s.
     func connectParameters(milliseconds: Int) -> [String: String] {
         var parameters = parameters.reveal()
         let hosts = (parameters["host"] ?? parameters["hostaddr"] ?? "").split(separator: ",").count

@@ -116,7 +116,7 @@ extension PostgresPipeline {
             return
         }
         finish(call, call.outcome)
-        // The connection becomes unusable after two errors. The first says that the server no longer accepts writes:
+        // Two kinds of errors make the connection unusable. The first says that the server no longer accepts writes:
         // another server may be the primary now. The second is any error of a call without a caller. Such a call is the
         // pipeline's own ROLLBACK, so the session is still in a failed transaction.
         if call.error?.sqlState == SQLState.readOnlyTransaction || call.error != nil && call.caller == nil {

@@ -2,9 +2,9 @@
 // no locks. If several of them write the same expiry, only the first write succeeds: the others find the driver's
 // version changed or the deadline gone.
 //
-// One call waits for the expiries of up to 64 drivers, and the next call begins when it has returned. So no expiry may
-// wait for the long refold of its driver. The queue refuses such an expiry (`WorkQueue.Refusal.slow`), and a later call
-// stores it.
+// One call of `storeExpiries` waits for the expiries of up to 64 drivers, and the next call begins only when it has
+// returned. So one expiry that waits for a long refold of its driver would delay those of all other drivers. The queue
+// therefore refuses such an expiry (`WorkQueue.Refusal.slow`), and a later call stores it.
 
 package import Engine
 package import JourneyModel

@@ -59,8 +59,8 @@ extension PostgresEventStore: JourneyReader {
         guard let oldest = stored.recent.changes.first else {
             // No changes are stored: either there was none yet, or a refold by new rules or other settings has deleted
             // them. After such a refold, the reader may still have the old state, so it gets the current one. This is
-            // necessary even if the journey is IDLE: before a correction was undone, readers got the corrected state
-            // with the number 0.
+            // necessary even if the journey is IDLE: a correction that was undone later may have changed it, and
+            // readers then got the changed state with the number 0.
             return nil
         }
         guard !stored.recent.isFull || oldest.seq <= id else { return nil }

@@ -1,4 +1,5 @@
-// Transactions of several round trips, for background work that no request waits for and that is done in pieces.
+// Transactions of several round trips: for background work, which is done in pieces, for operators' commands, and for
+// the probe of `/readyz`.
 
 import Engine
 import Postgres

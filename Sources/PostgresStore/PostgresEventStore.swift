@@ -30,7 +30,7 @@ package final class PostgresEventStore: EventStore {
     /// The pause, in milliseconds, after the server could not be reached. Also the pause after a conflict, if the work
     /// had already locked its driver.
     private static let retryMilliseconds = 20
-    /// Why the check of a deadline fails that would wait for a batch that may be slow.
+    /// Why the check of a deadline fails if it would have to wait for a batch that may be slow.
     private static let slowReason = "an earlier write of the driver may take long"
 
     let queue: WorkQueue
@@ -211,8 +211,8 @@ package final class PostgresEventStore: EventStore {
     }
 
     /// If the time limits of all works in the group passed before their batch began, fails these works and returns
-    /// true. This happens to works that wait until other slow batches have ended. Nobody waits for these works any
-    /// more, and their batch would only delay the next slow one.
+    /// true. This happens to works that wait until other slow batches have ended. Their batch would only delay the next
+    /// slow one.
     private func isOver(_ group: DriverGroup) -> Bool {
         guard group.works.allSatisfy(\.until.hasPassed) else { return false }
         putBack(group.works, of: group.driver, "too many writes were waiting")

@@ -22,10 +22,10 @@ extension PostgresStatement {
     static let confirm = PostgresStatement("confirm", "SELECT pg_logical_emit_message(true, 'dwell', '')")
 }
 
-/// The first two parameters of most statements on tables with lanes: some lanes, and whether rows of all lanes are
-/// meant instead. On Citus, a statement gets the lanes of one shard, and runs only there. On one PostgreSQL, all lanes
-/// are meant. The OR in `condition` has a second purpose: a plain `lane = ANY($1)` would become an index condition, and
-/// PostgreSQL would choose a worse index.
+/// The first two parameters of most statements on tables with lanes (Lane.swift): a list of lanes, and whether rows of
+/// all lanes are meant instead. On Citus, a statement gets the lanes of one shard, and runs only there. On one
+/// PostgreSQL, all lanes are meant. The OR in `condition` has a second purpose: a plain `lane = ANY($1)` would become
+/// an index condition, and PostgreSQL would choose a worse index.
 enum LaneParameters {
     static let any: [PostgresValue] = [.int2s([]), .bool(true)]
 

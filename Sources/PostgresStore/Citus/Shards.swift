@@ -1,6 +1,6 @@
 // Where the rows of the tables of events lie. On one PostgreSQL, a statement may contain rows of any lanes. On Citus,
-// all rows of a lane, in all these tables, lie in the same shard. A statement runs on a single server only if all its
-// rows lie in one shard. So each statement of a batch is sent once for each shard.
+// all rows of a lane (Lane.swift), in all these tables, lie in the same shard. A statement runs on a single server only
+// if all its rows lie in one shard. So each statement of a batch is sent once for each shard.
 
 import JourneyModel
 import Postgres

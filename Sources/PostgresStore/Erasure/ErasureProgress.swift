@@ -30,7 +30,7 @@ struct ErasureProgress {
     /// The maximum number of rows that are rewritten in one transaction. It may be exceeded by events of one
     /// millisecond, which are rewritten together.
     static let rowsMax = 500
-    /// The number of events up to which a piece has the time limits of a request.
+    /// A piece with at most this many events has the time limits of a request. A larger piece has longer ones.
     static let shortPieceMax = 2_000
 
     private let driver: Int64
@@ -76,7 +76,8 @@ struct ErasureProgress {
         (last, eventCount) = (try row[2], try row[3])
     }
 
-    /// Returns whether the next piece has so many events of one millisecond that it may exceed the time of a request.
+    /// Returns whether the next piece has so many events of one millisecond that it may exceed the time limits of a
+    /// request (`shortPieceMax`).
     func isNextPieceLong(_ db: any SQLTransaction) throws -> Bool {
         if step == .sessions { return false }
         var events = self
@@ -164,9 +165,9 @@ struct ErasureProgress {
     ///   contains the event's rank in that order, as a number of fixed length. event_id becomes NULL, which means that
     ///   it equals the key.
     ///
-    /// Two facts about a time are kept: the moment, and whether its text had a fraction of a second. Citus allows
-    /// `to_char` only in the subquery. The subquery is MATERIALIZED, because PostgreSQL otherwise runs it once per
-    /// event if the statistics of the table are not up to date.
+    /// Two facts about a time are kept: the moment, and whether its text had a fraction of a second. Citus does not
+    /// allow `to_char` in the SET list, so the subquery `ranked` computes the text. It is MATERIALIZED, because
+    /// PostgreSQL otherwise runs it once per event if the statistics of the table are not up to date.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", where: Self.isInLane, rowsMax, db)
         let count = try db.execute(

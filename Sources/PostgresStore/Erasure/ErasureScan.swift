@@ -126,8 +126,8 @@ private enum ErasureScan {
     ]
 
     private static let otherLeftovers: [(name: String, sql: String)] = [
-        // After the deletion of a driver, a deadline may still pass. The key of this expiry contains the session's new
-        // id, which begins with the pseudonym, so it is allowed.
+        // The second pattern is the key of an expiry that was stored after the deletion. Such a key contains the
+        // session's new id, which begins with the pseudonym.
         (
             "event.idempotency_key",
             """

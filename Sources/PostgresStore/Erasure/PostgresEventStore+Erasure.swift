@@ -59,7 +59,8 @@ extension PostgresEventStore: EventErasure {
         try ErasureProgress.unfinished(digest, db)
     }
 
-    /// A piece with very many events of one millisecond may take a minute, because they are rewritten together.
+    /// A piece with very many events of one millisecond may take a minute, because all of them are rewritten in one
+    /// transaction.
     package func completeErasure(of driver: Int64) async throws(StoreFailure) {
         var isComplete = false
         while !isComplete {
@@ -80,7 +81,7 @@ extension PostgresEventStore: EventErasure {
         }
     }
 
-    /// PostgreSQL keeps removed bytes in dead rows until VACUUM has reused their space, and in the WAL until it is
-    /// recycled. The store can force neither VACUUM nor the recycling.
+    /// PostgreSQL keeps removed bytes in its tables until VACUUM has freed the space of the dead rows and other rows
+    /// are written there, and in the WAL until it is recycled. The store can force neither.
     package func finishRemoval(within timeout: Duration) async -> Bool { true }
 }

@@ -44,10 +44,11 @@ enum EventPosition {
         "event_position_begun",
         "SELECT \(ofTransaction), coalesce(server = \(TransactionNumber.serverSQL), false) FROM event_position")
 
-    /// On Citus, every batch begins by taking the lock in shared mode. `raiseForServer` takes it in exclusive mode. It
-    /// thereby waits for the batches that use the old offset, because readers use only one offset. A batch takes this
-    /// lock before it locks drivers. In the other order, a deadlock would be possible. A batch that has locked a driver
-    /// would wait for the raise, and the raise would wait for another batch that waits for this driver.
+    /// On Citus, every batch begins by taking the lock `AdvisoryLock.eventPosition` in shared mode. `raiseForServer`
+    /// takes it in exclusive mode. It thereby waits for the batches that use the old offset, because readers use only
+    /// one offset. A batch takes this lock before it locks drivers. In the other order, a deadlock would be possible. A
+    /// batch that has locked a driver would wait for the raise, and the raise would wait for another batch that waits
+    /// for this driver.
     static let shareOffset = PostgresStatement(
         "event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lock))")
 

@@ -12,8 +12,9 @@ struct JourneyTail: Sendable {
     private(set) var start: Journey
     /// In the fold's order.
     private(set) var events: [FoldedEvent]
-    /// The journey after the driver's last event, if that event is not in `events`; otherwise nil. It never changes,
-    /// because `insert` refuses an event that might change it.
+    /// The journey after the driver's last event, if that event is not in `events`; otherwise nil. No method changes
+    /// it: `insert` refuses an event that might change it, and `insertInPart` and `goOn` return `Insertion.unfinished`
+    /// instead.
     let end: Journey?
 
     init(start: Journey, events: [FoldedEvent] = [], end: Journey? = nil) {

@@ -149,8 +149,8 @@ extension PostgresEventStore: RefoldTrying {
 private enum TrialStatements {
     static let driverCount = PostgresStatement("trial_drivers", "SELECT count(*) FROM driver")
 
-    /// The next drivers. A driver whose deletion is in progress is left out, as in the real refold. Some of its events
-    /// already have the ids from after the deletion, and others do not.
+    /// The next drivers. As in the real refold, a driver whose deletion is not complete is left out, because some of
+    /// its events have new ids and the others still have the old ones.
     private static let examined = """
         (SELECT * FROM driver WHERE number > $1::int8 AND \(ErasureProgress.isNotErasing("driver"))
             ORDER BY number LIMIT $2::int8) examined

@@ -68,7 +68,7 @@ enum RetentionHorizon {
             }
             floors[driver] = floor
             // An event below the floor is not folded again. If the driver's last event is below the floor, the driver
-            // no longer has a head event.
+            // no longer has a head.
             let losesHead = try row.optionalMoment(3).map { $0 < floor } ?? false
             raises.append(Raise(driver: driver, old: old, floor: floor, losesHead: losesHead))
         }

@@ -28,9 +28,9 @@ extension BatchFold {
     /// possible, so that they can be stored in one batch. The events of a phone's queue may arrive in any order. If the
     /// stored events were read for each of them alone, 300 late events would need 300 batches.
     ///
-    /// The events that are read begin at the earliest late event. If they were read and do not reach up to `time`, the
-    /// next read begins at the earliest late event after them. This goes on for drivers with few events. For other
-    /// drivers, the next read begins at `time`.
+    /// The first read begins at the earliest late event. If the events that it returns end before `time`, there is a
+    /// second read. For a driver with few events, it begins at the earliest late event after the events already read,
+    /// and further reads may follow in the same way. For other drivers, it begins at `time`.
     private func tail(of group: DriverGroup, _ fold: DriverFold, from time: Moment) -> BatchNeed.Tail {
         var need = BatchNeed.Tail(from: time, eventsMax: 0)
         let read = reads.tails[TextKey(fold.row.driver.rawValue)]
@@ -74,7 +74,7 @@ extension BatchFold {
         }
         let count = max(Int64(tail.tail.events.count), tailBegin)
         if tail.from != event.occurredAt {
-            // The events were read for the whole group.
+            // The last read began at another late event of the group. The next one begins at this event.
             result.need.tail = BatchNeed.Tail(from: event.occurredAt, eventsMax: tailBegin)
         } else if count < tailMax {
             result.need.tail = BatchNeed.Tail(from: tail.from, eventsMax: min(Self.tailGrowth * count, tailMax))

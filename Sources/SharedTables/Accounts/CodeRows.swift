@@ -8,7 +8,8 @@ enum CodeRows {
     /// Maximum number of expired rows deleted with each call.
     static let prunedMax = 16
 
-    /// The digest in the row of an address all of whose codes were held back. No code has this digest.
+    /// The digest in the row of an address all of whose codes were held back (`CodeIssue.heldBack`). No code has this
+    /// digest.
     static let noCode = [UInt8](repeating: 0, count: 32)
 
     /// SQL condition that selects the rows in a time window. Its arguments are those of `window`.

@@ -9,7 +9,7 @@ import JourneyModel
 struct Erasing: Sendable {
     var receipt: ErasureReceipt
     /// The name that replaces the driver's id. The new ids of the driver's sessions and events also begin with this
-    /// name. The name is random, so no other erasure has the same one, and no client has ever used it.
+    /// name. The name is random, so no other deletion has the same one, and no client has ever used it.
     var pseudonym: String
     var digests: KeyedHashes
     var events: any EventErasure

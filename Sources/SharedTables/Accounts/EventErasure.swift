@@ -40,15 +40,16 @@ package protocol EventErasure: Sendable {
     /// deletion at the same time.
     func completeErasure(of driver: Int64) async throws(StoreFailure)
 
-    /// Waits until the removed bytes have also left SQLite's WAL, because the server has truncated it. Returns false if
-    /// this takes longer than `timeout`. PostgreSQL's WAL is not waited for, because the server cannot truncate it.
+    /// Waits until SQLite's WAL is truncated, so that the removed bytes are gone from it too. Returns false if this
+    /// takes longer than `timeout`. On PostgreSQL, returns true at once, because the server cannot truncate
+    /// PostgreSQL's WAL.
     func finishRemoval(within timeout: Duration) async -> Bool
 }
 
 extension EventErasure {
     package func eraseOlderCodes(ofPhone digest: [UInt8], _ db: any SQLTransaction) throws {}
 
-    /// Does nothing, which is right for a database with one writer.
+    /// Does nothing: in a database with one writer, no two transactions write at the same time.
     package func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws {}
 }
 

@@ -65,7 +65,7 @@ package enum ConsumptionRows {
     }
 
     /// Returns the request that is due first. A request is also due if its next attempt is later than any time that can
-    /// have been stored by now. Its time was stored before the clock was set back.
+    /// have been stored by now. Such a time was stored before the clock was set back.
     static func next(dueAt now: Moment, _ db: any SQLTransaction) throws -> ConsumptionRequest? {
         let latest = ServerClocks.latest(at: now).advanced(bySeconds: ConsumptionAnswers.retrySecondsMax)
         return try next("next_attempt_at_ms <= ?", now, db) ?? next("next_attempt_at_ms > ?", latest, db)

@@ -40,8 +40,8 @@ extension SQLDatabase {
     }
 }
 
-/// The driver of a transaction was deleted so recently that the request may be from before the deletion. Both stores
-/// turn this error into `StoreFailure.driverErased`.
+/// A request whose driver was deleted must not create the driver again (`DriverRows.rowOrNew`). Both stores turn this
+/// error into `StoreFailure.driverErased`.
 package struct DriverErased: Error, Hashable, Sendable {
     package init() {}
 }
