@@ -13,8 +13,8 @@ final class ErasedDrivers {
             "SELECT erased_at_ms FROM erased_driver WHERE driver_digest = ?1", on: connection)
     }
 
-    /// Returns whether the driver was erased a short time ago. A request that began before the erasure may still be in
-    /// progress then.
+    /// Returns whether the driver was deleted so recently that a request from before the deletion may still be in
+    /// progress.
     func isSettling(_ driver: DriverID, at now: Moment) throws(SQLiteError) -> Bool {
         let erasedAt = try find.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, blob: digests.driver(driver))

@@ -25,7 +25,7 @@ final class EventAppending {
     /// The refold budget of the current transaction.
     var budget = RefoldBudget()
 
-    /// - Parameter digests: computes the keyed hashes that identify erased drivers. If nil, no driver is ever erased.
+    /// - Parameter digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
     init(
         on connection: OpaquePointer, newestKeys: NewestKeys, digests: KeyedHashes?, charging: (any RefoldCharging)?
     ) throws(SQLiteError) {
@@ -50,7 +50,7 @@ final class EventAppending {
 
     /// Empties the caches. Must be called when the caches may differ from the database, in two cases:
     ///
-    /// - Another connection, or a change other than an event (for example an erasure), may have changed drivers or
+    /// - Another connection, or a change other than an event (for example a deletion), may have changed drivers or
     ///   shared texts. The caller must first write the changed rows of the cache, because this function drops unwritten
     ///   changes.
     /// - A transaction or a savepoint was rolled back. `noteRollback` then calls this function. The unwritten changes
@@ -82,7 +82,7 @@ final class EventAppending {
         if let driver, driver.needsRefold, try !refold(driver).isComplete { return .waits(append) }
         if let driver, let stored = try repeated(append, of: driver) { return .outcome(stored) }
         // This event was stored earlier and began a refold, but is not found under its key any more. So its driver was
-        // erased before the refold was complete. A service gets the outcome for an unknown driver.
+        // deleted before the refold was complete. A service gets the outcome for an unknown driver.
         if append.isStored {
             return .outcome(append.request.service == nil ? .failed(.driverErased) : .driverNotFound)
         }
@@ -211,8 +211,8 @@ final class EventAppending {
         return folded
     }
 
-    /// Adds a driver. Throws `.driverWasErased` if the driver was erased a moment ago, because the event may have been
-    /// sent before the erasure. The new row is the first write of a request, so a request must not be refused after
+    /// Adds a driver. Throws `.driverWasErased` if the driver was deleted a moment ago, because the event may have been
+    /// sent before the deletion. The new row is the first write of a request, so a request must not be refused after
     /// this call.
     private func newDriver(_ id: DriverID, at now: Moment) throws(SQLiteError) -> DriverRow {
         if let erased, try erased.isSettling(id, at: now) { throw .driverWasErased }

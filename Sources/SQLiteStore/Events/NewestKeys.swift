@@ -20,10 +20,10 @@ final class NewestKeys: Sendable {
     }
 
     /// When this number of events is in memory, a move (KeyMove.swift) begins to write them to `event_key`. With a
-    /// higher number, a move would write more rows to each page. But the server would need more memory (40 bytes for
-    /// each event). It would also start more slowly, because at its start it reads the rows of up to 1.5 times this
-    /// number of events. The number is a little below a power of two (262,144). The array of entries doubles its
-    /// capacity when it is full, so a number just above would need twice the capacity.
+    /// higher number, a move would write more rows to each page. But the server would need more memory (24 bytes for
+    /// each event, and 16 more during a move). It would also start more slowly, because at its start it reads the rows
+    /// of up to 1.5 times this number of events. The number is a little below a power of two (262,144). The array of
+    /// entries doubles its capacity when it is full, so a number just above would need twice the capacity.
     static let countMax = 250_000
 
     let countMax: Int

@@ -85,8 +85,8 @@ package enum DatabaseBackup {
     }
 
     /// Replaces the database at `path` with the backup `file`. The database must not be open in any process. The old
-    /// files are kept under another name, which is returned; nil if there were none. This includes a WAL without a
-    /// database: SQLite would otherwise apply it to the backup.
+    /// files are kept under another name, which is returned; nil if there were none. A WAL without a database is kept
+    /// in this way too, because SQLite would otherwise apply it to the backup.
     ///
     /// - Parameter stamp: the suffix of the old database's new name.
     package static func restore(

@@ -81,7 +81,8 @@ package struct DatabaseCheck: Sendable {
                         report.refolding += 1
                         return
                     }
-                    // The chain does not depend on the rules of the fold.
+                    // The chain does not depend on the rules of the fold, so it is checked even if an older release
+                    // folded the driver.
                     if let broken = try chains?.problems(of: driver, db), !broken.isEmpty {
                         report.problems += broken
                         return

@@ -83,7 +83,8 @@ extension DatabaseBackup {
             var plan = RestorePlan(backup: backup, current: try current(path))
             switch plan.current {
             case .missing, .foreign: break
-            // Damage may also be in the deletions only. It must not prevent the restore.
+            // The deletions may be unreadable, even if the contents could be counted. This must not prevent the
+            // restore.
             case .holds, .unreadable, .ofAnotherVersion:
                 plan.undoneErasures = try? ErasureRecords.count(in: path, missingFrom: file)
             }

@@ -21,8 +21,8 @@ enum EventReferences {
         let eventCount = try Int.fetchOne(db, sql: "SELECT count(*) FROM event_row WHERE \(isListed("id"))") ?? 0
         let keyCount = try Int.fetchOne(db, sql: "SELECT count(*) FROM \(keys) WHERE \(isListed("number"))") ?? 0
         if eventCount != keyCount { return "event_key has \(keyCount) rows for \(eventCount) events" }
-        // All other rows of `event_key` were written by a move of keys that has not ended (KeyMove.swift). Each of them
-        // must be at the place of its event's key.
+        // The rows of `event_key` for the other events were written by a move of keys that has not ended
+        // (KeyMove.swift). Each of them must be at the place of its event's key.
         let table = try EventKeyTable(db)
         let others = try Row.fetchCursor(db, sql: "SELECT place, number FROM \(keys) WHERE NOT \(isListed("number"))")
         while let row = try others.next() {

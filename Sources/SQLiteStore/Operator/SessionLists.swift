@@ -33,8 +33,8 @@ extension SQLiteEventStore: OperatorListReader {
         _ filter: SessionFilter, before cursor: Int64?, limit: Int, at now: Moment
     ) async throws(StoreFailure) -> ListPage<OperatorSession> {
         try await read { db in
-            // Nil if the table `place` lacks the charger, so that no event names it. A registration may name it
-            // nevertheless, because it stores the text.
+            // Nil if the table `place` lacks the charger. No event names the charger then, but a registration may,
+            // because it stores the text.
             let charger = try filter.chargerID.flatMap { chargerID in
                 try Int64.fetchOne(db, sql: "SELECT id FROM place WHERE place_id = ?", arguments: [chargerID])
             }

@@ -17,7 +17,7 @@ enum PushChangeRows {
     /// How long `changes` waits for the refold of a late event, in milliseconds since the event's receipt. While it
     /// waits, it returns no changes by this event or by later events of any driver. Most refolds take less than a
     /// second, but one that fails (for example because a row is unreadable) may never be complete. After this time,
-    /// `changes` passes over the late event, so that the notifications of other drivers continue. The late event's own
+    /// `changes` goes past the late event, so that the notifications of other drivers continue. The late event's own
     /// change then causes no notification. The time is half the maximum age of a change, so that the changes that
     /// waited behind the late event are not too old by then.
     static let refoldWaitMilliseconds = PushRules.ageMillisecondsMax / 2
@@ -42,9 +42,9 @@ enum PushChangeRows {
     }
 
     /// Returns the first late event after `id` whose refold is not complete; nil if there is none. The refold adds its
-    /// change only at its end, under the number of this event. A position beyond the event would skip the change. An
-    /// event whose receive time is in the future, because the clock was set back after its receipt, is passed over: the
-    /// wait for its refold could not be limited.
+    /// change only at its end, under the number of this event. If `changes` went past the event earlier, it would skip
+    /// that change. An event whose receive time is in the future, because the clock was set back after its receipt, is
+    /// left out: the wait for its refold could not be limited.
     private static func firstCause(after id: Int64, since: Moment, _ db: Database) throws -> Int64? {
         let now = since.advanced(byMilliseconds: PushRules.ageMillisecondsMax)
         return try Int64.fetchOne(

@@ -101,8 +101,8 @@ enum AgedRows {
     /// SQL condition on an outlived session whose row can be deleted. Its driver's journey does not name it as the
     /// previous session, and the journey at the driver's floor (`journey_base`) does not name it. The journeys stored
     /// with the remaining events need no check, because they name only sessions of these events or of the journey at
-    /// the floor. The session does not have the highest row number. If it were deleted, SQLite would use this number
-    /// for the next session, but drivers' recent changes may still refer to the old one.
+    /// the floor. The session does not have the highest row number. SQLite would give the number of such a session to
+    /// the next one after the deletion, but drivers' recent changes may still refer to the old one.
     private static let unneeded = """
         (NOT EXISTS (
             SELECT 1 FROM driver WHERE driver.id = session.driver AND session.id = driver.previous_session)

@@ -38,7 +38,7 @@ final class Writer: @unchecked Sendable {
     /// The time of the last transaction. Nil if nothing was written since the WAL was last truncated.
     private var lastCommit: ContinuousClock.Instant?
 
-    /// - Parameter digests: computes the keyed hashes that identify erased drivers. If nil, no driver is ever erased.
+    /// - Parameter digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
     init(
         pool: DatabasePool, waitingMax: Int, digests: KeyedHashes?,
         checkpoints: Checkpointer.Pace = Checkpointer.Pace(), timeSlice: Duration = WriterConnection.timeSlice,

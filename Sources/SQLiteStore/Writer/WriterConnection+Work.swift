@@ -112,7 +112,8 @@ extension WriterConnection {
         var piece: Refolding.Piece?
         let outcome = try self.request(isolating: true) { () throws(SQLiteError) in
             // A search has found this driver. Since then, another transaction may have completed the refold, or may
-            // have erased the driver. The row of an erased driver has another id. In both cases there is nothing to do.
+            // have deleted the driver. The row of a deleted driver has another id. In both cases there is nothing to
+            // do.
             guard let driver = try appending.drivers.row(of: driverID), driver.id == due.number,
                 driver.needsRefold || correction != nil
             else { return }
