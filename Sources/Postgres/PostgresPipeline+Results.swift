@@ -47,8 +47,8 @@ extension PostgresPipeline {
         case (.query, .error), (.query, .aborted):
             fail(with: result, sent.first?.nextQuery?.statement.name ?? "")
             _ = expected.popFirst()
-        // A Sync commits the statements of its call if no transaction was opened explicitly. This commit failed, for
-        // example because of a deferred constraint. The answer to the Sync still follows.
+        // A Sync commits the statements of its call if no transaction was opened explicitly. An error here means that
+        // this commit failed, for example because of a deferred constraint. The answer to the Sync still follows.
         case (.endOfCall, .error): fail(with: result, "Sync")
         case (.endOfPreparations, .sync):
             _ = expected.popFirst()

@@ -211,8 +211,8 @@ package final class PostgresEventStore: EventStore {
     }
 
     /// If the time limits of all works in the group passed before their batch began, fails these works and returns
-    /// true. This happens to works that wait until other slow batches have ended. Their batch would only delay the next
-    /// slow one.
+    /// true. This happens to works that wait until other slow batches have ended. Running their batch now would only
+    /// delay the next slow one.
     private func isOver(_ group: DriverGroup) -> Bool {
         guard group.works.allSatisfy(\.until.hasPassed) else { return false }
         putBack(group.works, of: group.driver, "too many writes were waiting")

@@ -134,7 +134,7 @@ package final class SQLiteEventStore: EventStore {
 
     // MARK: Reading
 
-    /// Looks the event up on a read connection, so that a flood of repeated events does not fill the writer's queue.
+    /// Looks the event up on a read connection, so that very many repeated events do not fill the writer's queue.
     /// Everything that was acknowledged before the call is found. The writer is needed only if memory lacks idempotency
     /// keys: it then reads them from the database.
     package func lookUp(

@@ -78,8 +78,9 @@ enum EventPosition {
     static let highest = PostgresStatement("event_position_highest", "SELECT max(position) FROM event")
 
     /// Returns the query that raises `xact_offset` if the next transaction would get a lower position than a stored
-    /// event. This happens after the database was copied with pg_dump into a server with lower transaction numbers, or
-    /// was transferred from SQLite. Every instance runs the query at its start.
+    /// event, or than the position of a consumer of the feed. This happens after the database was copied with pg_dump
+    /// into a server with lower transaction numbers, or was transferred from SQLite. Every instance runs the query at
+    /// its start.
     ///
     /// - Parameter highest: the result of the statement `highest`.
     static func raise(above highest: PostgresResult) throws(PostgresError) -> PostgresQuery {

@@ -47,8 +47,8 @@ struct DriverFold {
 
     func isBelowFloor(_ time: Moment) -> Bool { row.floor.map { time < $0 } ?? false }
 
-    /// Returns whether the place of an event at `time` is in `tail` or at its end. Even then, `add` may need more
-    /// stored events.
+    /// Returns whether the place of an event at `time` is below the floor, in `tail` or at the end of `tail`. Even
+    /// then, `add` may need more stored events.
     func isReady(for time: Moment) -> Bool {
         if isBelowFloor(time) { return true }
         if let through = read?.through, time > through { return false }

@@ -9,8 +9,7 @@ import JourneyModel
 import SharedTables
 
 package enum ErasureRecords {
-    /// Maximum size of a list in bytes. Real lists are far smaller. A list of this size can still be read into memory
-    /// in one go.
+    /// Maximum size of a list in bytes. Real lists are far smaller. A list of this size still fits into memory.
     private static let listBytesMax = 256 * 1024 * 1024
 
     /// Returns the deletions in the file at `path`, oldest first. The file is a database of Dwell or a printed list.

@@ -1,8 +1,8 @@
 // Appends one event inside the writer's transaction. A repeat returns the outcome that is stored already. Any other
 // event is refused, or stored and folded. This file also registers sessions. It does not handle transactions or queues.
 //
-// Every possible refusal comes before the first write. A refused event therefore leaves nothing behind, even without a
-// savepoint.
+// Every possible refusal comes before the event's first write. A refused event therefore leaves nothing behind, even
+// without a savepoint.
 
 import Engine
 import Identity
@@ -86,8 +86,8 @@ final class EventAppending {
         if append.isStored {
             return .outcome(append.request.service == nil ? .failed(.driverErased) : .driverNotFound)
         }
-        // The sender is a service, which may have sent a wrong driver's id. Its event must not create a driver. It also
-        // must not be added to a deleted driver, whose id is a pseudonym.
+        // The sender is a service, which may have sent a wrong id. Its event must not create a driver. It also must not
+        // be added to a deleted driver, whose id is a pseudonym.
         if append.request.service != nil, driver == nil || append.request.driver.isPseudonym {
             return .outcome(.driverNotFound)
         }

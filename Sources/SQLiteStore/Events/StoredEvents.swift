@@ -1,5 +1,5 @@
-// Queries about committed events, on read connections. They are not on the hot path, so they are plain SQL through
-// GRDB.
+// Queries about committed events, on read connections. Their speed matters less than that of the writer's statements,
+// so they are plain SQL through GRDB.
 
 import Engine
 import GRDB

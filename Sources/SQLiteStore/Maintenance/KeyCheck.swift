@@ -16,8 +16,8 @@ struct KeyCheck {
     init?(_ db: Database) throws {
         guard try db.tableExists("event_key") else { return nil }
         keys = try EventKeyTable(db)
-        // A database from before migration 29 has no column `moved_place`. Its version did not continue an interrupted
-        // move, but began it again, so such a move does not prove that an event is listed.
+        // A database from before migration 29 has no column `moved_place`. Releases of that time did not continue an
+        // interrupted move, but began it again, so such a move does not prove that an event is listed.
         let hasMovedPlace =
             try db.tableExists("event_key_progress")
             && db.columns(in: "event_key_progress").contains { $0.name == "moved_place" }

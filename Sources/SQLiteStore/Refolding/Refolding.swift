@@ -46,8 +46,8 @@ final class Refolding {
             WHERE id IN (SELECT value FROM json_each(?1)) AND previous_state IS NULL
                 AND instr(metadata, '"previous_state"') > 0
             """, on: connection)
-        // Old releases did not store `second_place`. This sets it to the order of arrival. FoldWalk then replaces it by
-        // the order of the fold.
+        // Old releases did not store `second_place`. This statement sets it to the order of arrival. FoldWalk then
+        // replaces it by the order of the fold.
         findWholeSeconds = try PreparedStatement(
             """
             UPDATE event_row SET second_place = arrival.place

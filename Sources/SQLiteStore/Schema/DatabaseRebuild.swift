@@ -63,8 +63,8 @@ struct DatabaseRebuild {
     }
 
     struct Options: Sendable {
-        /// How long to wait, in seconds, for other processes that have the database open. An older server drains for 20
-        /// seconds.
+        /// How long to wait, in seconds, for other processes that have the database open. An older server may take 20
+        /// seconds to stop, the default of SHUTDOWN_TIMEOUT_SECONDS.
         var lockSeconds = 60.0
         /// How long, in seconds, the old file stays locked after the new one has taken its place. OldFileHold says why.
         var holdSeconds = DatabaseOpening.busyTimeoutSeconds + 1
@@ -221,7 +221,8 @@ struct DatabaseRebuild {
     private func bytes(_ path: String) throws -> Int { try FileStatus(path).bytes }
 
     /// Throws if the disk may lack the space for the new file. The new file is smaller than the old one, but it is not
-    /// known by how much. So as much space as the old file takes must be free.
+    /// known by how much. So as much space as the old file takes must be free, less the size of a new file that an
+    /// interrupted run has begun (`existing`).
     private func requireSpace(existing: Int) throws {
         let needed = max(0, try bytes(path) - existing) + FreeSpace.bytesMin
         guard let free = FreeSpace.bytes(besideFile: path), free < needed else { return }

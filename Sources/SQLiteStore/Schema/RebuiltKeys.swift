@@ -1,6 +1,6 @@
 // Fills the table `event_key` in the new file of a rebuild, after all events are copied. The rows are written in the
-// order of the primary key `place` (EventKeyHash.swift), so that each page of the table is written once. This takes 16
-// bytes of memory for each event.
+// order of the primary key `place` (EventKeyHash.swift), so that each page of the table is written once. Sorting the
+// rows takes 16 bytes of memory for each event.
 
 import GRDB
 

@@ -169,7 +169,8 @@ enum CodeRows {
             ])
     }
 
-    /// Deletes a few expired codes, unless their address has requested another one since (`keepCode`).
+    /// Deletes a few expired codes. Leaves out the code of an address that has requested another one within the last
+    /// lifetime of a code (`keepCode`).
     private static func pruneCodes(at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """

@@ -51,9 +51,9 @@ enum StoreNotificationRows {
         return .taken(owner: try PurchaseRows.driverID(ofOwner: owner, db))
     }
 
-    /// Returns whether to store the payload. It is stored if it contains more than the stored transaction does. This is
-    /// so if the type of the notification is unknown, or if there is no transaction. A test notification has no
-    /// transaction either, but its payload contains nothing of interest.
+    /// Returns whether the payload contains more than the stored transaction does. This is so if the type of the
+    /// notification is unknown, or if there is no transaction. A test notification has no transaction either, but its
+    /// payload contains nothing of interest.
     private static func keepsPayload(of notification: StoreNotification) -> Bool {
         let isDocumented = NotificationTypes.row(type: notification.type, subtype: notification.subtype) != nil
         return !isDocumented || notification.transaction == nil && notification.type != "TEST"

@@ -13,7 +13,8 @@ package enum InstanceRows {
 }
 
 extension SQLDatabase {
-    /// Inserts or updates the server's own row, and deletes rows without a recent heartbeat.
+    /// Inserts or updates the server's own row. Deletes rows without a recent heartbeat, and rows beyond
+    /// `InstanceRows.countMax`.
     package func heartbeat(_ instance: Instance) async throws(StoreFailure) {
         try await change { db in
             try db.execute(
