@@ -149,8 +149,9 @@ struct EvidenceTests {
         #expect(steps[0].journey.closing(by: steps[1].journey) == .superseded)
     }
 
-    /// The service activates at its own time. The phone's clock is four minutes ahead, so the phone's entry event comes
-    /// after the activation in the order.
+    /// The time of the activation is from the service's clock, which is right. The phone's clock is four minutes ahead.
+    /// In the order, the phone's entry event therefore comes after the activation, although the driver entered the zone
+    /// before it.
     @Test func `an entry of a phone whose clock is ahead does not end the session that a service began`() {
         let events: [OrderedEvent] = [
             .client(.exclusiveActivatedByWeb, at: .at(0), session: "one", id: "a", was: .anchored),

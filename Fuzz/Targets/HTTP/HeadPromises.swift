@@ -1,6 +1,7 @@
-// Checks the promises of RequestHead without looking at the request's bytes. The framing, which says where the content
-// ends, is derived a second time from the field values. The two results must be equal, because request smuggling
-// exploits a difference between two readings of the framing (RFC 9112 section 11.2).
+// Checks the promises of RequestHead without looking at the request's bytes. The parser has already determined the
+// framing, which says where the content ends (`head.framing`). This check determines it again from the field values, and
+// the two must be equal, because request smuggling exploits a difference between two readings of the framing (RFC 9112
+// section 11.2).
 
 import HTTP1
 

@@ -132,9 +132,9 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
 
     /// Records whether Apple has revoked a signer's certificates. The facts of a revoked signer are not believed,
     /// regardless of their signing date, because a thief of the signer's key could choose that date. A recorded
-    /// revocation is never undone: another process may have got an older response, which is still valid and says
-    /// `good`. A revocation is permanent, except with the reason `certificateHold` (RFC 6960, section 2.2), and a held
-    /// certificate is not believed again either.
+    /// revocation stays, even if a later call says that the certificates are good: that call may come from another
+    /// process with an older response, which is still valid. The issuer can end a revocation only if its reason is
+    /// `certificateHold` (RFC 6960, section 2.2). Even then, the recorded revocation stays.
     @Sendable package func record(_ signer: Int64, isRevoked: Bool, at now: Moment) async throws {
         try await change { db in
             _ = try db.execute(
