@@ -85,7 +85,8 @@ struct ErasureProgress {
     /// Rewrites at most `rowsMax` rows, and continues with the next step when a step has no rows left. Events of one
     /// millisecond are always rewritten together, even beyond `rowsMax`, because their order would change if two calls
     /// rewrote them. If nothing is left to rewrite, completes the deletion, and the writer then truncates the WAL. If
-    /// `mayComplete` is false, a call that has rewritten rows leaves the completion to the next call.
+    /// `mayComplete` is false, a call that rewrites the last rows does not complete the deletion; the next call, which
+    /// finds no rows, does.
     mutating func advance(rowsMax: Int, mayComplete: Bool, _ db: Database) throws -> ErasurePiece {
         var piece = ErasurePiece(step: step)
         while let step = piece.step, piece.rowCount < rowsMax {

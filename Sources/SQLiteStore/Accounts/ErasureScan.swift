@@ -86,7 +86,9 @@ package struct ErasureScan: ErasureSearch {
         return false
     }
 
-    /// In all queries, ?1 is the driver's row number, and ?2 the list of the driver's events (DriverEvents).
+    // In these queries and the following ones, ?1 is the driver's row number, and ?2 the list of the driver's events
+    // (DriverEvents).
+
     private static let incompleteErasureQueries = [
         ("the deletion is not complete, its row in erasure", "SELECT 1 FROM erasure WHERE driver = ?1")
     ]
