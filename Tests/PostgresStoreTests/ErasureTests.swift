@@ -5,7 +5,6 @@ import Crypto
 import Engine
 import Identity
 import JourneyModel
-import Postgres
 import SharedTables
 import TestSupport
 import Testing
@@ -131,41 +130,6 @@ struct ErasureTests {
                         """)
             }
             #expect(try #require(read) < 10 * count)
-        }
-    }
-
-    /// The events of one millisecond are rewritten together. A driver may have so many of them that this takes longer
-    /// than a request.
-    @Test(.enabled(if: CitusCluster.named == nil, "Citus allows no triggers on distributed tables"))
-    func `a piece with very many events of one millisecond may take long`() async throws {
-        let database = try await StoreFixture.database()
-        let driver = DriverID("drv_marta")
-        var configuration = try database.configuration
-        configuration.statementTimeoutMilliseconds = 1_000
-        try await StoreFixture.withStores(on: database, digests: Self.digests, as: configuration) {
-            (stores) async throws in
-            let store = stores[0]
-            for batch in 0..<5 {
-                let requests = (0..<500).map { index in
-                    let number = 500 * batch + index
-                    return AppendRequest.sample(
-                        .sample(.diagnostic("d"), key: "marta-\(number)", sequence: Int64(number)), of: driver)
-                }
-                _ = await store.append(requests)
-            }
-            #expect(try await database.rows("SELECT count(*) FROM event") == ["2500"])
-            try await database.rows(
-                """
-                CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql
-                    AS $$ BEGIN PERFORM pg_sleep(0.001); RETURN NEW; END $$;
-                CREATE TRIGGER wait BEFORE UPDATE ON event FOR EACH ROW EXECUTE FUNCTION wait();
-                """)
-            let row = try #require(
-                try await Self.begin(driver, pseudonym: "erased-1", at: .sample.advanced(bySeconds: 9000), in: store))
-            #expect(try await store.unfinished() == [row])
-            try await store.completeErasure(of: row)
-            #expect(try await store.unfinished() == [])
-            #expect(try await store.find(["marta"]) == [])
         }
     }
 

@@ -30,8 +30,6 @@ struct ErasureProgress {
     /// The maximum number of rows that are rewritten in one transaction. It may be exceeded by events of one
     /// millisecond, which are rewritten together.
     static let rowsMax = 500
-    /// A piece with at most this many events has the time limits of a request. A larger piece has longer ones.
-    static let shortPieceMax = 2_000
 
     private let driver: Int64
     private let pseudonym: String
@@ -74,25 +72,6 @@ struct ErasureProgress {
         guard let step = ErasureStep(rawValue: try row[1]) else { throw UnreadableColumn(name: "erasure.step") }
         (self.driver, pseudonym, self.step) = (driver, try row[0], step)
         (last, eventCount) = (try row[2], try row[3])
-    }
-
-    /// Returns whether the next piece has so many events of one millisecond that it may exceed the time limits of a
-    /// request (`shortPieceMax`).
-    func isNextPieceLong(_ db: any SQLTransaction) throws -> Bool {
-        if step == .sessions { return false }
-        var events = self
-        if step != .events { (events.step, events.last) = (.events, nil) }
-        let through = try events.end("event", "corrected_at_ms", where: Self.isInLane, Self.rowsMax, db)
-        guard let through else { return false }
-        let further = try SQLRow.fetchOne(
-            db,
-            sql: """
-                SELECT seq FROM event
-                WHERE driver = ?1 AND \(Self.isInLane) AND corrected_at_ms > ?2 AND corrected_at_ms <= ?3
-                ORDER BY corrected_at_ms LIMIT 1 OFFSET ?4
-                """,
-            arguments: [driver, events.last ?? .min, through, Self.shortPieceMax])
-        return further != nil
     }
 
     /// Rewrites at most `rowsMax` rows. Returns whether the deletion is complete. The events of one millisecond are

@@ -48,10 +48,8 @@ extension PostgresEventStore: EventErasure {
     }
 
     package func eraseFirstRows(of driver: Int64, _ db: any SQLTransaction) throws -> ChangeEffects {
-        guard var progress = try ErasureProgress(of: driver, db), try !progress.isNextPieceLong(db) else {
-            return ChangeEffects()
-        }
-        _ = try progress.advance(db)
+        var progress = try ErasureProgress(of: driver, db)
+        _ = try progress?.advance(db)
         return ChangeEffects()
     }
 
@@ -59,22 +57,12 @@ extension PostgresEventStore: EventErasure {
         try ErasureProgress.unfinished(digest, db)
     }
 
-    /// A piece with very many events of one millisecond may take a minute, because all of them are rewritten in one
-    /// transaction.
     package func completeErasure(of driver: Int64) async throws(StoreFailure) {
         var isComplete = false
         while !isComplete {
             // A server that stops must not wait for a long deletion. The next start, or another server, continues it.
             if Task.isCancelled { throw .cancelled }
-            let advanced = try await change { (db: any SQLTransaction) -> Bool? in
-                guard var progress = try ErasureProgress(of: driver, db) else { return true }
-                return try progress.isNextPieceLong(db) ? nil : progress.advance(db)
-            }
-            if let advanced {
-                isComplete = advanced
-                continue
-            }
-            isComplete = try await tables.change(seconds: BatchRun.lockedSeconds) { (db: any SQLTransaction) -> Bool in
+            isComplete = try await change { db in
                 var progress = try ErasureProgress(of: driver, db)
                 return try progress?.advance(db) ?? true
             }

@@ -12,8 +12,6 @@ final class PostgresTransaction: SQLTransaction {
     private let statements: TableStatements
     private let kind: Kind
     private let until: Deadline
-    /// The time limit of a statement; nil for that of a request.
-    private let statementSeconds: Int?
     /// Returns whether the caller no longer waits.
     private let isCancelled: () -> Bool
     private var hasBegun = false
@@ -36,13 +34,12 @@ final class PostgresTransaction: SQLTransaction {
 
     init(
         _ kind: Kind, on connection: PostgresConnection, _ statements: TableStatements, until: Deadline,
-        statementSeconds: Int? = nil, isCancelled: @escaping () -> Bool = { false }
+        isCancelled: @escaping () -> Bool = { false }
     ) {
         self.kind = kind
         self.connection = connection
         self.statements = statements
         self.until = until
-        self.statementSeconds = statementSeconds
         self.isCancelled = isCancelled
     }
 
@@ -125,7 +122,7 @@ final class PostgresTransaction: SQLTransaction {
         if let failure { throw failure }
         do throws(PostgresError) {
             if isCancelled() { throw PostgresError(.cancelled, "The caller no longer waits.") }
-            let begin = hasBegun ? [] : beginQueries
+            let begin = hasBegun ? [] : [PostgresQuery(kind.begin)]
             let isNumberNeeded = kind == .change && number == nil
             let ask = isNumberNeeded ? [PostgresQuery(TransactionNumber.ask)] : []
             let results = try connection.runBlocking(begin + [query] + ask, until: statementDeadline)
@@ -138,18 +135,9 @@ final class PostgresTransaction: SQLTransaction {
         }
     }
 
-    /// BEGIN, and PostgreSQL's own limits if the statements may take longer than those of a request.
-    private var beginQueries: [PostgresQuery] {
-        let begin = [PostgresQuery(kind.begin)]
-        guard let statementSeconds else { return begin }
-        return begin + [PostgresQuery(.longLimits, [.text(String(1_000 * statementSeconds))])]
-    }
-
     /// A statement normally takes milliseconds. After `roundTripSeconds` without an answer, the statement fails. This
     /// limit is shorter than the time for the whole request, so that another attempt is possible.
-    private var statementDeadline: Deadline {
-        min(until, .inSeconds(statementSeconds ?? BatchRun.roundTripSeconds))
-    }
+    private var statementDeadline: Deadline { min(until, .inSeconds(BatchRun.roundTripSeconds)) }
 }
 
 /// A text that PostgreSQL cannot store. The API refuses control characters in all members, so a client's text never

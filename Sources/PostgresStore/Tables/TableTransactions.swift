@@ -46,29 +46,27 @@ final class TableTransactions: Sendable {
 
     /// Runs a change to its end, even if the calling task is cancelled meanwhile: the caller may already have done
     /// something that requires the change. SQLite's store does the same.
-    ///
-    /// - Parameter seconds: how long the change, and each of its statements, may take; nil for the limits of a request.
     func change<Outcome: Sendable>(
-        seconds: Int? = nil, _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
+        _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome {
         guard gate.enter() else { throw .unavailable("the store is closed") }
         let task = Task { [self] in
             defer { gate.leave() }
-            return await changeUntilDone(seconds: seconds, change)
+            return await changeUntilDone(change)
         }
         return try await task.value.get()
     }
 
     private func changeUntilDone<Outcome: Sendable>(
-        seconds: Int?, _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
+        _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
     ) async -> Result<Outcome, StoreFailure> {
-        let until = Deadline.inSeconds(seconds ?? requestSeconds)
+        let until = Deadline.inSeconds(requestSeconds)
         var runs = 0
         var violations = 0
         while true {
             runs += 1
             let failure: TransactionFailure
-            switch await attempt(change, seconds: seconds, until: until) {
+            switch await attempt(change, until: until) {
             case .committed(let outcome): return .success(outcome)
             case .inDoubt(let number, let error, let outcome):
                 switch await status(of: number, until: until) {
@@ -98,13 +96,12 @@ final class TableTransactions: Sendable {
     }
 
     private func attempt<Outcome: Sendable>(
-        _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome, seconds: Int?, until: Deadline
+        _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome, until: Deadline
     ) async -> Attempt<Outcome> {
         do throws(PostgresError) {
             return try await pool.withConnection(until: until) { connection in
                 await self.threads.run {
-                    let transaction = PostgresTransaction(
-                        .change, on: connection, self.statements, until: until, statementSeconds: seconds)
+                    let transaction = PostgresTransaction(.change, on: connection, self.statements, until: until)
                     return Self.run(change, transaction)
                 }
             }
