@@ -220,7 +220,8 @@ stored_events() {
 
 # driver NAME: prints a driver id that is unique to this test, also among test files and runs that share a Redis.
 driver() {
-    echo "${BATS_RUN_TMPDIR##*/}-$(basename "$BATS_TEST_FILENAME" .bats)-$BATS_TEST_NUMBER-$1"
+    local file=${BATS_TEST_FILENAME##*/}
+    echo "${BATS_RUN_TMPDIR##*/}-${file%.bats}-$BATS_TEST_NUMBER-$1"
 }
 
 # sign_in NAME: makes later requests as driver NAME. Sets token.
@@ -246,11 +247,18 @@ PYTHON
 
 # seconds_ago N: prints the time N seconds ago as RFC 3339, in UTC.
 seconds_ago() {
-    date -u -d "@$(($(date +%s) - $1))" +%Y-%m-%dT%H:%M:%SZ
+    TZ=UTC0 printf '%(%Y-%m-%dT%H:%M:%SZ)T\n' "$((EPOCHSECONDS - $1))"
 }
 
 # event NAME KEY [JQ-FILTER]: prints the JSON of an event that happens now, changed by the filter.
 event() {
+    # The start of jq takes 18 ms, so it is only called if it is needed.
+    if (($# == 2)) && [[ $1$2 != *[\"\\[:cntrl:]]* ]]; then
+        local now
+        now=$(seconds_ago 0)
+        printf '{"event_id":"%s","event":"%s","occurred_at":"%s","timestamp":"%s"}\n' "$2" "$1" "$now" "$now"
+        return
+    fi
     jq -cn --arg event "$1" --arg key "$2" --arg now "$(seconds_ago 0)" \
         "{event_id: \$key, event: \$event, occurred_at: \$now, timestamp: \$now} | ${3:-.}"
 }
