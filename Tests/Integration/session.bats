@@ -58,9 +58,9 @@ expiries() {
 # wait_for_expiry NAME: waits at most twenty seconds for a stored expiry of driver NAME.
 wait_for_expiry() {
     local attempt
-    for ((attempt = 0; attempt < 400; attempt++)); do
+    for ((attempt = 0; attempt < 100; attempt++)); do
         if [[ -n $(expiries "$1") ]]; then return 0; fi
-        sleep 0.05
+        sleep 0.2
     done
     echo "No expiry of $1 was stored."
     return 1
