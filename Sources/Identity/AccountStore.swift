@@ -86,34 +86,6 @@ package enum CodeIssue: Hashable, Sendable {
     case limited(retryAfterSeconds: Int64)
 }
 
-/// How much of a limit on sent codes was used up within the last hour.
-package struct CodeSendUse: Hashable, Sendable {
-    package enum Limit: String, Hashable, Sendable, CaseIterable {
-        /// OTP_SENDS_TOTAL
-        case total
-        /// The part of OTP_SENDS_TOTAL that is available to phone numbers without an account.
-        case newcomers
-        /// OTP_SENDS_PER_PREFIX. `count` is the number of codes sent to phone numbers that have the same first six
-        /// digits and no account. For a request for a code, the six digits are those of the requested phone number. In
-        /// an overview, they are the six digits to which the most codes were sent.
-        case prefix
-    }
-
-    package var limit: Limit
-    package var count: Int
-    /// The limit itself; 0 means no limit.
-    package var max: Int
-
-    package init(_ limit: Limit, count: Int, max: Int) {
-        self.limit = limit
-        self.count = count
-        self.max = max
-    }
-
-    /// Whether at most a fifth of the limit is left. In that case, an alarm is raised.
-    package var isNearLimit: Bool { max > 0 && count * 5 >= max * 4 }
-}
-
 package protocol SignInSessionStore: Sendable {
     /// Spends the token with that digest, stores its successor `new` in the same session, and returns `renewed`. A
     /// repeat (RepeatRule) returns `renewed` too, because the successor is already stored. The reuse of a spent token
