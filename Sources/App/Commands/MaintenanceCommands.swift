@@ -89,10 +89,12 @@ struct RestoreCommand: AsyncParsableCommand {
         if let old, let instruction = Self.instruction(plan, old: old) { print(instruction) }
     }
 
-    /// Returns the text that says how to repeat the deletions of drivers that the restore has undone. Returns nil if
-    /// the restore has undone no deletion.
+    /// Returns the text that says how to repeat the deletions of drivers that the restore has undone. Also returns such
+    /// a text if it is unknown which deletions the restore has undone, because this binary cannot read the previous
+    /// database. Returns nil if the restore has undone no deletion.
     ///
-    /// - Parameter old: the path of the previous database, which still contains the records of these deletions.
+    /// - Parameter old: the path of the previous database, which, unless it is damaged, contains the records of these
+    ///   deletions.
     static func instruction(_ plan: RestorePlan, old: String) -> String? {
         guard let undone = plan.undoneErasures else {
             guard case .ofAnotherVersion = plan.current else {

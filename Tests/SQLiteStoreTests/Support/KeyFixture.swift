@@ -33,7 +33,7 @@ struct KeyFixture {
             of: driver ?? self.driver, receivedAt: .sample.advanced(bySeconds: number))
     }
 
-    /// Makes the database refuse this event of `driver` after its row is written and its key is in memory.
+    /// Makes the database refuse the event with this number after its row is written and its key is in memory.
     func refuse(_ number: Int, _ raise: String = "ABORT", in store: SQLiteEventStore) async throws {
         try await store.change { db in
             // Another connection may have dropped the trigger, and this connection does not know that yet. IF NOT
