@@ -22,42 +22,32 @@ enum RedisSource: Sendable {
     func open(
         _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {
+        func connect(_ address: SocketAddress, _ kind: RedisTarget.Kind) async throws(RedisFailure) -> RedisConnection {
+            try await RedisConnection.open(
+                RedisTarget(address: address, kind: kind), endpoint, on: loop, timeoutMilliseconds: timeoutMilliseconds)
+        }
         switch self {
         case .servers:
-            let kind = RedisTarget.Kind.named(isOneOfSeveral: endpoint.servers.count > 1)
-            return try await Self.open(
-                endpoint.servers.map { RedisTarget(address: $0, kind: kind) }, endpoint, on: loop,
-                timeoutMilliseconds: timeoutMilliseconds)
+            var last = RedisFailure.connection
+            for address in endpoint.servers {
+                do throws(RedisFailure) {
+                    return try await connect(address, .named(isOneOfSeveral: endpoint.servers.count > 1))
+                } catch {
+                    if error == .isCluster { throw error }
+                    last = error
+                }
+            }
+            throw last
         case .sentinels(let sentinels):
             let (address, sentinel) = try await sentinels.primary(on: loop)
             do throws(RedisFailure) {
-                return try await RedisConnection.open(
-                    RedisTarget(address: address, kind: .primary), endpoint, on: loop,
-                    timeoutMilliseconds: timeoutMilliseconds)
+                return try await connect(address, .primary)
             } catch {
                 sentinels.askAnother(than: sentinel)
                 throw error
             }
         case .clusterNode(let address, let probeTag):
-            return try await RedisConnection.open(
-                RedisTarget(address: address, kind: .clusterNode(probeTag: probeTag())), endpoint, on: loop,
-                timeoutMilliseconds: timeoutMilliseconds)
+            return try await connect(address, .clusterNode(probeTag: probeTag()))
         }
-    }
-
-    private static func open(
-        _ targets: [RedisTarget], _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
-    ) async throws(RedisFailure) -> RedisConnection {
-        var last = RedisFailure.connection
-        for target in targets {
-            do throws(RedisFailure) {
-                return try await RedisConnection.open(
-                    target, endpoint, on: loop, timeoutMilliseconds: timeoutMilliseconds)
-            } catch {
-                if error == .isCluster { throw error }
-                last = error
-            }
-        }
-        throw last
     }
 }
