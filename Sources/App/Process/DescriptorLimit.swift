@@ -12,8 +12,9 @@ import StructuredLogging
 
 enum DescriptorLimit {
     /// The number of descriptors for everything except connections of clients: the database, Redis, outgoing requests,
-    /// listeners, and the standard streams. A process without a free descriptor could not only not open its files: on
-    /// Linux, Dispatch opens a file in /proc when all of its threads are busy, and ends the process if it cannot.
+    /// listeners, and the standard streams. A process without a free descriptor cannot open its files, and may crash:
+    /// while work waits for a thread, Dispatch on Linux reads the state of its threads from files in /proc, and ends the
+    /// process if it cannot open them.
     private static let otherDescriptors: UInt64 = 512
 
     /// Raises the soft limit to the number of descriptors that `connectionsMax` connections and the rest of the process
