@@ -114,18 +114,22 @@ import Testing
     }
 
     @Test func aLaterChangeIsRecordedAfterAnEarlierOneThatTakesLong() async {
-        let (gate, continuation) = AsyncStream<Void>.makeStream()
+        let (gate, openGate) = AsyncStream<Void>.makeStream()
+        let (end, reachEnd) = AsyncStream<Void>.makeStream()
         let recorded = Recorded()
         let records = WorkInOrder()
         records.add {
             for await _ in gate {}
             recorded.changes.withLock { $0.append(("first", nil)) }
         }
-        records.add { recorded.changes.withLock { $0.append(("second", nil)) } }
+        records.add {
+            recorded.changes.withLock { $0.append(("second", nil)) }
+            reachEnd.finish()
+        }
         for _ in 0..<100 { await Task.yield() }
         #expect(recorded.changes.withLock(\.count) == 0)
-        continuation.finish()
-        await records.wait()
+        openGate.finish()
+        for await _ in end {}
         #expect(recorded.changes.withLock { $0.map(\.version) } == ["first", "second"])
     }
 

@@ -159,7 +159,4 @@ final class WorkInOrder: Sendable {
             }
         }
     }
-
-    /// Returns when all work that was added before this call has ended.
-    func wait() async { await last.withLock { $0 }?.value }
 }
