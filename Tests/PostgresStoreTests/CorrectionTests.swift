@@ -200,8 +200,7 @@ struct CorrectionTests {
             ALTER TABLE event RENAME TO event_row;
             CREATE VIEW event AS SELECT * FROM event_row WHERE wait();
             """)
-        var configuration = try database.configuration
-        configuration.statementTimeoutMilliseconds = 500
+        let configuration = try database.configuration(statementMilliseconds: 500)
         try await StoreFixture.withStores(on: database, as: configuration) { (stores) async throws in
             let store = stores[0]
             let report = try await store.check { _, _ in }

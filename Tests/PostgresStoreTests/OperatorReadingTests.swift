@@ -32,15 +32,10 @@ struct OperatorReadingTests {
     @Test(.enabled(if: CitusCluster.named == nil, "a view takes the place of the table"))
     func `the drivers are counted for longer than a request may take`() async throws {
         let database = try await StoreFixture.database()
-        var configuration = try database.configuration
-        configuration.statementTimeoutMilliseconds = 500
+        let configuration = try database.configuration(statementMilliseconds: 500)
         try await StoreFixture.withStores(on: database, as: configuration) { (stores) async throws in
             try await append(.enteredChargerIntentZone, of: "a", minutesAgo: 30, to: stores[0])
-            try await database.rows(
-                """
-                ALTER TABLE driver RENAME TO counted;
-                CREATE VIEW driver AS SELECT * FROM counted WHERE pg_sleep(1) IS NOT NULL;
-                """)
+            try await database.slowDown("driver")
             #expect(try await stores[0].driverCounts() == [.nearCharger: 1])
         }
     }

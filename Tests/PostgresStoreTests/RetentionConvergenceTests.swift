@@ -4,7 +4,6 @@
 
 import Engine
 import JourneyModel
-import Postgres
 import TestSupport
 import Testing
 
@@ -89,17 +88,12 @@ struct RetentionConvergenceTests {
     @Test(.enabled(if: CitusCluster.named == nil, "a view takes the place of the table"))
     func `old sessions are searched for longer than a request may take`() async throws {
         let database = try await StoreFixture.database()
-        var configuration = try database.configuration
-        configuration.statementTimeoutMilliseconds = 500
+        let configuration = try database.configuration(statementMilliseconds: 500)
         try await StoreFixture.withStores(on: database, as: configuration) { (stores) async throws in
             let registration = SessionRegistration(
                 sessionID: "s", driver: DriverID("a"), chargerID: nil, merchantID: nil, receivedAt: .sample)
             #expect(try await stores[0].register(registration) == .created)
-            try await database.rows(
-                """
-                ALTER TABLE session RENAME TO searched;
-                CREATE VIEW session AS SELECT * FROM searched WHERE pg_sleep(1) IS NOT NULL;
-                """)
+            try await database.slowDown("session")
             let found = try await stores[0].agedSessions(openedBefore: Self.end, after: 0, limit: 10)
             #expect(found.count == 1)
         }

@@ -51,6 +51,23 @@ enum StoreFixture {
             get throws { try PostgresConfiguration(url: url) }
         }
 
+        /// The configuration with another time limit for the statements of a request.
+        func configuration(statementMilliseconds: Int) throws -> PostgresConfiguration {
+            var configuration = try configuration
+            configuration.statementTimeoutMilliseconds = statementMilliseconds
+            return configuration
+        }
+
+        /// From now on, a statement that reads the table takes a second for each row. A view takes the place of the
+        /// table, so this does not work on Citus.
+        func slowDown(_ table: String) async throws {
+            try await rows(
+                """
+                ALTER TABLE \(table) RENAME TO slow_\(table);
+                CREATE VIEW \(table) AS SELECT * FROM slow_\(table) WHERE pg_sleep(1) IS NOT NULL;
+                """)
+        }
+
         /// Returns what psql prints: one line per row, columns separated by `|`.
         @discardableResult
         func rows(_ sql: String) async throws -> [String] {
