@@ -250,17 +250,13 @@ seconds_ago() {
     TZ=UTC0 printf '%(%Y-%m-%dT%H:%M:%SZ)T\n' "$((EPOCHSECONDS - $1))"
 }
 
-# event NAME KEY [JQ-FILTER]: prints the JSON of an event that happens now, changed by the filter.
+# event NAME KEY [JQ-FILTER]: prints the JSON of an event that happens now, changed by the filter. NAME and KEY must not
+# contain characters that JSON escapes. Without a filter, jq is not started, because its start takes 18 ms.
 event() {
-    # The start of jq takes 18 ms, so it is only called if it is needed.
-    if (($# == 2)) && [[ $1$2 != *[\"\\[:cntrl:]]* ]]; then
-        local now
-        now=$(seconds_ago 0)
-        printf '{"event_id":"%s","event":"%s","occurred_at":"%s","timestamp":"%s"}\n' "$2" "$1" "$now" "$now"
-        return
-    fi
-    jq -cn --arg event "$1" --arg key "$2" --arg now "$(seconds_ago 0)" \
-        "{event_id: \$key, event: \$event, occurred_at: \$now, timestamp: \$now} | ${3:-.}"
+    local now json
+    now=$(seconds_ago 0)
+    json="{\"event_id\":\"$2\",\"event\":\"$1\",\"occurred_at\":\"$now\",\"timestamp\":\"$now\"}"
+    if (($# > 2)); then jq -c "$3" <<<"$json"; else echo "$json"; fi
 }
 
 # expect_stored NAME COUNT: checks that COUNT events of driver NAME are in the database.
