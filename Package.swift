@@ -431,6 +431,11 @@ let package = Package(
     ]
 )
 
+// `make test-one` builds only the test modules in which the test is.
+if let modules = Context.environment["DWELL_TEST_MODULES"]?.split(separator: " ").map(String.init) {
+    package.targets.removeAll { $0.type == .test && !modules.contains($0.name) }
+}
+
 // The fuzz executable, which links libFuzzer. It is built only for `make fuzz`.
 if Context.environment["DWELL_FUZZ"] != nil {
     package.targets.append(
