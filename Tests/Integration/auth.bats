@@ -37,7 +37,7 @@ teardown() {
 
 # claims [JQ-FILTER]: prints the claims of a valid token, changed by the filter.
 claims() {
-    jq -cn --argjson now "$now" --arg sub "$(driver a)" \
+    gojq -cn --argjson now "$now" --arg sub "$(driver a)" \
         "{sub: \$sub, iat: \$now, exp: (\$now + 600), iss: \"dwell\", aud: \"dwell\"} | ${1:-.}"
 }
 
@@ -156,10 +156,10 @@ expect_401_everywhere() {
     token=$(forge another-secret-of-more-than-32-bytes-length "$(claims)")
     get /native/config
     local by_key
-    by_key=$(jq -c 'del(.request_id)' <<<"$body")
+    by_key=$(gojq -c 'del(.request_id)' <<<"$body")
     token=$(forge "$secret" "$(claims '.exp = $now - 3600')")
     get /native/config
-    [[ $(jq -c 'del(.request_id)' <<<"$body") == "$by_key" ]] || fail "Not the same as $by_key"
+    [[ $(gojq -c 'del(.request_id)' <<<"$body") == "$by_key" ]] || fail "Not the same as $by_key"
     if grep -qF "$token" "$server_folder/log"; then fail "The token is in the log."; fi
 }
 

@@ -25,7 +25,7 @@ teardown() {
 
 # batch COUNT: prints a batch of COUNT events with the keys b1, b2, ... Within a test, the same key is the same event.
 batch() {
-    jq -cn --argjson count "$1" --arg now "$batch_time" \
+    gojq -cn --argjson count "$1" --arg now "$batch_time" \
         '{events: [range($count) | {event_id: "b\(. + 1)", event: "chargerTargeted", occurred_at: $now}]}'
 }
 
@@ -66,7 +66,7 @@ batch() {
     post /native/events "$(event exclusiveActivatedByWeb k0 ".session_id = \"$(driver of-b)\"")"
     sign_in a
     post /native/events "$(event chargerTargeted reused)"
-    post /native/events/batch "$(jq -cn --arg now "$(seconds_ago 0)" --arg foreign "$(driver of-b)" '{events: [
+    post /native/events/batch "$(gojq -cn --arg now "$(seconds_ago 0)" --arg foreign "$(driver of-b)" '{events: [
         {event_id: "g1", event: "enteredChargerIntentZone", occurred_at: $now},
         {event_id: "x1", event: "departed_charger", occurred_at: "soon"},
         "no object",

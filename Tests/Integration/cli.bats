@@ -83,13 +83,13 @@ subcommands_of() {
     shown=$out$err
     ends_with 0 dwell check-config --json
     shown+=$out$err
-    [[ $(jq -r '.settings[].name' <<<"$out" | sort) == "$variables" ]]
-    [[ $(jq -r '.settings[] | select(.secret) | .name' <<<"$out" | sort) == $(printf '%s\n' "${!secrets[@]}" | sort) ]]
+    [[ $(gojq -r '.settings[].name' <<<"$out" | sort) == "$variables" ]]
+    [[ $(gojq -r '.settings[] | select(.secret) | .name' <<<"$out" | sort) == $(printf '%s\n' "${!secrets[@]}" | sort) ]]
     for variable in "${!secrets[@]}"; do
-        jq -e --arg name "$variable" '.settings[] | select(.name == $name) | .source == "environment"' <<<"$out"
+        gojq -e --arg name "$variable" '.settings[] | select(.name == $name) | .source == "environment"' <<<"$out"
     done
     if grep -E 'of-this-test|integration-tests-sign-with|1f2e3d4c' <<<"$shown"; then return 1; fi
-    jq -e '[.settings[] | select(.name == "NATIVE_CHARGER_DWELL_SECONDS") | .value] | map(tostring) == ["77"]' <<<"$out"
+    gojq -e '[.settings[] | select(.name == "NATIVE_CHARGER_DWELL_SECONDS") | .value] | map(tostring) == ["77"]' <<<"$out"
 }
 
 @test "check-config tells every problem and ends with 1" {
@@ -130,7 +130,7 @@ print(base64.urlsafe_b64encode(digest).rstrip(b"=").decode())' "$signed")
 @test "token prints one token and nothing else, with the claims of the contract" {
     ends_with 0 dwell token --driver jonas --ttl 90
     [[ $out =~ ^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$ ]]
-    cut -d. -f2 <<<"$out" | jq -eR 'gsub("-"; "+") | gsub("_"; "/") | @base64d | fromjson |
+    cut -d. -f2 <<<"$out" | gojq -eR 'gsub("-"; "+") | gsub("_"; "/") | @base64d | fromjson |
         .sub == "jonas" and .iss == "dwell" and .aud == "dwell" and (.exp - .iat) == 90'
 }
 

@@ -51,7 +51,7 @@ teardown() {
 # correction in seconds, rounded to ten.
 clock_rules() {
     local session=$1
-    dwell explain --json --session "$session" | jq -r '.events[] | select(.source != "server")
+    dwell explain --json --session "$session" | gojq -r '.events[] | select(.source != "server")
         | "\(.idempotency_key) \(.clock_rule) \((.correction_ms / 10000 | round) * 10)"'
 }
 
@@ -66,9 +66,9 @@ clock_rules() {
         printf '"occurred_at":"%s","timestamp":"%s","source":"ios_native","app_state":"background"}' \
             "$(seconds_ago "$3")" "$(seconds_ago "${4:-$3}")"
     }
-    post /v1/native/pre-session-events "$(v1_body entered_charger_intent_zone k1 1500 0 | jq -c 'del(.session_id)')"
+    post /v1/native/pre-session-events "$(v1_body entered_charger_intent_zone k1 1500 0 | gojq -c 'del(.session_id)')"
     expect_verdict NEAR_CHARGER applied
-    post /v1/native/pre-session-events "$(v1_body anchor_dwell_complete k2 1350 0 | jq -c 'del(.session_id)')"
+    post /v1/native/pre-session-events "$(v1_body anchor_dwell_complete k2 1350 0 | gojq -c 'del(.session_id)')"
     post /v1/native/session-events "$(v1_body exclusive_activated k3 1300 0)"
     post /v1/native/session-events "$(v1_body departed_charger k4 1100 0)"
     # The grace deadline passed 200 s ago. The driver was at the merchant 120 s before the deadline.
@@ -91,7 +91,7 @@ clock_rules() {
     post /native/events "$sent" -H "X-Sent-At: $(seconds_ago 3600)"
     expect_status 200
     [[ $(clock_rules "$session") == 'k1 sent_at 3600' ]] || fail "$(clock_rules "$session")"
-    dwell explain --json --session "$session" | jq -e --arg timestamp "$(jq -r .timestamp <<<"$sent")" '.events[0]
+    dwell explain --json --session "$session" | gojq -e --arg timestamp "$(gojq -r .timestamp <<<"$sent")" '.events[0]
         | (.timestamp | fromdate? // (sub("\\.[0-9]+Z"; "Z") | fromdate)) == ($timestamp | sub("\\.[0-9]+Z"; "Z") | fromdate)
         and .sent_at != null and .received_at != null and .occurred_at != .occurred_at_sent and .skew_ms > 3590000'
 }

@@ -257,7 +257,7 @@ EDGES
     kill -HUP "$server_pid"
     wait_for_log 'settings note not recorded'
     history=$(dwell config history --json)
-    [[ $(jq -c '[.changes[] | [.changed_by, .reason]]' <<<"$history") == \
+    [[ $(gojq -c '[.changes[] | [.changed_by, .reason]]' <<<"$history") == \
         '[[null,null],["Ann","drivers waited too long"],[null,null],[null,null]]' ]] || fail "The history is: $history"
     printf '%s\n' NATIVE_CHARGER_INTENT_RADIUS_M=500 >"$BATS_TEST_TMPDIR/env"
     kill -HUP "$server_pid"
@@ -269,6 +269,6 @@ EDGES
     stop_server
     launch_prepared serve
     wait_until_ready
-    [[ $(dwell config history --json | jq -c '[.changes[].settings.chargerIntentRadius_m]') == '[500,500,500,500,300]' ]]
+    [[ $(dwell config history --json | gojq -c '[.changes[].settings.chargerIntentRadius_m]') == '[500,500,500,500,300]' ]]
     stop_server
 }

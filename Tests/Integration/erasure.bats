@@ -64,7 +64,7 @@ verify() {
     post /native/events "$(event chargerTargeted k1 ".charger_id = \"both-$word\"")"
     sign_in a
     erase
-    verify --receipt "$(jq -r .receipt <<<"$body")" "${own[@]}"
+    verify --receipt "$(gojq -r .receipt <<<"$body")" "${own[@]}"
     [[ $verified == 0 ]] || fail "Left: $found"
     verify --text "both-$word"
     [[ $verified == 1 ]]

@@ -39,12 +39,12 @@ teardown() {
 @test "after the server has ended, as JSON, and by driver" {
     stop_server
     dwell explain --session "$session" --json >"$BATS_TEST_TMPDIR/out"
-    jq -e '[.events[].state] == ["NEAR_CHARGER", "ANCHORED", "SESSION_ACTIVE", "SESSION_ACTIVE"]' \
+    gojq -e '[.events[].state] == ["NEAR_CHARGER", "ANCHORED", "SESSION_ACTIVE", "SESSION_ACTIVE"]' \
         "$BATS_TEST_TMPDIR/out"
-    jq -e '.events[3] | .transition == "rejected" and .reason == "must_depart_first" and .state_before == .state' \
+    gojq -e '.events[3] | .transition == "rejected" and .reason == "must_depart_first" and .state_before == .state' \
         "$BATS_TEST_TMPDIR/out"
     if grep -q 52.123456 "$BATS_TEST_TMPDIR/out"; then return 1; fi
-    dwell explain --driver "$(driver a)" --last 2 --json | jq -e '[.events[].event_id] == ["k3", "k4"] and .is_cut'
+    dwell explain --driver "$(driver a)" --last 2 --json | gojq -e '[.events[].event_id] == ["k3", "k4"] and .is_cut'
     # The command left the database unchanged: the server starts and has the events.
     launch_prepared serve
     wait_until_ready

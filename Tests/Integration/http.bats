@@ -239,7 +239,7 @@ REQUESTS
     wait_for_log find-me-in-the-log
     stop_server
     if grep -aF -e "$token" -e 48.135124 -e 11.581981 "$server_folder/log"; then return 1; fi
-    jq -es 'all(has("time") and has("level") and has("message"))' "$server_folder/log" >/dev/null || {
+    gojq -es 'all(has("time") and has("level") and has("message"))' "$server_folder/log" >/dev/null || {
         cat "$server_folder/log"
         return 1
     }

@@ -74,7 +74,7 @@ need() {
 
 @test "curl: a large upload waits for 100 (Continue), a compressed one is read" {
     local events
-    events=$(jq -cn --argjson event "$(event chargerTargeted k)" \
+    events=$(gojq -cn --argjson event "$(event chargerTargeted k)" \
         '{events: [range(400) | . as $n | $event + {event_id: "k\($n)", metadata: {text: ("x" * 1500)}}]}')
     printf '%s' "$events" >"$BATS_TEST_TMPDIR/batch"
     request POST /native/events/batch -H 'Content-Type: application/json' -H 'Expect: 100-continue' \
@@ -171,7 +171,7 @@ PYTHON
 expect_client() {
     wait_for_log "$1"
     local client
-    client=$(grep -F "\"$1\"" "$server_folder/log" | jq -r 'select(.message == "request") | .. | .client? // empty')
+    client=$(grep -F "\"$1\"" "$server_folder/log" | gojq -r 'select(.message == "request") | .. | .client? // empty')
     [[ $client == "$2" ]] || fail "Expected client $2 for $1, the log says '$client'."
 }
 
@@ -187,7 +187,7 @@ expect_client() {
     # If the trusted proxy's field cannot be parsed, the log line says so.
     get /healthz -H 'X-Request-Id: proxied-4' -H 'X-Forwarded-For: garbage'
     expect_client proxied-4 127.0.0.1
-    [[ $(grep -F '"proxied-4"' "$server_folder/log" | jq -r .forwarding) == unreadable ]]
+    [[ $(grep -F '"proxied-4"' "$server_folder/log" | gojq -r .forwarding) == unreadable ]]
     forget_server
     start_server LOG_LEVEL=debug TRUSTED_PROXIES=127.0.0.1 TRUSTED_PROXIES_HEADER=Forwarded
     get /healthz -H 'X-Request-Id: proxied-5' -H 'Forwarded: for=6.6.6.6, for="[2001:db8::1]:4711";proto=https' \

@@ -49,7 +49,7 @@ teardown() {
         copies+=($!)
     done
     for index in "${copies[@]}"; do wait "$index"; done
-    jq -se 'length == 20 and (map(select(.status == "ok")) | length == 1)
+    gojq -se 'length == 20 and (map(select(.status == "ok")) | length == 1)
         and (map(select(.status == "already_processed")) | length == 19)' "$answers"/* >/dev/null || {
         cat "$answers"/*
         return 1
@@ -62,9 +62,10 @@ teardown() {
     first=$(event chargerTargeted k1 '.metadata = {a: 1, b: 2}')
     post /native/events "$first"
     expect_json '.status == "ok"'
-    post /native/events "$(jq -c '.timestamp = "2020-01-01T00:00:00Z"' <<<"$first")"
+    post /native/events "$(gojq -c '.timestamp = "2020-01-01T00:00:00Z"' <<<"$first")"
     expect_json '.status == "already_processed"'
-    post /native/events "$(jq 'to_entries | reverse | from_entries' <<<"$first")"
+    post /native/events "$(python3 -c 'import json, sys
+print(json.dumps(dict(reversed(json.load(sys.stdin).items())), indent=2))' <<<"$first")"
     expect_json '.status == "already_processed"'
     expect_stored a 1
 }
@@ -79,17 +80,17 @@ teardown() {
     first+='"app_state":"background","metadata":{"previous_state":"NEAR_CHARGER","dwell_s":124}}'
     post /v1/native/pre-session-events "$first"
     expect_json '.status == "ok"'
-    rebuilt=$(jq -c --arg now "$(seconds_ago 0)" '.app_state = "foreground" | .timestamp = $now
+    rebuilt=$(gojq -c --arg now "$(seconds_ago 0)" '.app_state = "foreground" | .timestamp = $now
         | .metadata = {dwell_s: 124.0, previous_state: "NEAR_CHARGER"}' <<<"$first")
     post /v1/native/pre-session-events "$rebuilt"
     expect_status 200
     expect_field Idempotent-Replayed true
     expect_json '.status == "already_processed"'
-    post /native/events "$(jq -c 'del(.app_state) | .schema_version = "1.3"' <<<"$first")"
+    post /native/events "$(gojq -c 'del(.app_state) | .schema_version = "1.3"' <<<"$first")"
     expect_json '.status == "already_processed"'
     local change
     for change in '.charger_id = "c2"' '.metadata.dwell_s = 125' '.sequence = 1' '.source = "web"'; do
-        post /native/events "$(jq -c "$change" <<<"$rebuilt")"
+        post /native/events "$(gojq -c "$change" <<<"$rebuilt")"
         expect_problem 422 idempotency_key_reused
     done
     expect_stored a 1
@@ -104,7 +105,7 @@ teardown() {
     for change in '.charger_id = "c2"' '.event = "activationRejected"' '.metadata = {}' '.sequence = 1' \
         '.occurred_at = "2026-01-01T00:00:00Z"' '.source = "web"' '.merchant_id = "m1"' \
         '.event_id = "e2" | .idempotency_key = "k1"'; do
-        post /native/events "$(jq -c "$change" <<<"$first")"
+        post /native/events "$(gojq -c "$change" <<<"$first")"
         expect_problem 422 idempotency_key_reused
     done
     post /native/events "$first"
@@ -164,15 +165,15 @@ teardown() {
     sent=$(event chargerTargeted x 'del(.event_id)')
     post /native/events "$sent" -H 'Idempotency-Key: "k1"'
     expect_json '.status == "ok" and .event_id == "k1"'
-    post /native/events "$(jq -c '.idempotency_key = "k1"' <<<"$sent")" -H 'Idempotency-Key: "k1"'
+    post /native/events "$(gojq -c '.idempotency_key = "k1"' <<<"$sent")" -H 'Idempotency-Key: "k1"'
     expect_json '.status == "already_processed"'
-    post /native/events "$(jq -c '.idempotency_key = "\"k1\""' <<<"$sent")" -H 'Idempotency-Key: "k1"'
+    post /native/events "$(gojq -c '.idempotency_key = "\"k1\""' <<<"$sent")" -H 'Idempotency-Key: "k1"'
     expect_json '.status == "ok" and .event_id == "\"k1\""'
     expect_stored a 2
 }
 
 @test "a batch ignores the header" {
-    post /native/events/batch "$(jq -cn --argjson e "$(event chargerTargeted x 'del(.event_id)')" '{events: [$e]}')" \
+    post /native/events/batch "$(gojq -cn --argjson e "$(event chargerTargeted x 'del(.event_id)')" '{events: [$e]}')" \
         -H 'Idempotency-Key: k1'
     expect_json '.results[0] | .status_code == 400 and .errors[0].pointer == "/idempotency_key"'
     expect_stored a 0

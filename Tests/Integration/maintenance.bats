@@ -265,7 +265,7 @@ journey() {
         number=$((number + 1))
         post /native/events "$(event "$name" "$1-$number" \
             ".occurred_at = \"$(seconds_ago $(($2 - number)))\" | if $number > 2 then .session_id = \"$(driver jo)-$1\" else . end")"
-        [[ $status == 200 && $(jq -r .session.transition <<<"$body") == applied ]]
+        [[ $status == 200 && $(gojq -r .session.transition <<<"$body") == applied ]]
     done
 }
 
@@ -295,9 +295,9 @@ journey() {
     get "/native/sessions/$(driver jo)-1"
     [[ $status == 404 ]]
     get "/native/sessions/$(driver jo)-2"
-    [[ $status == 200 && $(jq -c '[.events[].transition]' <<<"$body") == '["applied","applied"]' ]]
+    [[ $status == 200 && $(gojq -c '[.events[].transition]' <<<"$body") == '["applied","applied"]' ]]
     get /native/session
-    [[ $(jq -r .state <<<"$body") == SESSION_ENDED ]]
+    [[ $(gojq -r .state <<<"$body") == SESSION_ENDED ]]
     dwell check
     curl -fsS -H "Authorization: Bearer integration-reads-figures" "$server_url/metrics" >"$BATS_TEST_TMPDIR/figures"
     grep -qx 'dwell_retention_deleted_total{what="events"} 4' "$BATS_TEST_TMPDIR/figures"
@@ -310,12 +310,12 @@ journey() {
     post /native/events "$(event enteredChargerIntentZone 2-1)"
     [[ $status == 422 ]]
     post /native/events "$(event enteredChargerIntentZone 1-1 ".occurred_at = \"$(seconds_ago $((8 * 86400 + 3600)))\"")"
-    [[ $status == 200 && $(jq -r '.status + " " + .session.transition + " " + .session.state' <<<"$body") == "ok none SESSION_ENDED" ]]
+    [[ $status == 200 && $(gojq -r '.status + " " + .session.transition + " " + .session.state' <<<"$body") == "ok none SESSION_ENDED" ]]
     dwell explain --driver "$(driver jo)" | grep 'EVENT_RETENTION_DAYS' >/dev/null
     # A late event between the deleted events and journey 2 is folded at its position, where the state is that of the
     # deleted journey 1: SESSION_ENDED.
     post /native/events "$(event chargerTargeted late ".occurred_at = \"$(seconds_ago $((2 * 86400 + 3600)))\" | .charger_id = \"c9\"")"
-    [[ $(jq -r .session.transition <<<"$body") == none ]]
+    [[ $(gojq -r .session.transition <<<"$body") == none ]]
     [[ $(sql "SELECT after_state FROM event WHERE idempotency_key = 'late'") == 6 ]]
     dwell check
     stop_server
@@ -378,7 +378,7 @@ fold_by_older_rules() {
         sleep 0.05
     done
     kill "$reader"
-    [[ $(sed -n 's/^data: //p' "$BATS_TEST_TMPDIR/stream" | jq -r '"\(.state) \(.snapshot)"' | paste -sd ' ') \
+    [[ $(sed -n 's/^data: //p' "$BATS_TEST_TMPDIR/stream" | gojq -r '"\(.state) \(.snapshot)"' | paste -sd ' ') \
         == "NEAR_CHARGER true SESSION_ACTIVE true" ]] || { cat "$BATS_TEST_TMPDIR/stream"; return 1; }
     run -0 dwell refold
     [[ $output == "0 drivers, 0 events folded"* ]]
@@ -463,7 +463,7 @@ JSON
     dwell check
     run -0 dwell config history
     [[ $output == *"  correction 1  events received from "*", stored with $wrong  folded with "*"  by Ann: grace period was 60 s"* ]]
-    run -0 jq -r '[.events[].settings | select(.stored_version)] | unique[] | "\(.stored_version) \(.gracePeriodSeconds)"' \
+    run -0 gojq -r '[.events[].settings | select(.stored_version)] | unique[] | "\(.stored_version) \(.gracePeriodSeconds)"' \
         <<<"$(dwell explain --session s-jo --json)"
     [[ $output == "$wrong 900" ]] || fail "$output"
     post /native/events "$(event visitVerifiedByWeb jo-6 '.session_id = "s-jo"')"
@@ -482,7 +482,7 @@ JSON
     start_server
     sign_in jo
     # The session a has ended, and begins again after two other sessions: the fold then no longer remembers it.
-    post /native/events/batch "$(jq -cn --argjson now "$(date +%s)" '
+    post /native/events/batch "$(gojq -cn --argjson now "$(date +%s)" '
         def event(id; name): {event_id: id, event: name};
         [range(4) as $index | ["a", "b", "c", "a"][$index] as $session
             | event("enter-\($index)"; "enteredChargerIntentZone"), event("dwell-\($index)"; "anchorDwellComplete"),

@@ -22,7 +22,7 @@ metrics_token=integration-reads-figures
 
 @test "ready while the database takes writes; not while draining" {
     start_server
-    [[ $(curl -sS "$server_url/readyz" | jq -r '.status + " " + .checks.database + " " + .checks.drain') == "ready ok ok" ]]
+    [[ $(curl -sS "$server_url/readyz" | gojq -r '.status + " " + .checks.database + " " + .checks.drain') == "ready ok ok" ]]
     dwell healthcheck --ready
 
     # A connection that is already open still gets a response to its last request.
@@ -78,11 +78,11 @@ wait_for_readiness() {
                 -H 'Content-Type: application/json' -d @- "$server_url/native/events")
     done
     [[ $status == 503 ]]
-    jq -e '.retryable and .retry_after > 0' "$BATS_TEST_TMPDIR/answer"
+    gojq -e '.retryable and .retry_after > 0' "$BATS_TEST_TMPDIR/answer"
     # The disk may still have room for the small write by which the server checks readiness. Use up this room.
     cat /dev/zero >"$disk/filler" 2>/dev/null || true
     wait_for_readiness 503
-    [[ $(jq -r .checks.database "$BATS_TEST_TMPDIR/ready") == refuses_writes ]]
+    [[ $(gojq -r .checks.database "$BATS_TEST_TMPDIR/ready") == refuses_writes ]]
     [[ $(curl -sS -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $token" "$server_url/native/session") == 200 ]]
     mount -o remount,size=64m "$disk"
     rm -f "$disk/filler"
@@ -243,7 +243,7 @@ PYTHON
     # The log has one line with the reason of the rejection. The client does not receive the reason.
     lines=$(grep -F '"request_id":"traced.1"' "$server_folder/log")
     [[ $(wc -l <<<"$lines") == 1 ]]
-    [[ $(jq -r .trace_id <<<"$lines") == "$trace" ]]
-    [[ $(jq -r .reason <<<"$lines") != null ]]
-    [[ $(grep -F '"request_id":"traced.2"' "$server_folder/log" | jq -r .trace_id) == null ]]
+    [[ $(gojq -r .trace_id <<<"$lines") == "$trace" ]]
+    [[ $(gojq -r .reason <<<"$lines") != null ]]
+    [[ $(grep -F '"request_id":"traced.2"' "$server_folder/log" | gojq -r .trace_id) == null ]]
 }

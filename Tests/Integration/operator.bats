@@ -64,7 +64,7 @@ as_operator() {
     as_operator
     get /ops/picture
     expect_status 200
-    before=$(jq '.drivers.NEAR_CHARGER' <<<"$body")
+    before=$(gojq '.drivers.NEAR_CHARGER' <<<"$body")
     sign_in near
     post /native/events "$(event enteredChargerIntentZone k1)"
     post /native/events "$(event visitVerifiedByWeb k2 '.session_id = "x"')"

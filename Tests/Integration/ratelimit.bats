@@ -130,9 +130,9 @@ expect_remaining() {
     start_server RATE_LIMIT_SESSION_EVENTS=60
     sign_in a
     local -r invalid=$(event chargerTargeted bad 'del(.occurred_at)')
-    post /native/events/batch "$(jq -cn --argjson invalid "$invalid" '{events: [range(500) | $invalid]}')"
+    post /native/events/batch "$(gojq -cn --argjson invalid "$invalid" '{events: [range(500) | $invalid]}')"
     expect_status 200
-    post /native/events/batch "$(jq -cn --argjson invalid "$invalid" '{events: [range(90) | $invalid]}')"
+    post /native/events/batch "$(gojq -cn --argjson invalid "$invalid" '{events: [range(90) | $invalid]}')"
     expect_status 200
     local attempt
     for attempt in {1..10}; do
@@ -141,7 +141,7 @@ expect_remaining() {
     done
     post /native/events "$invalid"
     expect_rate_limited 60
-    post /native/events/batch "$(jq -cn --argjson invalid "$invalid" '{events: [$invalid]}')"
+    post /native/events/batch "$(gojq -cn --argjson invalid "$invalid" '{events: [$invalid]}')"
     expect_rate_limited 60
     stop_server
 }
@@ -209,7 +209,7 @@ expect_remaining() {
 
 @test "each event of a batch is charged" {
     limited_server
-    post /native/events/batch "$(jq -cn --arg now "$(seconds_ago 0)" \
+    post /native/events/batch "$(gojq -cn --arg now "$(seconds_ago 0)" \
         '{events: [range(4) | {event_id: "b\(.)", event: "chargerTargeted", occurred_at: $now}]}')"
     expect_status 200
     expect_json '.results | map(.status_code) == [200, 200, 429, 429]'
@@ -231,7 +231,7 @@ expect_remaining() {
     expect_status 200
     sign_in a
     local pairs
-    pairs=$(jq -cn --arg now "$(seconds_ago 0)" --arg theirs "$(driver t)" --arg mine "$(driver s)" \
+    pairs=$(gojq -cn --arg now "$(seconds_ago 0)" --arg theirs "$(driver t)" --arg mine "$(driver s)" \
         '{events: [range(3) as $n | $theirs, $mine
             | {event_id: "p\($n)", event: "webRequestedEnd", occurred_at: $now, session_id: .}]}')
     post /native/events/batch "$pairs"
@@ -251,7 +251,7 @@ expect_remaining() {
     sign_in a
     in_session k1
     expect_status 200
-    post /native/events/batch "$(jq -cn --arg now "$(seconds_ago 0)" --arg theirs "$(driver t)" --arg mine "$(driver s)" \
+    post /native/events/batch "$(gojq -cn --arg now "$(seconds_ago 0)" --arg theirs "$(driver t)" --arg mine "$(driver s)" \
         '{events: [range(6) | {event_id: "r\(.)", event: "webRequestedEnd", occurred_at: $now,
             session_id: (if . == 4 then $mine else $theirs end)}]}')"
     expect_json '.results | map(.status_code) == [404, 404, 404, 404, 200, 404]'
@@ -274,7 +274,7 @@ expect_remaining() {
     in_session k1
     in_session k2
     expect_remaining 1
-    post /native/events/batch "$(jq -cn --arg now "$(seconds_ago 0)" --arg theirs "$(driver t)" \
+    post /native/events/batch "$(gojq -cn --arg now "$(seconds_ago 0)" --arg theirs "$(driver t)" \
         '{events: [range(500) | {event_id: "p\(.)", event: "webRequestedEnd", occurred_at: $now, session_id: $theirs}]}')"
     expect_status 200
     expect_json '.results | length == 500 and all(.status_code == 404)'
@@ -301,7 +301,7 @@ expect_remaining() {
     # Refused events have a window of their own, whose limit still applies: after 600 refused events, every event gets
     # 429.
     for attempt in 1 2; do
-        post /native/events/batch "$(jq -cn '{events: [range(500) | {}]}')"
+        post /native/events/batch "$(gojq -cn '{events: [range(500) | {}]}')"
         expect_json '.results | length == 500 and all(.status_code == 400)'
     done
     in_session s101
@@ -316,11 +316,11 @@ expect_remaining() {
     sign_in a
     local session
     session=$(driver s)
-    post /native/events/batch "$(jq -cn --arg now "$(seconds_ago 0)" --arg s "$session" \
+    post /native/events/batch "$(gojq -cn --arg now "$(seconds_ago 0)" --arg s "$session" \
         '{events: [range(65) | {event_id: "s\(.)", event: "reset", session_id: $s, occurred_at: $now}]}')"
     expect_json '.results | map(select(.status_code == 200)) | length == 60'
     [[ $(field RateLimit-Policy) == *';q=60;w=60'* ]] || fail 'No policy of 60 in 60 s.'
-    post /native/events/batch "$(jq -cn --arg now "$(seconds_ago 0)" \
+    post /native/events/batch "$(gojq -cn --arg now "$(seconds_ago 0)" \
         '{events: [range(35) | {event_id: "p\(.)", event: "chargerTargeted", occurred_at: $now}]}')"
     expect_json '.results | map(select(.status_code == 200)) | length == 30'
     [[ $(field RateLimit-Policy) == *';q=30;w=60'* ]] || fail 'No policy of 30 in 60 s.'

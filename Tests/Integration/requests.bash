@@ -86,11 +86,11 @@ expect_status() {
     if [[ $status != "$1" ]]; then fail "Expected status $1, got $status."; fi
 }
 
-# expect_json FILTER [jq option ...]: checks that the filter is true for the body.
+# expect_json FILTER [gojq option ...]: checks that the filter is true for the body.
 expect_json() {
     local filter=$1
     shift
-    if ! jq -e "$filter" "$@" <"$answer_body" >/dev/null 2>&1; then fail "Not so: $filter"; fi
+    if ! gojq -e "$filter" "$@" <"$answer_body" >/dev/null 2>&1; then fail "Not so: $filter"; fi
 }
 
 # field NAME: prints the values of a header field of the response, one value a line.

@@ -32,7 +32,7 @@ teardown() {
     end_server
 }
 
-# as_service EVENT_NAME KEY OCCURRED_AT [jq program]: posts the event of driver a as the service.
+# as_service EVENT_NAME KEY OCCURRED_AT [gojq program]: posts the event of driver a as the service.
 as_service() {
     local app=$token
     token=$service
@@ -141,7 +141,7 @@ confirm() {
     sign_in b
     as_app chargerTargeted k1 "$(at 0)" .
     token=$service
-    post /native/events/batch "$(jq -cn --argjson a "$(event chargerTargeted k2 ".driver_id = \"$(driver a)\"")" \
+    post /native/events/batch "$(gojq -cn --argjson a "$(event chargerTargeted k2 ".driver_id = \"$(driver a)\"")" \
         --argjson b "$(event chargerTargeted k2 ".driver_id = \"$(driver b)\"")" '{events: [$a, $b]}')"
     expect_status 200
     expect_json '[.results[].status] == ["ok", "ok"]'

@@ -89,7 +89,7 @@ wait_for_line() {
 
 # states FILE: prints the states that a stream has sent, on one line.
 states() {
-    sed -n 's/^data: //p' "$BATS_TEST_TMPDIR/$1" | jq -r .state | paste -sd ' '
+    sed -n 's/^data: //p' "$BATS_TEST_TMPDIR/$1" | gojq -r .state | paste -sd ' '
 }
 
 last_id() {
@@ -198,7 +198,7 @@ last_id() {
     expect_json '.state == "IDLE" and .deadlines == {} and (has("session_id") | not)'
     expect_field Cache-Control no-store
     local version
-    version=$(jq -r .settings_version <"$answer_body")
+    version=$(gojq -r .settings_version <"$answer_body")
     get /native/config
     expect_field ETag "\"$version\""
 }
@@ -215,17 +215,17 @@ last_id() {
 
 @test "of the sessions that one batch opens, the last one comes first" {
     local cursor=
-    post /native/events/batch "$(jq -cn --arg id "$(driver s)" --arg now "$(seconds_ago 0)" '{events: [
+    post /native/events/batch "$(gojq -cn --arg id "$(driver s)" --arg now "$(seconds_ago 0)" '{events: [
         "c", "a", "e", "b", "d" | {event_id: ., event: "sessionRestored", session_id: ($id + .), occurred_at: $now}]}')"
     expect_json '[.results[].status] == ["ok", "ok", "ok", "ok", "ok"]'
     get /native/sessions
     expect_json '(.sessions | map(.session_id | .[-1:])) == ["d", "b", "e", "a", "c"]'
     get '/native/sessions?limit=2'
     expect_json '.sessions | map(.session_id | .[-1:]) == ["d", "b"]'
-    cursor=$(jq -r .next_cursor <"$answer_body")
+    cursor=$(gojq -r .next_cursor <"$answer_body")
     get "/native/sessions?limit=2&cursor=$cursor"
     expect_json '.sessions | map(.session_id | .[-1:]) == ["e", "a"]'
-    cursor=$(jq -r .next_cursor <"$answer_body")
+    cursor=$(gojq -r .next_cursor <"$answer_body")
     get "/native/sessions?limit=2&cursor=$cursor"
     expect_json '(.sessions | map(.session_id | .[-1:]) == ["c"]) and (has("next_cursor") | not)'
 }
@@ -239,10 +239,10 @@ last_id() {
     expect_json '(.sessions | map(.session_id | .[-2:])) == ["s5","s4","s3","s2","s1"] and (has("next_cursor") | not)'
     get '/native/sessions?limit=2'
     expect_json '.sessions | map(.session_id | .[-2:]) == ["s5","s4"]'
-    cursor=$(jq -r .next_cursor <"$answer_body")
+    cursor=$(gojq -r .next_cursor <"$answer_body")
     get "/native/sessions?limit=2&cursor=$cursor"
     expect_json '.sessions | map(.session_id | .[-2:]) == ["s3","s2"]'
-    cursor=$(jq -r .next_cursor <"$answer_body")
+    cursor=$(gojq -r .next_cursor <"$answer_body")
     get "/native/sessions?cursor=$cursor&limit=2"
     expect_json '(.sessions | map(.session_id | .[-2:]) == ["s1"]) and (has("next_cursor") | not)'
     sign_in b

@@ -37,7 +37,7 @@ teardown() {
 
 @test "registering a session: 201, 200 on repeat, 404 for another driver, who learns nothing" {
     local registration
-    registration=$(jq -cn --arg s "$(driver s)" '{session_id: $s, charger_id: "c1", merchant_id: "m1"}')
+    registration=$(gojq -cn --arg s "$(driver s)" '{session_id: $s, charger_id: "c1", merchant_id: "m1"}')
     post /native/sessions "$registration"
     expect_status 201
     post /native/sessions "$registration"
@@ -46,10 +46,10 @@ teardown() {
     post /native/sessions "$registration"
     expect_problem 404 session_not_found
     local refusal
-    refusal=$(jq -c 'del(.request_id)' <<<"$body")
+    refusal=$(gojq -c 'del(.request_id)' <<<"$body")
     post /native/events "$(event webRequestedEnd k1 ".session_id = \"$(driver s)\"")"
     expect_problem 404 session_not_found
-    [[ $(jq -c 'del(.request_id)' <<<"$body") == "$refusal" ]]
+    [[ $(gojq -c 'del(.request_id)' <<<"$body") == "$refusal" ]]
 }
 
 @test "the first registration counts, also of a session that an event opened" {
@@ -69,7 +69,7 @@ teardown() {
 @test "a registration without a session_id, or with a bad one, is 400" {
     post /native/sessions '{}'
     expect_pointers /session_id
-    post /native/sessions "$(jq -cn '{session_id: ("x" * 129), charger_id: 1}')"
+    post /native/sessions "$(gojq -cn '{session_id: ("x" * 129), charger_id: 1}')"
     expect_pointers /session_id /charger_id
     request POST /native/sessions -H 'Content-Type: text/plain' --data-binary '{"session_id":"x"}'
     expect_problem 415 unsupported_media_type

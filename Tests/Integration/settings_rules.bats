@@ -67,7 +67,7 @@ reload() {
     [[ \"$(stored_events settings true)-* == \
         "${tag%-*}"-* ]] || fail "The event has another version than $tag."
     get /native/session -H 'X-App-Version: 7.2'
-    [[ \"$(jq -r .settings_version <<<"$body") == "${tag%-*}" ]] || fail "The session has another version than $tag."
+    [[ \"$(gojq -r .settings_version <<<"$body") == "${tag%-*}" ]] || fail "The session has another version than $tag."
     stop_server
 }
 
@@ -106,7 +106,7 @@ reload() {
     expect_json '.gracePeriodSeconds == 3'
     local attempt
     for ((attempt = 0; attempt < 400; attempt++)); do
-        if [[ $(dwell config history --json | jq '.changes | length') == 2 ]]; then break; fi
+        if [[ $(dwell config history --json | gojq '.changes | length') == 2 ]]; then break; fi
         sleep 0.05
     done
     [[ $(dwell config history) == *"rules $(sha256sum "$BATS_TEST_TMPDIR/rules.json" | cut -c1-16) (site)"* ]] ||
@@ -115,7 +115,7 @@ reload() {
     [[ $(dwell config show) == *SETTINGS_RULES_FILE* ]] || fail "$(dwell config show)"
     server_token=operator-token-of-this-test
     curl -fsS "$server_url/ops/settings" -H "Authorization: Bearer $server_token" |
-        jq -e '.rules[0].name == "site" and (.changes | length) == 2' >/dev/null
+        gojq -e '.rules[0].name == "site" and (.changes | length) == 2' >/dev/null
     stop_server
 }
 

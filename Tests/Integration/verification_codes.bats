@@ -44,7 +44,7 @@ issue() {
     token=$service
     request POST "/native/sessions/$1/verification-code"
     token=$own
-    code=$(jq -r '.code // empty' <<<"$body")
+    code=$(gojq -r '.code // empty' <<<"$body")
     wrong=000000
     if [[ $code == 000000 ]]; then wrong=000001; fi
 }
