@@ -293,24 +293,30 @@ package struct RefoldService: Sendable {
     static let pauseBetweenChecks = Duration.seconds(5)
 
     private let store: any JourneyRefolder
+    private let clock: @Sendable () -> Moment
     private let logger: Logger
 
-    package init(store: any JourneyRefolder, logger: Logger) {
+    package init(store: any JourneyRefolder, clock: @escaping @Sendable () -> Moment, logger: Logger) {
         self.store = store
+        self.clock = clock
         self.logger = logger
     }
 
     /// Runs until the task is cancelled.
     package func run() async {
-        await foldAll(RefoldRequest())
+        var logLimit = FailureLogLimit()
+        await foldAll(RefoldRequest(), &logLimit)
         while !Task.isCancelled {
             do { try await Task.sleep(for: Self.pauseBetweenChecks) } catch { return }
-            if (try? await store.hasUnfinishedRefolds()) == true { await foldAll(RefoldRequest(resumesOnly: true)) }
+            if (try? await store.hasUnfinishedRefolds()) == true {
+                await foldAll(RefoldRequest(resumesOnly: true), &logLimit)
+            }
         }
     }
 
-    /// Refolds drivers until all are done, or until the task is cancelled.
-    package func foldAll(_ request: RefoldRequest) async {
+    /// Refolds drivers until all are done, or until the task is cancelled. `logLimit` is that of all calls together,
+    /// because a driver who cannot be refolded fails in each of them.
+    package func foldAll(_ request: RefoldRequest, _ logLimit: inout FailureLogLimit) async {
         var counts = RefoldCounts()
         var request = request
         while !Task.isCancelled {
@@ -318,7 +324,7 @@ package struct RefoldService: Sendable {
                 while store.writesWaiting > 0 { try await Task.sleep(for: Self.pauseForRequests) }
                 let part = try await store.refold(request)
                 counts += part.counts
-                if let failure = part.failure {
+                if let failure = part.failure, logLimit.allowsLine(at: clock()) {
                     logger.error("refolding a driver failed", metadata: ["failure": "\(failure)"])
                 }
                 guard let next = part.next else { break }
@@ -329,7 +335,9 @@ package struct RefoldService: Sendable {
             } catch StoreFailure.cancelled {
                 return
             } catch {
-                logger.error("refolding journeys failed", metadata: ["failure": "\(error)"])
+                if logLimit.allowsLine(at: clock()) {
+                    logger.error("refolding journeys failed", metadata: ["failure": "\(error)"])
+                }
                 do { try await Task.sleep(for: Self.pauseAfterFailure) } catch { return }
             }
         }

@@ -172,7 +172,8 @@ struct Wiring {
         let deadlines = ExpiryScheduler(
             store: stores.deadlines, settings: settings, clock: { .now }, logger: logger, metrics: watching.metrics)
         services.append(LoopService(loop: deadlines.run))
-        services.append(LoopService(loop: RefoldService(store: stores.refolds, logger: logger).run))
+        let refolds = RefoldService(store: stores.refolds, clock: { .now }, logger: logger)
+        services.append(LoopService(loop: refolds.run))
         services += signIn.loops
         if let purchases { services += purchases.loops }
         if let notifications { services += notifications.loops }
