@@ -127,9 +127,10 @@ package struct ExpiryScheduler: Sendable {
         while !Task.isCancelled {
             let pause: Int64
             do throws(StoreFailure) {
+                let begun = clock()
                 let failures = try await storeDueExpiries()
                 if let failure = failures.first { throw failure }
-                pause = try await pauseMilliseconds()
+                pause = try await pauseMilliseconds(afterRoundBegunAt: begun)
             } catch {
                 if error != .cancelled { failed.increment(by: 1) }
                 if error != .cancelled, logLimit.allowsLine(at: clock()) {
@@ -169,8 +170,14 @@ package struct ExpiryScheduler: Sendable {
 
     /// Returns the time to wait in milliseconds: until 1 ms after the earliest deadline, but at most
     /// `pauseMillisecondsMax`. The millisecond is added because a deadline is due only after its time, not at its time.
-    private func pauseMilliseconds() async throws(StoreFailure) -> Int64 {
-        guard let earliest = try await store.earliestDeadline() else { return Self.pauseMillisecondsMax }
+    ///
+    /// A deadline that was due when the round began, and is still there, belongs to a driver for whom the store stores
+    /// no expiry yet, such as a driver who waits for a refold. To ask again at once would not help, so the longest
+    /// pause follows.
+    func pauseMilliseconds(afterRoundBegunAt begun: Moment) async throws(StoreFailure) -> Int64 {
+        guard let earliest = try await store.earliestDeadline(), earliest >= begun else {
+            return Self.pauseMillisecondsMax
+        }
         let left = earliest.advanced(byMilliseconds: 1).milliseconds(since: clock())
         return min(max(left, 1), Self.pauseMillisecondsMax)
     }

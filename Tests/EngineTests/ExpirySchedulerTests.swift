@@ -88,6 +88,15 @@ struct ExpirySchedulerTests {
         #expect(try await keeping(store).storeDueExpiries() == [.unavailable("state")])
     }
 
+    @Test func `a deadline that the store left out is asked for again after the longest pause`() async throws {
+        let store = ScriptedDeadlines(due: [clock.now])
+        let scheduler = keeping(store)
+        #expect(try await scheduler.pauseMilliseconds(afterRoundBegunAt: clock.now) == 1)
+        clock.advance(byMilliseconds: 1)
+        let pause = try await scheduler.pauseMilliseconds(afterRoundBegunAt: clock.now)
+        #expect(pause == ExpiryScheduler.pauseMillisecondsMax)
+    }
+
     @Test(.timeLimit(.minutes(1))) func `the loop outlives failures and ends when it is cancelled`() async throws {
         let store = ScriptedDeadlines(due: [clock.now])
         store.state.withLock { $0.failures = [.unavailable("disk full"), .unknown("I/O")] }
