@@ -228,6 +228,17 @@ extension EventTablesContract {
             clock.advance(bySeconds: 8 * day)
             try expect(try await walk(store, clock).events, 8, "old events after eight days")
         },
+        Clause("a registration is kept, even if the clock was ahead when a hundred others were made") { store in
+            let (clock, driver) = (ManualClock(), DriverID("driver"))
+            clock.advance(bySeconds: day)
+            for number in 0..<100 { try await register("ahead-\(number)", of: driver, clock, store) }
+            clock.advance(bySeconds: -day)
+            let new = SessionRegistration(
+                sessionID: "new", driver: driver, chargerID: nil, merchantID: nil, receivedAt: clock.now)
+            try expect(try await store.register(new), .created, "first")
+            try await register("next", of: driver, clock, store)
+            try expect(try await store.register(new), .existed, "repeat")
+        },
         Clause("sessions that were opened in the future do not keep the registrations behind them") { store in
             let (clock, driver) = (ManualClock(), DriverID("driver"))
             clock.advance(bySeconds: 400 * day)

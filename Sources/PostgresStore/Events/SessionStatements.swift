@@ -166,6 +166,10 @@ enum SessionStatements {
         SELECT session_id, driver FROM gone
         """)
 
+    /// The numbers tell which of the unused sessions are the newest, because the opening times are wrong if the server's
+    /// clock was ahead. After it was set back, a new session would otherwise count as the oldest, and would be deleted
+    /// by its own registration.
+    ///
     /// - Parameter lanes: returns a further condition on the table with the given name.
     private static func unused(_ driver: String, _ batch: String, _ lanes: (String) -> String) -> String {
         """
@@ -180,7 +184,7 @@ enum SessionStatements {
                 AND recent.session_id IN (driver.session_id, driver.previous_session_id))
             AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.driver = \(driver)::int8\(lanes("journey_base"))
                 AND recent.session_id IN (journey_base.session_id, journey_base.previous_session_id))
-        ORDER BY recent.opened_at_ms DESC, recent.number DESC OFFSET \(unusedMax)
+        ORDER BY recent.number DESC OFFSET \(unusedMax)
         """
     }
 
