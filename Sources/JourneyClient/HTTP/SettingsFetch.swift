@@ -133,27 +133,3 @@ public enum SettingsFetch {
         }
     }
 }
-
-extension Settings {
-    /// Reads the settings from the response of `GET /native/config`. Ignores all other members.
-    ///
-    /// Returns nil if any of the eight settings is missing or out of range (contract, section 2). An engine must not
-    /// use only some of the server's settings.
-    public init?(configJSON json: JSONValue) {
-        self.init()
-        for declaration in Self.declarations {
-            guard let number = json[declaration.field]?.double, number > 0, number <= declaration.valueMax else {
-                return nil
-            }
-            switch declaration.value {
-            case .decimal(let path): self[keyPath: path] = number
-            case .integer(let path):
-                guard let whole = Int(exactly: number) else { return nil }
-                self[keyPath: path] = whole
-            }
-        }
-        guard chargerAnchorRadiusMeters <= chargerIntentRadiusMeters, gracePeriodSeconds <= hardTimeoutSeconds else {
-            return nil
-        }
-    }
-}

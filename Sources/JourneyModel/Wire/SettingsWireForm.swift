@@ -29,3 +29,27 @@ extension Settings {
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 }
+
+extension Settings {
+    /// Reads the settings from the response of `GET /native/config`. Ignores all other members.
+    ///
+    /// Returns nil if any of the eight settings is missing or out of range (contract, section 2), because nothing may
+    /// use only some of the settings. A number may have an exponent: `wireJSON` has `5e-05` for 0.00005.
+    public init?(configJSON json: JSONValue) {
+        self.init()
+        for declaration in Self.declarations {
+            guard case .number(let text)? = json[declaration.field], let number = Double(text), number > 0,
+                number <= declaration.valueMax
+            else { return nil }
+            switch declaration.value {
+            case .decimal(let path): self[keyPath: path] = number
+            case .integer(let path):
+                guard let whole = Int(exactly: number) else { return nil }
+                self[keyPath: path] = whole
+            }
+        }
+        guard chargerAnchorRadiusMeters <= chargerIntentRadiusMeters, gracePeriodSeconds <= hardTimeoutSeconds else {
+            return nil
+        }
+    }
+}
