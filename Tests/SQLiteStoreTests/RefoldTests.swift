@@ -101,6 +101,29 @@ struct RefoldTests {
         await store.close()
     }
 
+    @Test func `the first piece reads only the events that it folds and a few more`() async throws {
+        let scratch = try ScratchFolder()
+        let path = try version6(scratch)
+        let store = try SQLiteEventStore(
+            pool: try DatabaseOpening.open(path: path, nowMilliseconds: 0), pace: RefoldPace(rowsPerPiece: 1))
+        try await store.change { (db: Database) in
+            try db.execute(sql: "UPDATE driver SET rules = ? WHERE id = 2", arguments: [Fold.rulesVersion])
+        }
+        #expect(try await store.refold(RefoldRequest()).next == 0)
+        let unread = try await store.read { db in
+            try Int64.fetchAll(db, sql: "SELECT id FROM event WHERE driver = 1 AND second_place IS NULL ORDER BY id")
+        }
+        #expect(unread == [4, 5])
+        // The target of a transfer could not fill in what these two events lack.
+        let source = try SQLiteTransferSource.open(path)
+        #expect(try source.obstacle(isFinal: false) == nil)
+        #expect(try source.obstacle(isFinal: true) != nil)
+        source.close()
+        #expect(try await refoldAll(store).drivers == 1)
+        #expect(try await store.journey(of: DriverID("lost-dwell")).endedBy == .verified)
+        await store.close()
+    }
+
     @Test func `a stream that is open meanwhile is told, once for each driver who stands elsewhere`() async throws {
         let scratch = try ScratchFolder()
         let store = try SQLiteEventStore(path: try version6(scratch), nowMilliseconds: 0)

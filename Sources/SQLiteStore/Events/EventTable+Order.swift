@@ -59,11 +59,16 @@ extension EventTable {
 
     /// Calls `visit` with the driver's events from the time `start` on, in order, until `visit` returns false. `visit`
     /// may change the event's row in the database.
+    ///
+    /// - Parameter prepare: called with the ids of events before their rows are read. All events of a millisecond are
+    ///   in one call.
     func forEach(
-        from last: Int64?, startingAt start: Moment, visit: (FoldedEventRow) throws(SQLiteError) -> Bool
+        from last: Int64?, startingAt start: Moment,
+        prepare: ([Int64]) throws(SQLiteError) -> Void = { _ throws(SQLiteError) in },
+        visit: (FoldedEventRow) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) {
         var walk = try ChainWalk(chain, from: last, .forward, times: start.millisecondsSinceEpoch...Int64.max)
-        try visitAll(&walk, isBackward: false, visit)
+        try visitAll(&walk, isBackward: false, prepare: prepare, visit)
     }
 
     /// Calls `visit` with the driver's events backwards from the time `start` to the time `floor`, until `visit`
@@ -82,12 +87,15 @@ extension EventTable {
     /// events. The first statement therefore reads the events of one millisecond, and each further statement about
     /// twice as many as the one before.
     private func visitAll(
-        _ walk: inout ChainWalk, isBackward: Bool, _ visit: (FoldedEventRow) throws(SQLiteError) -> Bool
+        _ walk: inout ChainWalk, isBackward: Bool,
+        prepare: ([Int64]) throws(SQLiteError) -> Void = { _ throws(SQLiteError) in },
+        _ visit: (FoldedEventRow) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) {
         var wanted = 1
         while true {
             let ids = try walk.next(wanted)
             if ids.isEmpty { return }
+            try prepare(ids)
             let rows = try events(ids)
             for index in rows.indices {
                 guard try visit(rows[isBackward ? rows.count - 1 - index : index]) else { return }

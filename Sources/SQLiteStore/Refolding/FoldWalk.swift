@@ -71,16 +71,18 @@ struct FoldWalk {
     ///
     /// `last` is the last event of the driver's chain.
     ///
-    /// `correct` may replace the settings of an event before it is folded.
+    /// `prepare` is called with the ids of events before their rows are read (`EventTable.forEach`). `correct` may
+    /// replace the settings of an event before it is folded.
     mutating func take(
         from last: Int64?, in events: EventTable, startingAt start: Moment, rowsMax: Int,
         where isMeant: (FoldedEventRow) -> Bool = { _ in true },
+        prepare: ([Int64]) throws(SQLiteError) -> Void = { _ throws(SQLiteError) in },
         correct: (inout FoldedEventRow) throws(SQLiteError) -> Void = { _ throws(SQLiteError) in },
         _ visit: (Step) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) -> Bool {
         var (count, time) = (0, start)
         var (goesOn, hasMore) = (true, false)
-        try events.forEach(from: last, startingAt: start) { (row) throws(SQLiteError) in
+        try events.forEach(from: last, startingAt: start, prepare: prepare) { (row) throws(SQLiteError) in
             guard isMeant(row) else { return true }
             if count >= rowsMax, row.event.occurredAt != time {
                 hasMore = true

@@ -2,9 +2,9 @@
 // event that changes more events than one transaction may refold, new rules in this release, or a correction of
 // settings. The table `refold` holds the progress.
 //
-// A refold by new rules goes from the first event, or the floor, to the last event. First it fills in two values that
-// old releases did not store. One is the state that the phone reported, which is in the metadata. The other is whether
-// a time has a fraction of a second, which the text of the time shows.
+// A refold by new rules goes from the first event, or the floor, to the last event. Before it reads events, it fills in
+// two values that old releases did not store. One is the state that the phone reported, which is in the metadata. The
+// other is whether a time has a fraction of a second, which the text of the time shows.
 //
 // A refold after a late event ends where the journey equals the stored one. A refold by a correction goes from the
 // first corrected event to the last event.
@@ -120,6 +120,9 @@ final class Refolding {
         let correcting = { (row: inout FoldedEventRow) throws(SQLiteError) in
             if let corrected = start.correction { try self.corrections.apply(corrected, to: &row) }
         }
+        let filling = { (ids: [Int64]) throws(SQLiteError) in
+            if start.cause == nil { try self.fillOldRows(ids) }
+        }
         let visit = { (step: FoldWalk.Step) throws(SQLiteError) -> Bool in
             switch step {
             case .expiry(let deadline, let journey, let next):
@@ -137,7 +140,8 @@ final class Refolding {
             return !hasMetStoredJourney
         }
         let hasMore = try walk.take(
-            from: driver.chain.last, in: events, startingAt: start.time, rowsMax: rowsMax, correct: correcting, visit)
+            from: driver.chain.last, in: events, startingAt: start.time, rowsMax: rowsMax, prepare: filling,
+            correct: correcting, visit)
         for expiry in expiries { _ = try events.add(expiry, to: driver) }
 
         let head = last.map { DriverRow.Head(event: $0.id, correctedAt: $0.event.occurredAt) }
@@ -212,17 +216,18 @@ final class Refolding {
         if !driver.needsRefold, let new { return try start(of: driver, correcting: new) }
         // The refold starts over if its progress was stored by a release with other rules. Only the correction is taken
         // from the stored progress.
-        var walk = try ChainWalk(events.chain, from: driver.chain.last, .forward)
-        while case let ids = try walk.next(1_000), !ids.isEmpty {
-            let list = DriverEvents.list(ids)
-            for statement in [findEvidence, findWholeSeconds] {
-                try statement.run { (bindings) throws(SQLiteError) in try bindings.set(1, list) }
-            }
-        }
         return Start(
             journey: try folding.journeyAtFloor(of: driver),
             time: driver.floor ?? Moment(millisecondsSinceEpoch: .min),
             correction: try correction(mark?.correction ?? new?.id))
+    }
+
+    /// Stores the values that old releases did not store. `ids` must have all events of each millisecond.
+    private func fillOldRows(_ ids: [Int64]) throws(SQLiteError) {
+        let list = DriverEvents.list(ids)
+        for statement in [findEvidence, findWholeSeconds] {
+            try statement.run { (bindings) throws(SQLiteError) in try bindings.set(1, list) }
+        }
     }
 
     /// Returns where the refold by a correction begins: at the first corrected event. The events before it stay as they

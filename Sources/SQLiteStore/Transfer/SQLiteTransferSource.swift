@@ -77,13 +77,16 @@ package final class SQLiteTransferSource: TransferSource {
         }
     }
 
+    /// Only an unfinished refold after a late event may be left to the target. Before any other refold is complete, some
+    /// rows may lack values that the target cannot compute (Refolding.swift), or settings that a correction replaces.
     package func obstacle(isFinal: Bool) throws -> String? {
         try read { db, _ in
             let old = try Int.fetchOne(
                 db,
                 sql: """
                     SELECT count(*) FROM driver LEFT JOIN refold ON refold.driver = driver.id
-                    WHERE driver.rules NOT IN (0, ?1) OR ?2 AND (refold.rules <> ?1 OR refold.correction IS NOT NULL)
+                    WHERE driver.rules NOT IN (0, ?1)
+                        OR ?2 AND refold.driver IS NOT NULL AND (refold.rules <> ?1 OR refold.cause IS NULL)
                     """, arguments: [Fold.rulesVersion, isFinal])
             if let old, old > 0 {
                 return
