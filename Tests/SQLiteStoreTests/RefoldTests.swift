@@ -124,6 +124,21 @@ struct RefoldTests {
         await store.close()
     }
 
+    @Test func `a deletion before the refold keeps the states that the phone reported`() async throws {
+        let scratch = try ScratchFolder()
+        let store = try SQLiteEventStore(path: try version6(scratch), nowMilliseconds: 0)
+        try await store.change { (db: Database) in
+            try db.execute(sql: "UPDATE driver SET driver_id = 'erased-1' WHERE id = 1")
+            try ErasureProgress.begin(1, Array(repeating: 0, count: 32), db)
+            var progress = try #require(try ErasureProgress(of: 1, db))
+            while try progress.advance(rowsMax: 100, mayComplete: true, db).step != nil {}
+        }
+        _ = try await refoldAll(store)
+        let visit = try await store.journey(of: DriverID("erased-1"))
+        #expect(visit.state == .sessionEnded && visit.endedBy == .verified)
+        await store.close()
+    }
+
     @Test func `a stream that is open meanwhile is told, once for each driver who stands elsewhere`() async throws {
         let scratch = try ScratchFolder()
         let store = try SQLiteEventStore(path: try version6(scratch), nowMilliseconds: 0)

@@ -190,7 +190,8 @@ struct ErasureProgress {
 
     /// Gives the event a key with the number `place`, and removes the other values that could identify the driver. The
     /// text of `occurred_at` becomes one of the two forms that can be computed from the moment
-    /// (OccurredAtColumn.swift).
+    /// (OccurredAtColumn.swift). Old releases stored the state that the phone reported only in the metadata. The fold
+    /// needs this state, so it is moved to its column before the metadata is removed.
     private func rewriteEvent(
         _ event: Int64, place: Int64, sequencePlace: Int64, _ keys: EventKeyTable, _ db: Database
     ) throws {
@@ -200,6 +201,8 @@ struct ErasureProgress {
         try db.cachedStatement(
             sql: """
                 UPDATE event_row SET key = ?2, event_id = NULL, digest = zeroblob(16), metadata = NULL, details = NULL,
+                    previous_state = coalesce(previous_state, CASE
+                        WHEN instr(metadata, '"previous_state"') > 0 THEN \(EventTable.evidenceSQL) END),
                     sequence = iif(sequence IS NULL, NULL, ?3),
                     occurred_at_text = iif(occurred_at_text IS NULL OR instr(occurred_at_text, '.'), NULL, '')
                 WHERE id = ?1
