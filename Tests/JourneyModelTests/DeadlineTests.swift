@@ -54,6 +54,17 @@ struct DeadlineTests {
         #expect(journey == ended)
     }
 
+    @Test("A stored expiry is found although a deletion has given its session another id")
+    func expiryWithOldID() {
+        var journey = walking
+        var stored = OrderedEvent.expiry(.gracePeriodExpired, at: .at(900), sessionID: "s2")
+        stored.sessionID = "s1"
+        let missing = journey.takeDeadline(before: stored)
+        #expect(missing == nil)
+        #expect(journey.apply(stored) == .applied)
+        #expect(journey == ended)
+    }
+
     @Test("A stored expiry ends the session exactly as the passing deadline does")
     func expiry() {
         var journey = walking
