@@ -29,8 +29,8 @@ final class Listener: @unchecked Sendable {
     /// The maximum number of connections accepted in `stop`. It equals the kernel's usual maximum of a backlog
     /// (net.core.somaxconn).
     private static let acceptedAtStopMax = 4096
-    /// The pause before the next attempt when no descriptor or no memory is left. Retrying immediately would only use
-    /// CPU time.
+    /// The pause before the next attempt when no descriptor or no memory is left, or when the socket does not listen.
+    /// Retrying immediately would only use CPU time.
     static let pauseMilliseconds = 100
 
     /// Creates a listener that owns the listening descriptor.
@@ -95,13 +95,13 @@ final class Listener: @unchecked Sendable {
             switch acceptOne() {
             case .took: continue
             case .nothing: return
-            case .exhausted: return pause()
+            case .mustPause: return pause()
             }
         }
     }
 
     private enum Attempt {
-        case took, nothing, exhausted
+        case took, nothing, mustPause
     }
 
     private func acceptOne() -> Attempt {
@@ -117,8 +117,11 @@ final class Listener: @unchecked Sendable {
             let ends = waitDeadline ?? .inMilliseconds(backlogWaitMilliseconds)
             waitDeadline = ends
             if ends.hasPassed { rejectOneWithSpare() }
-            return .exhausted
-        case ENOBUFS, ENOMEM: return .exhausted
+            return .mustPause
+        case ENOBUFS, ENOMEM: return .mustPause
+        // The socket does not listen any more, because another process that has it open has shut it down. The poller
+        // reports such a socket again and again. It may listen again later.
+        case EINVAL: return .mustPause
         // All errors that are not handled above concern only the connection that could not be accepted (accept(2)). The
         // next connection is tried.
         default: return .took

@@ -184,6 +184,32 @@ extension SocketsSuite {
             await loops.shutdown()
         }
 
+        @Test func `an inherited socket that is shut down is tried a few times a second`() async throws {
+            let attempts = Atomic<Int>(0)
+            var syscalls = Syscalls.system
+            syscalls.accept = { descriptor, address, length in
+                attempts.wrappingAdd(1, ordering: .relaxed)
+                return Syscalls.system.accept(descriptor, address, &length)
+            }
+            let loops = try EventLoopGroup(count: 1, syscalls: syscalls)
+            let loopback = try #require(try await Resolver.resolve(Self.anyPort, until: .inSeconds(5)).first)
+            let opened = try Socket.listen(on: loopback, backlog: 8, sharesPort: false, .system)
+            defer { close(opened) }
+            let listening = try await ListenerGroup.listen(
+                on: .inherited(descriptor: dup(opened)), loops: loops, handler: Echo())
+            #expect(shutdown(opened, Int32(SHUT_RD)) == 0)
+            try await Task.sleep(for: .milliseconds(350))
+            let count = attempts.load(ordering: .relaxed)
+            #expect((1...10).contains(count))
+            // The socket listens again. The kernel may have chosen another port.
+            #expect(listen(opened, 8) == 0)
+            let port = try Socket.localEndpoint(opened, .system).port
+            let client = try await exchange(.ip(host: "127.0.0.1", port: port), loops)
+            client.close()
+            #expect(await listening.drain(until: .inSeconds(5)) == 0)
+            await loops.shutdown()
+        }
+
         @Test func `an inherited descriptor that does not listen is refused`() async throws {
             let loops = try EventLoopGroup(count: 1)
             let descriptor = try Socket.open(family: AF_INET, .system)
