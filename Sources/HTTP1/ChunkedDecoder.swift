@@ -26,6 +26,9 @@ struct ChunkedDecoder: Sendable {
     private var trailerSectionBytes = 0
     private(set) var trailers = Fields()
 
+    /// The number of bytes of the current chunk that were not read yet.
+    var chunkBytesLeft: Int { if case .data(let left) = state { left } else { 0 } }
+
     /// Decodes the available input and appends it to `content`. Returns true when the content and its trailers are
     /// complete. If it throws, the bytes appended before the error are still valid content.
     mutating func decode(

@@ -188,12 +188,12 @@ package struct ServerConnection: ~Copyable, Sendable {
     package var fieldsCapacityBytes: Int { head.fields.capacityBytes }
 
     /// The number of content bytes that can still follow. With Content-Length, this is the unread part of the declared
-    /// length. With chunks, it is the number of bytes that later chunks may have: the limit minus the sizes of all
-    /// chunks whose size line was read. The unread rest of the current chunk is not included.
+    /// length. With chunks, it is the unread rest of the current chunk, plus the bytes that later chunks may have: the
+    /// limit minus the sizes of all chunks whose size line was read.
     package var contentBytesLeftMax: Int {
         switch receiving {
         case .content(let left): left
-        case .chunks: max(0, contentBytesMax - chunks.contentBytes)
+        case .chunks: chunks.chunkBytesLeft + max(0, contentBytesMax - chunks.contentBytes)
         default: 0
         }
     }

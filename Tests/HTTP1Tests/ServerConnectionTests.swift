@@ -252,6 +252,19 @@ import Testing
         }
     }
 
+    /// The owner allocates memory for this many bytes. If the rest of a chunk were missing, the owner would have to copy
+    /// the content again for every few bytes of a chunk that is as long as the limit.
+    @Test func theRestOfAChunkIsPartOfTheContentThatCanFollow() {
+        connection.receive(chunked("5\r\nab").utf8)
+        _ = next()
+        connection.limitBody(toBytes: 8)
+        #expect(next() == .body(Array("ab".utf8)))
+        #expect(connection.contentBytesLeftMax == 6)
+        connection.receive("cde\r\n3\r\n".utf8)
+        #expect(next() == .body(Array("cde".utf8)))
+        #expect(connection.contentBytesLeftMax == 3)
+    }
+
     // Wrappers for mutating calls, which #expect cannot make directly.
 
     private func next() -> ServerConnection.Event { connection.nextEvent() }
