@@ -238,8 +238,15 @@ final class HTTP1Connection: @unchecked Sendable {
         // The stream has ended if its closure has returned (first condition) or the connection was closed (second
         // condition).
         guard isStreaming(number), state.encodeChunk(bytes) else { throw .closed }
+        let wasStalled = isStalled
         do throws(TransportError) {
-            if try write() { try await connection.yieldIfBusy() } else { try await chunkIsTaken() }
+            if try write() {
+                try await connection.yieldIfBusy()
+            } else {
+                // If earlier output was stalled, the budget has counted only that output.
+                if wasStalled { stall() }
+                try await chunkIsTaken()
+            }
         } catch {
             // Closing the connection also cancels the task. The writer receives the error that is thrown here.
             connection.close()

@@ -125,14 +125,17 @@ struct TestServer {
 }
 
 /// Runs a server while the closure runs. A rejected request gets the rejection's detail as plain text.
+///
+/// - Parameter serverLoops: the loops of the server. The caller shuts them down. If nil, the server makes its own loops.
 func withServer(
-    _ routes: [Route], _ configuration: ServerConfiguration = .test, _ body: (TestServer) async throws -> Void
+    _ routes: [Route], _ configuration: ServerConfiguration = .test, on serverLoops: EventLoopGroup? = nil,
+    _ body: (TestServer) async throws -> Void
 ) async throws {
     let observations = Observations()
     let server = Server(
         configuration: configuration, routes: routes,
         refusals: { Response(status: $0.status, fields: $0.fields, body: .bytes(Array($0.detail.utf8))) },
-        observer: observations, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        observer: observations, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, loops: serverLoops)
     let loops = try EventLoopGroup(count: 1)
     let addresses = try await server.start()
     do {

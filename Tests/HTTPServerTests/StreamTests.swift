@@ -8,6 +8,10 @@ import Testing
 @testable import HTTPServer
 @testable import Sockets
 
+#if canImport(Glibc)
+    import Glibc
+#endif
+
 @Suite struct StreamTests {
     private static let three = Route(.get, "/three") { _ in
         Response(
@@ -77,6 +81,25 @@ import Testing
             // writer would have written gigabytes.
             #expect(written.load(ordering: .relaxed) < 64 << 20)
         }
+    }
+
+    @Test func `a chunk is counted in the memory budget, also if earlier output is stalled already`() async throws {
+        let route = Route(.get, "/chunk") { _ in
+            Response(
+                status: .ok, body: .stream { writer in try await writer.write([UInt8](repeating: 0, count: 100_000)) })
+        }
+        // The kernel takes no byte, as if its buffer were full of earlier responses. The head stalls before the chunk.
+        var syscalls = Syscalls.system
+        syscalls.send = { _, _ in Int(-EAGAIN) }
+        let serverLoops = try EventLoopGroup(count: 1, syscalls: syscalls)
+        try await withServer([route], on: serverLoops) { test in
+            let client = try await test.connect()
+            try await client.send("GET /chunk HTTP/1.1\r\n\(host)\r\n")
+            let deadline = Deadline.inSeconds(5)
+            while test.server.counts.bytesHeld < 100_000 && !deadline.hasPassed { await Task.yield() }
+            #expect(test.server.counts.bytesHeld >= 100_000)
+        }
+        await serverLoops.shutdown()
     }
 
     @Test func `a writer may be used from another task, and not after the stream's end`() async throws {
