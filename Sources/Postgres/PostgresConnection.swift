@@ -145,6 +145,21 @@ package final class PostgresConnection: Sendable {
         }
     }
 
+    /// Runs reads. If the task is cancelled, closes the connection, so that the reads end at once. They then fail with
+    /// `.cancelled`, or with `.connectionLost` if they had not been sent. The server may continue a statement until the
+    /// statement's time limit. Must not be used for changes, because it would be unknown whether they were committed.
+    package nonisolated(nonsending) func runUntilCancelled<Answer: Sendable>(
+        _ reads: @Sendable () async throws(PostgresError) -> Answer
+    ) async throws(PostgresError) -> Answer {
+        try await withTaskCancellationHandler { () async -> Result<Answer, PostgresError> in
+            do throws(PostgresError) { return .success(try await reads()) } catch { return .failure(error) }
+        } onCancel: {
+            loop.execute {
+                self.change { $0.lose(PostgresError(.cancelled, "The connection was closed by a cancelled task.")) }
+            }
+        }.get()
+    }
+
     /// Returns when the connection is closed by either side, with the reason.
     package func waitUntilClosed() async -> PostgresError {
         await withUnsafeContinuation { continuation in

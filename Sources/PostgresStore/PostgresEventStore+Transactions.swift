@@ -27,7 +27,7 @@ extension PostgresEventStore {
     }
 
     /// Runs reads that may take long, on the connection of `searching`. All of them see the same snapshot of the
-    /// database. Otherwise like `inTransaction`.
+    /// database. Ends at once if the task is cancelled. Otherwise like `inTransaction`.
     ///
     /// - Parameters:
     ///   - seconds: the time limit for all runs together. It is also PostgreSQL's own limit for each statement.
@@ -37,18 +37,23 @@ extension PostgresEventStore {
         _ body: @Sendable ([PostgresResult], PostgresConnection, Deadline) async throws(PostgresError) -> Value
     ) async throws(StoreFailure) -> Value {
         let begin = [PostgresQuery(.beginSnapshot), Self.longLimits(seconds: seconds)]
-        return try await inTransaction(on: searching, begin: begin + first, until: .inSeconds(seconds)) {
+        return try await inTransaction(
+            on: searching, begin: begin + first, until: .inSeconds(seconds), endsWhenCancelled: true
+        ) {
             (results, connection, deadline) async throws(PostgresError) -> Value in
             try await body(Array(results.dropFirst(begin.count)), connection, deadline)
         }
     }
 
     /// Runs one query that may take long, for example because it reads a whole table, on the connection of `searching`.
+    /// Ends at once if the task is cancelled, so that a server that stops does not wait for the query.
     ///
     /// - Parameter seconds: the time limit for all runs together. It is also PostgreSQL's own limit for the statement.
     func readLong(_ query: PostgresQuery, seconds: Int) async throws(StoreFailure) -> PostgresResult {
         let begin = [PostgresQuery(.begin), Self.longLimits(seconds: seconds), query]
-        return try await inTransaction(on: searching, begin: begin, until: .inSeconds(seconds)) {
+        return try await inTransaction(
+            on: searching, begin: begin, until: .inSeconds(seconds), endsWhenCancelled: true
+        ) {
             (results, _, _) async throws(PostgresError) -> PostgresResult in
             results[2]
         }
@@ -60,26 +65,41 @@ extension PostgresEventStore {
 
     /// - Parameters:
     ///   - begin: the queries of the first round trip, beginning with BEGIN.
+    ///   - endsWhenCancelled: whether a cancellation of the task ends the transaction at once. Only for transactions
+    ///     that change nothing.
     ///   - body: gets the results of `begin`, and runs all further round trips before COMMIT.
     private func inTransaction<Value: Sendable>(
-        on pool: PostgresPool, begin: [PostgresQuery], until deadline: Deadline,
+        on pool: PostgresPool, begin: [PostgresQuery], until deadline: Deadline, endsWhenCancelled: Bool = false,
         _ body: @Sendable ([PostgresResult], PostgresConnection, Deadline) async throws(PostgresError) -> Value
     ) async throws(StoreFailure) -> Value {
         while true {
             do throws(PostgresError) {
                 return try await pool.withConnection(until: deadline) {
                     (connection) async throws(PostgresError) -> Value in
-                    let begun = try await connection.run(begin, until: deadline)
-                    let value = try await body(begun, connection, deadline)
-                    _ = try await connection.run([.init(.commit)], until: deadline)
-                    return value
+                    guard endsWhenCancelled else {
+                        return try await Self.runTransaction(begin, on: connection, until: deadline, body)
+                    }
+                    return try await connection.runUntilCancelled { () async throws(PostgresError) -> Value in
+                        try await Self.runTransaction(begin, on: connection, until: deadline, body)
+                    }
                 }
             } catch {
+                if endsWhenCancelled, Task.isCancelled { throw .cancelled }
                 guard error.isRetryable || BatchRun.isLost(error), !deadline.hasPassed, !Task.isCancelled else {
                     throw StoreFailure(reading: error)
                 }
                 do { try await Task.sleep(for: .milliseconds(Self.retryMilliseconds)) } catch { throw .cancelled }
             }
         }
+    }
+
+    private static func runTransaction<Value: Sendable>(
+        _ begin: [PostgresQuery], on connection: PostgresConnection, until deadline: Deadline,
+        _ body: @Sendable ([PostgresResult], PostgresConnection, Deadline) async throws(PostgresError) -> Value
+    ) async throws(PostgresError) -> Value {
+        let begun = try await connection.run(begin, until: deadline)
+        let value = try await body(begun, connection, deadline)
+        _ = try await connection.run([.init(.commit)], until: deadline)
+        return value
     }
 }

@@ -60,6 +60,31 @@ struct OperatorReadingTests {
         }
     }
 
+    /// A server that stops waits for its background work. A long read must not delay the stop.
+    @Test func `a cancelled long read ends at once`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let store = stores[0]
+            let sleep = PostgresStatement("sleep", "SELECT 1 FROM pg_sleep(20)")
+            let read = Task { () async -> StoreFailure? in
+                do throws(StoreFailure) {
+                    _ = try await store.readLong(PostgresQuery(sleep), seconds: 30)
+                    return nil
+                } catch {
+                    return error
+                }
+            }
+            _ = try await database.backend(waitingFor: "PgSleep")
+            let begin = ContinuousClock.now
+            read.cancel()
+            #expect(await read.value == .cancelled)
+            #expect(ContinuousClock.now - begin < .seconds(10))
+            // The next long read gets a new connection.
+            let one = PostgresStatement("one", "SELECT 1")
+            #expect(try await store.readLong(PostgresQuery(one), seconds: 20).rowCount == 1)
+        }
+    }
+
     @Test func `the last hour is counted, and then only what is new`() async throws {
         try await withStore { (store) async throws in
             try await append(.chargerTargeted, of: "a", minutesAgo: 90, to: store)
