@@ -239,6 +239,10 @@ package final class PostgresEventStore: EventStore {
     /// Runs queries on a connection for reads. If the connection is lost, runs the queries on another one, because an
     /// idle connection may have been lost without notice.
     ///
+    /// A read waits for a connection for at most `roundTripSeconds`, and has as much time again for its calls. If the
+    /// wait shortened the time of the calls, many reads at once would close the connections: a read that got its
+    /// connection late would time out at once, and a call that times out closes its connection.
+    ///
     /// - Parameter isAcknowledging: whether the results tell a client that something is stored. If so, this method
     ///   returns only when the synchronous standby has it too.
     func read(
@@ -249,9 +253,10 @@ package final class PostgresEventStore: EventStore {
             do throws(PostgresError) {
                 return try await reading.withConnection(until: deadline) {
                     (connection) async throws(PostgresError) -> [PostgresResult] in
-                    let results = try await connection.run(queries, until: deadline)
+                    let end = Deadline.inSeconds(BatchRun.roundTripSeconds)
+                    let results = try await connection.run(queries, until: end)
                     if isAcknowledging, !connection.isConfirmed {
-                        _ = try await connection.run([PostgresQuery(.confirm)], until: deadline)
+                        _ = try await connection.run([PostgresQuery(.confirm)], until: end)
                         connection.noteCommit()
                     }
                     return results

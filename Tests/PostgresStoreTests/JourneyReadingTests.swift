@@ -2,6 +2,7 @@
 
 import Engine
 import JourneyModel
+import Postgres
 import TestSupport
 import Testing
 
@@ -28,6 +29,24 @@ struct JourneyReadingTests {
                 try await store.timeline(of: "session", of: driver, limit: 5, after: nil) == .sessionNotFound)
             #expect(try await store.earliestDeadline() == nil)
             #expect(try await store.driversAwaitingRefold(among: [driver]) == [])
+        }
+    }
+
+    private func sleep(seconds: Int) -> PostgresQuery {
+        PostgresQuery(PostgresStatement("sleep \(seconds)", "SELECT 1 FROM pg_sleep(\(seconds))"))
+    }
+
+    /// A read may wait for a connection for five seconds. A call that times out closes its connection, so this wait must
+    /// not shorten the time of the call.
+    @Test func `a read that has waited for a connection has the time of any other`() async throws {
+        try await with { (store) async throws in
+            _ = try await store.read([sleep(seconds: 0)])
+            let others = (0..<2).map { _ in Task { _ = try await store.read([sleep(seconds: 4)]) } }
+            // The other reads take both connections.
+            try await Task.sleep(for: .milliseconds(500))
+            let late = try await store.read([sleep(seconds: 3)])
+            #expect(late.map(\.rowCount) == [1])
+            for other in others { try await other.value }
         }
     }
 
