@@ -60,12 +60,13 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     }
 
     /// Returns the parameters for an attempt to connect. Divides `milliseconds` among the hosts, but gives each host at
-    /// least 2 s.
+    /// least 2 s. A single host gets only half of the time: its name may have several addresses, and libpq gives each of
+    /// them the time of a host. If the first address took all of the time, no other address would ever be used.
     func connectParameters(milliseconds: Int) -> [String: String] {
         var parameters = parameters.reveal()
         let hosts = (parameters["host"] ?? parameters["hostaddr"] ?? "").split(separator: ",").count
         // libpq counts in seconds, and treats 1 as 2. An hour has the same effect as no limit.
-        let seconds = min(3600, max(2, milliseconds / 1000 / max(1, hosts)))
+        let seconds = min(3600, max(2, milliseconds / 1000 / max(2, hosts)))
         let configured = parameters["connect_timeout"].flatMap { Int($0) } ?? 0
         parameters["connect_timeout"] = String(configured > 0 ? min(configured, seconds) : seconds)
         return parameters

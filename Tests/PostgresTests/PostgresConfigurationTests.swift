@@ -28,6 +28,11 @@ import Testing
         #expect(configuration.connectParameters(milliseconds: 100)["connect_timeout"] == "2")
     }
 
+    @Test func `a second address of a host has time left`() throws {
+        let configuration = try PostgresConfiguration(url: "postgres://a/dwell")
+        #expect(configuration.connectParameters(milliseconds: 10_000)["connect_timeout"] == "5")
+    }
+
     @Test func `the password beside the URL replaces that of the URL`() throws {
         let configuration = try PostgresConfiguration(url: "postgres://u:first@h/d", password: Secret("second"))
         #expect(configuration.connectParameters(milliseconds: 1)["password"] == "second")
