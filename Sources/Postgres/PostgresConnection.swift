@@ -124,9 +124,10 @@ package final class PostgresConnection: Sendable {
 
     /// Whether a transaction that wrote something was committed on this connection.
     ///
-    /// If true, everything that this connection can read is on the synchronous standby. The COMMIT waited until the
-    /// standby had all of the WAL up to the COMMIT. Since then, a commit of another connection becomes visible only
-    /// when the standby has it.
+    /// If true, everything that this connection can read is on the synchronous standby, with one exception. The COMMIT
+    /// waited until the standby had all of the WAL up to the COMMIT. Since then, a commit of another connection becomes
+    /// visible only when the standby has it. The exception: the other connection's COMMIT did not wait to the end,
+    /// because its backend was terminated or because no standby was configured at that moment.
     ///
     /// If false, this connection may read data that is not on the standby. For example, a server that restarts after a
     /// crash recovers commits that the standby may lack.

@@ -244,7 +244,7 @@ package final class PostgresEventStore: EventStore {
     /// connection late would time out at once, and a call that times out closes its connection.
     ///
     /// - Parameter isAcknowledging: whether the results tell a client that something is stored. If so, this method
-    ///   returns only when the synchronous standby has it too.
+    ///   returns rows only when the synchronous standby has them too.
     func read(
         _ queries: [PostgresQuery], isAcknowledging: Bool = false
     ) async throws(StoreFailure) -> [PostgresResult] {
@@ -255,7 +255,9 @@ package final class PostgresEventStore: EventStore {
                     (connection) async throws(PostgresError) -> [PostgresResult] in
                     let end = Deadline.inSeconds(BatchRun.roundTripSeconds)
                     let results = try await connection.run(queries, until: end)
-                    if isAcknowledging, !connection.isConfirmed {
+                    if isAcknowledging, results.contains(where: { $0.rowCount > 0 }),
+                        try await connection.needsConfirmation(until: end)
+                    {
                         _ = try await connection.run([PostgresQuery(.confirm)], until: end)
                         connection.noteCommit()
                     }

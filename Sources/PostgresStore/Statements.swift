@@ -2,6 +2,7 @@
 // FROM.
 
 package import Postgres
+import Sockets
 
 extension PostgresStatement {
     package static let begin = PostgresStatement("begin", "BEGIN")
@@ -20,6 +21,18 @@ extension PostgresStatement {
     /// Makes the following COMMIT wait for the synchronous standby (`PostgresConnection.isConfirmed`), although the
     /// transaction changes no row: it writes a message to the WAL.
     static let confirm = PostgresStatement("confirm", "SELECT pg_logical_emit_message(true, 'dwell', '')")
+    /// Whether a synchronous standby is configured now.
+    static let hasStandby = PostgresStatement(
+        "has_standby", "SELECT current_setting('synchronous_standby_names') <> ''")
+}
+
+extension PostgresConnection {
+    /// Returns whether a COMMIT with `confirm` is necessary before something that this connection has read is
+    /// acknowledged.
+    func needsConfirmation(until deadline: Deadline) async throws(PostgresError) -> Bool {
+        if !isConfirmed { return true }
+        return try await run([PostgresQuery(.hasStandby)], until: deadline)[0][0].bool(0)
+    }
 }
 
 /// The first two parameters of most statements on tables with lanes (Lane.swift): a list of lanes, and whether rows of

@@ -135,6 +135,33 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event") == ["1"])
     }
 
+    /// The connections of the server that gets the repeat have waited for the standby once. The event became visible
+    /// later.
+    @Test func `a repeat is not acknowledged because of an earlier commit of the connection`() async throws {
+        let database = try await StoreFixture.databaseOnOwnServer()
+        defer { database.server?.stop() }
+        let earlier = AppendRequest.sample(.sample(.diagnostic("d"), key: "earlier"), of: DriverID("earlier"))
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            try await StoreFixture.withStores(on: database, requestSeconds: 1) { (others) async throws in
+                _ = await others[0].append(earlier)
+                _ = try await others[0].lookUp(earlier.submission, of: DriverID("earlier"))
+                try await database.setStandby("nobody")
+                async let outcome = stores[0].append(request)
+                let pid = try await database.backend(waitingFor: "SyncRep")
+                try await database.rows("SELECT pg_terminate_backend(\(pid))")
+                _ = try await database.backend(waitingFor: "SyncRep")
+                let repeated = await others[0].append(request)
+                if case .failed(.unavailable) = repeated {} else { Issue.record("\(repeated)") }
+                await #expect(throws: StoreFailure.self) {
+                    try await others[0].lookUp(request.submission, of: driver)
+                }
+                try await database.setStandby("")
+                _ = await outcome
+            }
+        }
+        #expect(try await database.rows("SELECT count(*) FROM event WHERE idempotency_key = 'k'") == ["1"])
+    }
+
     /// A batch whose drivers are all locked by another transaction writes nothing, so its COMMIT waits for no standby.
     /// The repeat comes in the same batch, or later on the same connection.
     @Test(arguments: [false, true])

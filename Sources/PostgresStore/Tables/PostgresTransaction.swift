@@ -94,7 +94,7 @@ final class PostgresTransaction: SQLTransaction {
     func commit() throws(PostgresError) {
         if let failure { throw failure }
         guard hasBegun else { return }
-        let confirms = kind == .change && number == nil && !connection.isConfirmed
+        let confirms = try needsConfirmation()
         let confirm = confirms ? [PostgresQuery(.confirm)] : []
         do throws(PostgresError) {
             _ = try connection.runBlocking(confirm + [PostgresQuery(.commit)], until: statementDeadline)
@@ -105,6 +105,12 @@ final class PostgresTransaction: SQLTransaction {
             throw PostgresError(.server(sqlState: Self.serializationFailure), error.message)
         }
         if confirms || number != nil { connection.noteCommit() }
+    }
+
+    private func needsConfirmation() throws(PostgresError) -> Bool {
+        guard kind == .change, number == nil else { return false }
+        if !connection.isConfirmed { return true }
+        return try connection.runBlocking([PostgresQuery(.hasStandby)], until: statementDeadline)[0][0].bool(0)
     }
 
     private static let serializationFailure = "40001"

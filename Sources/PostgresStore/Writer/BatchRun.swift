@@ -138,10 +138,10 @@ struct BatchRun: Sendable {
             if moved.isEmpty { progress.noteNothingWritten() } else { connection.noteCommit() }
         }
         // The answers tell clients that events are stored, so the standby must have these events. It may lack an event
-        // of a locked driver: the backend that committed the event may have been terminated while it waited for the
-        // standby.
+        // that this connection has read: the backend that committed the event may have been terminated while it waited
+        // for the standby.
         let answers = folded.contains { $0.isDone(afterMoving: moved) }
-        if answers, moved.isEmpty, isLocked || !connection.isConfirmed {
+        if answers, moved.isEmpty, try await needsConfirmation(isLocked, connection) {
             let deadline = Deadline.inSeconds(Self.roundTripSeconds)
             if writes != nil, shards.areDistributed {
                 _ = try await connection.run([.init(.rollback)], until: deadline)
@@ -156,6 +156,13 @@ struct BatchRun: Sendable {
             for charge in group.charges { charging?.charge(charge.claim, rowCount: charge.rowCount) }
             return .done(group.outcomes)
         }
+    }
+
+    private func needsConfirmation(
+        _ isLocked: Bool, _ connection: PostgresConnection
+    ) async throws(PostgresError) -> Bool {
+        if isLocked { return true }
+        return try await connection.needsConfirmation(until: .inSeconds(Self.roundTripSeconds))
     }
 
     static func moved(_ results: [PostgresResult], _ writes: BatchWrites) throws(PostgresError) -> Set<Int64> {
