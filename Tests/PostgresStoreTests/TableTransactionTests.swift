@@ -208,6 +208,26 @@ struct TableTransactionTests {
         }
     }
 
+    /// A statement that times out closes its connection, so the wait for a connection must not shorten the time of the
+    /// statements.
+    @Test func `a transaction that has waited for a connection has time for its statements`() async throws {
+        try await StoreFixture.withStores(on: try await database(), requestSeconds: 5) { (stores) async throws in
+            let store = stores[0]
+            let sleep: @Sendable (any SQLTransaction) throws -> Int? = { db in
+                try Int.fetchOne(db, sql: "SELECT 1 FROM pg_sleep(3)")
+            }
+            _ = try await store.read { db in try Int.fetchOne(db, sql: "SELECT 1") }
+            let others = (0..<PostgresEventStore.tableConnections).map { _ in Task { _ = try await store.read(sleep) } }
+            // The other transactions take all connections.
+            try await Task.sleep(for: .milliseconds(300))
+            async let change = store.change { db in try sleep(db) }
+            async let read = store.read(sleep)
+            #expect(try await change == 1)
+            #expect(try await read == 1)
+            for other in others { try await other.value }
+        }
+    }
+
     // MARK: Errors
 
     private struct Refusal: Error {}

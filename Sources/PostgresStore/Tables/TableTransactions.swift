@@ -101,13 +101,21 @@ final class TableTransactions: Sendable {
         do throws(PostgresError) {
             return try await pool.withConnection(until: until) { connection in
                 await self.threads.run {
-                    let transaction = PostgresTransaction(.change, on: connection, self.statements, until: until)
+                    let transaction = PostgresTransaction(
+                        .change, on: connection, self.statements, until: Self.end(ofRunUntil: until))
                     return Self.run(change, transaction)
                 }
             }
         } catch {
             return .failed(error)
         }
+    }
+
+    /// Returns the time limit of a run that has got its connection. A run that waited long for the connection has at
+    /// least the time of one statement, even beyond `until`. Otherwise a statement could time out because of the wait. A
+    /// statement that times out closes its connection, and then the other transactions would wait even longer.
+    private static func end(ofRunUntil until: Deadline) -> Deadline {
+        max(until, .inSeconds(BatchRun.roundTripSeconds))
     }
 
     /// Runs on a thread of `threads`. The pool rolls back a transaction that this function leaves open.
@@ -198,7 +206,8 @@ final class TableTransactions: Sendable {
             return try await pool.withConnection(until: until) { connection in
                 await self.threads.run { () -> (any Error)? in
                     let transaction = PostgresTransaction(
-                        .read, on: connection, self.statements, until: until, isCancelled: { wait.isOver })
+                        .read, on: connection, self.statements, until: Self.end(ofRunUntil: until),
+                        isCancelled: { wait.isOver })
                     do {
                         let value = try value(transaction)
                         if let failure = transaction.failure { return failure }
