@@ -360,7 +360,30 @@ struct RenewalTests {
         await here.close()
     }
 
-    // MARK: Bounds of the devices and the audit
+    // MARK: Bounds of the sessions, the devices and the audit
+
+    @Test(arguments: DatabaseKind.allCases)
+    func `a sign-in ends the session used longest ago, also after the clock was set back`(_ kind: DatabaseKind)
+        async throws
+    {
+        let fixture = try await AccountFixture(kind)
+        let ahead = start.advanced(bySeconds: 86_400)
+        var old: [TokenPair] = []
+        for number in 0..<AccountRules.sessionsPerDriverMax {
+            old.append(try await fixture.signInWithApple(at: ahead.advanced(bySeconds: number)))
+        }
+        let used = try #require(await refresh(fixture, old[0].refreshToken, afterMilliseconds: 0))
+        let new = try await fixture.signInWithApple(at: start.advanced(bySeconds: 1))
+        _ = try await fixture.signInWithApple(at: start.advanced(bySeconds: 2))
+        #expect(try await fixture.count("sign_in_session") == AccountRules.sessionsPerDriverMax)
+        for kept in [used, new, old[3]] {
+            #expect(await refresh(fixture, kept.refreshToken, afterMilliseconds: 3000) != nil)
+        }
+        for ended in [old[1], old[2]] {
+            #expect(await refresh(fixture, ended.refreshToken, afterMilliseconds: 3000) == nil)
+        }
+        await fixture.close()
+    }
 
     @Test(arguments: DatabaseKind.allCases)
     func `a new device replaces another one, also after the clock was set back`(_ kind: DatabaseKind) async throws {

@@ -88,6 +88,8 @@ enum RenewalRows {
         )
     }
 
+    /// Stores the time of the session's last use. A stored time in the future was stored before the clock was set back,
+    /// and is replaced.
     private static func renewed(
         _ session: SignInSessionRow, until expiresAt: Moment, reason: String?, from origin: RequestOrigin,
         _ db: any SQLTransaction
@@ -95,11 +97,12 @@ enum RenewalRows {
         try db.execute(
             sql: """
                 UPDATE sign_in_session SET
-                    last_used_at_ms = CASE WHEN last_used_at_ms < ?1 THEN ?1 ELSE last_used_at_ms END,
+                    last_used_at_ms = CASE WHEN last_used_at_ms < ?1 OR last_used_at_ms > ?4 THEN ?1
+                        ELSE last_used_at_ms END,
                     expires_at_ms = CASE WHEN expires_at_ms < ?2 THEN ?2 ELSE expires_at_ms END
                 WHERE id = ?3
                 """,
-            arguments: [origin.at.millisecondsSinceEpoch, expiresAt.millisecondsSinceEpoch, session.id])
+            arguments: [origin.at, expiresAt, session.id, ServerClocks.latest(at: origin.at)])
         try AuditRows.add(
             .refresh, .done, reason: reason, driver: session.driver, sid: session.sid, from: origin, db)
         guard let user = try DriverRows.user(session.driver, db) else {

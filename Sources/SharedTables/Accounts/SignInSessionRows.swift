@@ -23,8 +23,7 @@ enum SignInSessionRows {
     }
 
     static func all(of driver: Int64, _ db: any SQLTransaction) throws -> [SignInSessionRow] {
-        try SQLRow.fetchAll(db, sql: "\(select) WHERE driver = ? ORDER BY last_used_at_ms, id", arguments: [driver])
-            .map(session)
+        try SQLRow.fetchAll(db, sql: "\(select) WHERE driver = ? ORDER BY id", arguments: [driver]).map(session)
     }
 
     static func add(_ new: NewSignIn, of driver: Int64, _ db: any SQLTransaction) throws {
@@ -42,8 +41,22 @@ enum SignInSessionRows {
             ])
         guard let session else { throw UnreadableColumn(name: "sign_in_session.id") }
         if let token = new.refreshToken { try RenewalRows.add(token, of: session, at: now, db) }
-        let tooMany = try all(of: driver, db).dropLast(AccountRules.sessionsPerDriverMax)
-        try end(tooMany.filter { $0.id != session }, at: now, db)
+        let others = try others(than: session, of: driver, at: now, db)
+        try end(Array(others.dropLast(AccountRules.sessionsPerDriverMax - 1)), at: now, db)
+    }
+
+    /// Returns the driver's other sessions, the least recently used first. If the last use of a session is in the
+    /// future, it was before the clock was set back. Such a session comes before the sessions used since.
+    private static func others(
+        than session: Int64, of driver: Int64, at now: Moment, _ db: any SQLTransaction
+    ) throws -> [SignInSessionRow] {
+        try SQLRow.fetchAll(
+            db,
+            sql: """
+                \(select) WHERE driver = ? AND id <> ? ORDER BY last_used_at_ms > ? DESC, last_used_at_ms, id
+                """,
+            arguments: [driver, session, ServerClocks.latest(at: now)]
+        ).map(Self.session)
     }
 
     /// Returns the driver's unexpired sessions. The session used last comes first.
