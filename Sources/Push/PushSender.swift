@@ -173,7 +173,7 @@ package actor PushSender {
     private func begin(_ push: DuePush) {
         let now = clock()
         if push.entry.expiresAt <= now { return drop(push, .expired) }
-        if now > readAt.advanced(bySeconds: Self.waitSecondsMax) { return add(push, .retry(at: now)) }
+        if now > readAt.advanced(bySeconds: Self.waitSecondsMax) { return add(push, .putBack) }
         if case .alert(let kind) = push.entry.kind {
             if kind == .graceEnding, !push.isDeadlineRunning { return drop(push, .obsolete) }
             if push.device.push?.notifications.allows(kind) == false { return drop(push, .unwanted) }
@@ -268,8 +268,7 @@ package actor PushSender {
 
     private func drain() async {
         isDraining = true
-        let now = clock()
-        for push in ready { add(push, .retry(at: now)) }
+        for push in ready { add(push, .putBack) }
         ready = []
         var leftMilliseconds = Self.drainMilliseconds
         while inFlightCount > 0, leftMilliseconds > 0 {

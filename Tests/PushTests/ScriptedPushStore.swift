@@ -87,10 +87,14 @@ final class ScriptedPushStore: PushStore {
         try withState { state in
             state.results.append(results)
             for result in results {
-                if case .retry(let moment) = result.change {
-                    state.nextAttempt[result.id] = moment
-                } else {
-                    state.outbox.removeAll { $0.id == result.id }
+                switch result.change {
+                case .retry(let moment): state.nextAttempt[result.id] = moment
+                case .putBack:
+                    state.nextAttempt[result.id] = nil
+                    for index in state.outbox.indices where state.outbox[index].id == result.id {
+                        state.outbox[index].attemptCount -= 1
+                    }
+                case .remove, .removeDevice, .removeLiveActivity: state.outbox.removeAll { $0.id == result.id }
                 }
             }
         }

@@ -164,6 +164,21 @@ struct StoredPushesTests {
     }
 
     @Test(arguments: TestedDatabase.allCases)
+    func `an entry that was taken and not sent is due again, and counts no attempt`(
+        _ database: TestedDatabase
+    ) async throws {
+        try await database.with { store in
+            let outbox = Outbox(store: store)
+            let device = try await outbox.addDevice("token", of: DriverID("ada"), at: start)
+            let (first, second) = (entry(device), entry(device, .activityEnd))
+            _ = try await outbox.queue([first, second], after: 7, upTo: 9, at: start)
+            try await outbox.finish(try await outbox.take(at: start), .putBack, at: start)
+            let again = try await outbox.take(at: start)
+            #expect(again.map(\.entry) == [first] && again.map(\.attemptCount) == [0])
+        }
+    }
+
+    @Test(arguments: TestedDatabase.allCases)
     func `a device is woken three times an hour at most`(_ database: TestedDatabase) async throws {
         try await database.with { store in
             let outbox = Outbox(store: store)

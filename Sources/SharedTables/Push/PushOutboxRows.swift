@@ -122,6 +122,14 @@ enum PushOutboxRows {
             try db.execute(
                 sql: "UPDATE push_outbox SET next_attempt_at_ms = ? WHERE id = ?", arguments: [next, result.id])
             return
+        case .putBack:
+            try db.execute(
+                sql: """
+                    UPDATE push_outbox SET attempt_count = attempt_count - 1, next_attempt_at_ms = due_at_ms
+                    WHERE id = ?
+                    """,
+                arguments: [result.id])
+            return
         case .removeDevice(let moment):
             try DeviceRows.removeUnregistered(result.device, registeredBefore: moment, at: now, db)
         case .removeLiveActivity(let token):
