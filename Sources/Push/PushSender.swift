@@ -161,7 +161,9 @@ package actor PushSender {
             ready = due.reversed()
             readAt = clock()
         } catch {
-            if error != .cancelled { log("reading the outbox of notifications failed; retrying", "\(error)", at: now) }
+            if error != .cancelled, logLimit.allowsLine(at: now) {
+                logger.warning("reading the outbox of notifications failed; retrying", metadata: metadata(of: error))
+            }
             readPause = Pause(from: now, milliseconds: Self.storeRetryMilliseconds)
         }
     }
@@ -262,7 +264,9 @@ package actor PushSender {
             results = batch + results
             firstResultAt = now
             commitPause = Pause(from: now, milliseconds: Self.storeRetryMilliseconds)
-            log("writing the outcomes of notifications failed; retrying", "\(error)", at: now)
+            if logLimit.allowsLine(at: now) {
+                logger.warning("writing the outcomes of notifications failed; retrying", metadata: metadata(of: error))
+            }
         }
     }
 
@@ -280,8 +284,7 @@ package actor PushSender {
         await commit()
     }
 
-    private func log(_ message: Logger.Message, _ reason: String, at now: Moment) {
-        guard logLimit.allowsLine(at: now) else { return }
-        logger.warning(message, metadata: ["reason": "\(reason)", "waiting": .number(Int64(busyDevices.count))])
+    private func metadata(of failure: StoreFailure) -> Logger.Metadata {
+        ["reason": "\(failure)", "waiting": .number(Int64(busyDevices.count))]
     }
 }
