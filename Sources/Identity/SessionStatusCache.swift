@@ -146,7 +146,9 @@ package final class SessionStatusCache: SignInSessions {
         do throws(AccountFailure) {
             let revocations = try await store.revocations(after: last)
             state.withLock { state in
-                state.lastRevocation = max(state.lastRevocation ?? revocations.last, revocations.last)
+                // The number may be lower than before, in two cases: another read has returned first, or the database
+                // has lost its last revocations, for example by a failover. The next read then begins at this number.
+                state.lastRevocation = revocations.last
                 // `last` is nil at the first read of the feed, which skips all earlier revocations. A look-up that
                 // began before may still return a status that is older than one of them. `forgetAll` increments the
                 // epoch, so that such a status is not cached.

@@ -176,6 +176,20 @@ struct SessionStatusCacheTests {
         #expect(await refusal(memory, caller) == nil)
     }
 
+    @Test func `after the feed has lost a revocation, the next one is applied`() async {
+        let store = ScriptedSessionStatusStore(live: ["s-1", "s-2"])
+        let memory = SessionStatusCache(store: store)
+        await memory.catchUp()
+        store.end("s-2")
+        await memory.catchUp()
+        store.loseLastRevocation()
+        await memory.catchUp()
+        #expect(await refusal(memory, caller) == nil)
+        store.end("s-1")
+        await memory.catchUp()
+        #expect(await refusal(memory, caller) == .revoked)
+    }
+
     @Test func `it is bounded, and keeps what is used`() async {
         let store = ScriptedSessionStatusStore(live: Set((0..<1000).map { "s-\($0)" }))
         let memory = SessionStatusCache(store: store, rememberedMax: 100)
@@ -244,6 +258,10 @@ final class ScriptedSessionStatusStore: SessionStatusStore {
         }
     }
 
+    func loseLastRevocation() {
+        state.withLock { _ = $0.feed.popLast() }
+    }
+
     func erase(_ driver: DriverID, atSeconds second: Int64) {
         state.withLock { state in
             state.erased[driver] = second
@@ -276,6 +294,7 @@ final class ScriptedSessionStatusStore: SessionStatusStore {
         let (isReadable, feed) = state.withLock { ($0.isReadable, $0.feed) }
         guard isReadable else { throw .unavailable("scripted") }
         let news = feed.dropFirst(Int(id ?? Int64(feed.count)))
-        return RecentRevocations(last: Int64(feed.count), sids: news.compactMap { $0 }, concernsAll: news.contains(nil))
+        let concernsAll = news.contains(nil) || id.map { $0 > Int64(feed.count) } ?? false
+        return RecentRevocations(last: Int64(feed.count), sids: news.compactMap { $0 }, concernsAll: concernsAll)
     }
 }
