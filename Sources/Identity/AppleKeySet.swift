@@ -115,7 +115,10 @@ package actor AppleKeySet {
     }
 
     private func refreshWhenStale(at now: Moment) {
-        guard flight == nil, let freshUntil, now >= freshUntil else { return }
+        // No fetch up to `now` gives a later time than `latest`. If `freshUntil` is later, the clock was set back since
+        // the fetch, and the set may be older than it seems.
+        let latest = now.advanced(bySeconds: Self.freshSeconds.upperBound)
+        guard flight == nil, let freshUntil, now >= freshUntil || freshUntil > latest else { return }
         if let lastFetch, !lastFetch.isGood, lastFetch.at <= now,
             now.milliseconds(since: lastFetch.at) < Self.cooldownSeconds * 1000
         {

@@ -131,6 +131,14 @@ import Testing
         #expect(await refusal(keys, "key-2") == nil)
     }
 
+    @Test func afterTheClockWasSetBackTheSetIsReadAgain() async {
+        let keys = makeKeys()
+        _ = await refusal(keys, "key-1")
+        clock.advance(bySeconds: -2 * 86_400)
+        #expect(await refusal(keys, "key-1") == nil)
+        await fetches(2)
+    }
+
     // MARK: Apple unavailable
 
     @Test func withoutAnySetNobodyCanTell() async {
