@@ -228,6 +228,22 @@ struct SignInTests {
     }
 
     @Test(arguments: DatabaseKind.allCases)
+    func `a notice of a revoked consent ends a sign-in from before the clock was set back`(_ kind: DatabaseKind)
+        async throws
+    {
+        let fixture = try await AccountFixture(kind)
+        let ahead = AccountFixture.start.advanced(bySeconds: 86_400)
+        let pair = try await fixture.signInWithApple("001.a", at: ahead)
+        try await fixture.own.take(
+            AppleServerNotification(
+                kind: .consentRevoked, subject: "001.a", jti: "1",
+                happenedAtSeconds: AccountFixture.start.millisecondsSinceEpoch / 1000),
+            from: .at(AccountFixture.start.advanced(bySeconds: 60)))
+        #expect(await fixture.refusal(of: pair.accessToken, at: ahead) == .revoked)
+        await fixture.close()
+    }
+
+    @Test(arguments: DatabaseKind.allCases)
     func `a late notice of a revoked consent keeps the token of a sign-in from after it that was signed out`(
         _ kind: DatabaseKind
     ) async throws {

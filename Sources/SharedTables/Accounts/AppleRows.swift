@@ -135,8 +135,8 @@ enum AppleRows {
 
     /// Ends the driver's sessions that were created by signing in with Apple before the consent was revoked. A
     /// notification may arrive after the person has signed in with Apple again, and thereby consented again. A sign-in
-    /// that may have been before the revocation counts as one before it. If `revokedAtSeconds` is nil, ends all of the
-    /// driver's sessions with Apple.
+    /// that may have been before the revocation counts as one before it, also if its time is in the future because the
+    /// clock was set back. If `revokedAtSeconds` is nil, ends all of the driver's sessions with Apple.
     ///
     /// Deletes Apple's refresh tokens without queueing them, because Apple has already revoked them. But if a valid
     /// token from after the revocation may be among them, keeps them all. This is so if a sign-in session with Apple
@@ -149,8 +149,11 @@ enum AppleRows {
         let sids = try Set(
             String.fetchAll(
                 db,
-                sql: "SELECT sid FROM sign_in_session WHERE driver = ? AND method = 'apple' AND created_at_ms <= ?",
-                arguments: [driver, last]))
+                sql: """
+                    SELECT sid FROM sign_in_session
+                    WHERE driver = ? AND method = 'apple' AND (created_at_ms <= ? OR created_at_ms > ?)
+                    """,
+                arguments: [driver, last, ServerClocks.latest(at: now)]))
         let sessions = try SignInSessionRows.all(of: driver, db).filter { sids.contains($0.sid) }
         try SignInSessionRows.end(sessions, at: now, db)
         let mayHaveNewToken = try Bool.fetchOne(
