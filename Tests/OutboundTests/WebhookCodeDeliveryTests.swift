@@ -77,6 +77,20 @@ import Testing
         }
     }
 
+    @Test func aCodeFromBeforeTheClockWasSetBackIsGivenUp() async throws {
+        try await with(
+            .each { [clock] _, _ in
+                clock.advance(bySeconds: -86_400)
+                return .answer(503)
+            }
+        ) { delivery, server, _ in
+            delivery.deliver(code())
+            await server.waitForRequests(1)
+            while !log.lines.contains(where: { $0.contains("expired") }) { await Task.yield() }
+            #expect(server.requests.count == 1)
+        }
+    }
+
     @Test func aNewerCodeOfTheNumberStopsTheOlder() async throws {
         let isUp = Mutex(false)
         try await with(.each { request, _ in isUp.withLock { $0 } ? .answer(200) : .answer(503) }) {
