@@ -1,8 +1,8 @@
 // The variables that the server reads (contract, sections 2 and 8), with their names, types, defaults, ranges and
-// purposes, and whether they are secrets. The variables of sign-in, purchases, push and other parts are declared in the
-// files beside this one; `all` lists every variable. The server validates its settings against these declarations.
-// `dwell check-config` prints them, and a test compares ENV.example with them. ConfigurationReading decides where each
-// value comes from.
+// purposes, and whether they are secrets. The variables of limits, sign-in, purchases, push and other parts are
+// declared in the files beside this one; `all` lists every variable. The server validates its settings against these
+// declarations. `dwell check-config` prints them, and a test compares ENV.example with them. ConfigurationReading
+// decides where each value comes from.
 //
 // The eight variables of the session engine are declared in JourneyModel, next to the type that clients decode.
 
@@ -238,82 +238,6 @@ enum Variables {
         "Encrypts Apple's refresh tokens in the database (AES-GCM). Required with APPLE_PRIVATE_KEY_FILE.",
         parse: { DataKey.bytes($0).map { Secret($0) } })
 
-    // MARK: Limits
-
-    static let rateLimitSessionEvents = Variable<Int>.integer(
-        "RATE_LIMIT_SESSION_EVENTS", .limits, default: 60, in: 0...100_000,
-        "Maximum number of session events per driver in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
-
-    static let rateLimitPreSessionEvents = Variable<Int>.integer(
-        "RATE_LIMIT_PRESESSION_EVENTS", .limits, default: 30, in: 0...100_000,
-        "Maximum number of pre-session events per driver in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
-
-    static let rateLimitServiceEvents = Variable<Int>.integer(
-        "RATE_LIMIT_SERVICE_EVENTS", .limits, default: 6000, in: 0...100_000,
-        "Events that a service (token role service) posts for drivers, and codes that it requests, per service and "
-            + "window; 0 is no limit.")
-
-    static let rateLimitAuth = Variable<Int>.integer(
-        "RATE_LIMIT_AUTH", .limits, default: 30, in: 0...100_000,
-        "Maximum number of requests to /auth, /v1/auth, /api and /apple/notifications per client address (IPv6: per "
-            + "/64) in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit. Behind a proxy, set TRUSTED_PROXIES.")
-
-    static let rateLimitRegistrations = Variable<Int>.integer(
-        "RATE_LIMIT_REGISTRATIONS", .limits, default: 20, in: 0...100_000,
-        "Session registrations and entered verification codes (POST /native/sessions and .../verify) per driver and "
-            + "window; 0 is no limit.")
-
-    static let rateLimitDevices = Variable<Int>.integer(
-        "RATE_LIMIT_DEVICES", .limits, default: 10, in: 0...100_000,
-        "Maximum number of requests to /native/devices per driver in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
-
-    static let rateLimitAccount = Variable<Int>.integer(
-        "RATE_LIMIT_ACCOUNT", .limits, default: 20, in: 0...100_000,
-        "Maximum number of exports and of changes to the account and its sign-in sessions, per driver in "
-            + "RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
-
-    static let rateLimitReads = Variable<Int>.integer(
-        "RATE_LIMIT_READS", .limits, default: 600, in: 0...100_000,
-        "Maximum number of requests that read the database (sessions, timelines, the account, opened streams), per "
-            + "driver in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
-
-    static let rateLimitPings = Variable<Int>.integer(
-        "RATE_LIMIT_PINGS", .limits, default: 60, in: 0...100_000,
-        "Maximum number of background pings (POST .../background-ping) per driver in RATE_LIMIT_WINDOW_SECONDS; 0 "
-            + "means no limit.")
-
-    static let rateLimitPurchases = Variable<Int>.integer(
-        "RATE_LIMIT_PURCHASES", .limits, default: 30, in: 0...100_000,
-        "Maximum number of POST /native/purchases and PUT /native/purchases/consent together, per driver in "
-            + "RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
-
-    static let rateLimitNotifications = Variable<Int>.integer(
-        "RATE_LIMIT_NOTIFICATIONS", .limits, default: 30, in: 0...100_000,
-        "Maximum number of App Store notifications that Apple did not sign for an app of this server, per client "
-            + "address (IPv6: per /64) in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit. Accepted notifications are not "
-            + "counted.")
-
-    static let rateLimitOperator = Variable<Int>.integer(
-        "RATE_LIMIT_OPERATOR", .limits, default: 10, in: 0...100_000,
-        "Maximum number of invalid tokens for /ops and /metrics per client address (IPv6: per /64) in "
-            + "RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
-
-    /// The upper bound equals the maximum of `Retry-After` (contract, section 5: at most 3600), because a client may
-    /// have to wait for a whole window.
-    static let rateLimitWindowSeconds = Variable<Int>.integer(
-        "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600,
-        "Length of the sliding window of all rate limits.")
-
-    static let sessionRegistration = Variable<SessionRegistrationRule>.words(
-        "SESSION_REGISTRATION", .limits, default: .open,
-        "With open, an event with an unknown session_id opens that session. With required, each session must be "
-            + "registered first.")
-
-    static let trustedConfirmations = Variable<ConfirmationRule>.words(
-        "TRUSTED_CONFIRMATIONS", .limits, default: .any,
-        "Whose exclusiveActivatedByWeb and visitVerifiedByWeb have an effect. any: everybody's; service: only those of "
-            + "tokens with the role service.")
-
     /// All declarations, in the order of ENV.example.
     static let all: [any Declaration] =
         [
@@ -326,29 +250,13 @@ enum Variables {
             databasePath, databaseURL, eventRetentionDays, auditRetentionDays, redis, redisTimeoutMilliseconds,
             jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,
             v1AccessTokenTTLSeconds, refreshTokenTTLDays, legacyTokenTTLDays, dataKey,
-        ] + signIn + purchases + links + push + [
-            rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitServiceEvents, rateLimitAuth,
-            rateLimitRegistrations, rateLimitDevices, rateLimitAccount, rateLimitReads, rateLimitPings,
-            rateLimitPurchases,
-            rateLimitNotifications, rateLimitOperator, rateLimitWindowSeconds,
-            sessionRegistration, trustedConfirmations,
-        ] + operation + [settingsChangedBy, settingsChangeReason, settingsRulesFile]
-        + Settings.declarations.map(EngineVariable.init)
+        ] + signIn + purchases + links + push + limits + operation
+        + [settingsChangedBy, settingsChangeReason, settingsRulesFile] + Settings.declarations.map(EngineVariable.init)
 }
 
 /// The values of `APP_ENV`. The raw values are the texts of the variable.
 enum AppEnvironment: String, CaseIterable, Sendable {
     case development, production
-}
-
-/// The values of `SESSION_REGISTRATION`. The raw values are the texts of the variable.
-enum SessionRegistrationRule: String, CaseIterable, Sendable {
-    case open, required
-}
-
-/// The values of `TRUSTED_CONFIRMATIONS`. The raw values are the texts of the variable.
-enum ConfirmationRule: String, CaseIterable, Sendable {
-    case any, service
 }
 
 /// A variable of the session engine, as JourneyModel declares it.
