@@ -12,12 +12,20 @@ extension Connection {
     package static func connect(
         to address: SocketAddress, on loop: EventLoop, until deadline: Deadline = .never
     ) async throws(TransportError) -> Connection {
-        let endpoints = try await Resolver.resolve(address, until: deadline)
-        return try await withTaskExecutorPreference(loop) { () async throws(TransportError) -> Connection in
+        try await connect(toOneOf: Resolver.resolve(address, until: deadline), on: loop, until: deadline)
+    }
+
+    /// Tries the addresses in order. Each attempt gets an equal share of the time that is left, so that an address that
+    /// never replies leaves time for the others.
+    static func connect(
+        toOneOf endpoints: [Endpoint], on loop: EventLoop, until deadline: Deadline
+    ) async throws(TransportError) -> Connection {
+        try await withTaskExecutorPreference(loop) { () async throws(TransportError) -> Connection in
             var last = TransportError.unresolvable
-            for endpoint in endpoints {
+            for (index, endpoint) in endpoints.enumerated() {
                 do throws(TransportError) {
-                    return try await connect(to: endpoint, on: loop, until: deadline)
+                    return try await connect(
+                        to: endpoint, on: loop, until: deadline.share(of: endpoints.count - index))
                 } catch {
                     if error == .cancelled { throw error }
                     last = error

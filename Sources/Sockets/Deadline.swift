@@ -47,6 +47,13 @@ package struct Deadline: Hashable, Comparable, Sendable {
         return Int(clamping: (nanoseconds - now) / 1_000_000 + 1)
     }
 
+    /// Returns the time at which one of `count` equal parts of the remaining time is over.
+    func share(of count: Int) -> Deadline {
+        if count <= 1 || self == .never { return self }
+        let now = Deadline.now.nanoseconds
+        return nanoseconds <= now ? self : Deadline(nanoseconds: now + (nanoseconds - now) / UInt64(count))
+    }
+
     package static func < (one: Deadline, other: Deadline) -> Bool {
         one.nanoseconds < other.nanoseconds
     }

@@ -131,6 +131,33 @@ extension SocketsSuite {
             #expect(script.openDescriptors.isEmpty)
         }
 
+        @Test func `an address that never replies leaves time for the next one`() async throws {
+            let loops = try EventLoopGroup(count: 1)
+            let listening = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, handler: Echo())
+            let loopback = try #require(try Resolver.resolveNow(Self.anyPort))
+            let descriptor = try Socket.listen(on: loopback, backlog: 1, sharesPort: false, .system)
+            let silent = try Socket.localEndpoint(descriptor, .system)
+            // Nobody accepts these connections. Once the queue is full, the kernel drops all further attempts.
+            var queued: [Connection] = []
+            while queued.count < 8,
+                let client = try? await Connection.connect(
+                    toOneOf: [silent], on: loops.next(), until: .inMilliseconds(200))
+            {
+                queued.append(client)
+            }
+            #expect(queued.count < 8)
+
+            let good = try #require(try Resolver.resolveNow(listening.address))
+            let client = try await Connection.connect(
+                toOneOf: [silent, good], on: loops.next(), until: .inSeconds(2))
+            try await client.write([42])
+            #expect(try await client.read(until: .inSeconds(5)) == [42])
+            for connection in queued + [client] { connection.close() }
+            #expect(await listening.drain(until: .inSeconds(5)) == 0)
+            await loops.shutdown()
+            close(descriptor)
+        }
+
         @Test func `a taken port is refused although the loops share theirs`() async throws {
             let loops = try EventLoopGroup(count: 2)
             let listening = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, handler: Echo())
