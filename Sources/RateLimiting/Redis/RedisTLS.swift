@@ -5,6 +5,12 @@ internal import CTLS
 internal import Sockets
 internal import Synchronization
 
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
 /// The certificates of a `rediss://` URL.
 final class RedisTLS: Hashable, Sendable {
     /// The paths of PEM files. `ca`: the certificates to trust instead of the system's. `certificate` and `key`: those
@@ -12,13 +18,40 @@ final class RedisTLS: Hashable, Sendable {
     let ca: String?
     let certificate: String?
     let key: String?
-    /// The OpenSSL context, created at the first connection. This object gives up its reference in `deinit`. OpenSSL
-    /// frees the context when no session uses it any more.
+    /// The OpenSSL context of the files as they were read last. This object gives up its reference when it creates
+    /// another context, and in `deinit`. OpenSSL frees a context when no session uses it any more.
     private let context = Mutex<OwnedContext?>(nil)
 
     private struct OwnedContext: @unchecked Sendable {
-        // Safe to share: OpenSSL's SSL_CTX counts its references atomically, and is not changed after its creation.
+        // Safe to share: used only under the lock of `context`.
         let pointer: OpaquePointer
+        /// The state of the three files before they were read.
+        let files: [FileState?]
+    }
+
+    /// What changes when a file is replaced or written.
+    private struct FileState: Hashable, Sendable {
+        let device: UInt64
+        let inode: UInt64
+        let bytes: Int64
+        let modifiedSeconds: Int
+        let modifiedNanoseconds: Int
+
+        /// Returns nil if there is no such file.
+        init?(_ path: String) {
+            var status = stat()
+            guard stat(path, &status) == 0 else { return nil }
+            #if canImport(Darwin)
+                let modified = status.st_mtimespec
+            #else
+                let modified = status.st_mtim
+            #endif
+            device = UInt64(truncatingIfNeeded: status.st_dev)
+            inode = UInt64(status.st_ino)
+            bytes = Int64(status.st_size)
+            modifiedSeconds = Int(modified.tv_sec)
+            modifiedNanoseconds = Int(modified.tv_nsec)
+        }
     }
 
     init(ca: String?, certificate: String?, key: String?) {
@@ -41,20 +74,23 @@ final class RedisTLS: Hashable, Sendable {
         hasher.combine(key)
     }
 
-    /// Creates the TLS session of a connection to `host`, which must be in the server's certificate. The first call
-    /// reads the PEM files. Throws `.certificateFiles` if they cannot be used; the next call then reads them again.
+    /// Creates the TLS session of a connection to `host`, which must be in the server's certificate. Reads the PEM
+    /// files if they have changed since the last call, so that a connection uses renewed certificates. Throws
+    /// `.certificateFiles` if they cannot be used; the next call then reads them again. The system's certificates are
+    /// read only once.
     func session(host: String) throws(RedisFailure) -> RedisTLSSession {
-        let owned = context.withLock { context in
-            if context == nil {
-                context = tls_context_create(ca, certificate, key).map { OwnedContext(pointer: $0) }
+        let files = [ca, certificate, key].map { path in path.flatMap { FileState($0) } }
+        return try context.withLock { context throws(RedisFailure) -> RedisTLSSession in
+            if context?.files != files {
+                guard let pointer = tls_context_create(ca, certificate, key) else { throw .certificateFiles }
+                if let context { tls_context_free(context.pointer) }
+                context = OwnedContext(pointer: pointer, files: files)
             }
-            return context
+            guard let context, let session = tls_session_create(context.pointer, host, IPAddress(host) != nil) else {
+                throw .tls
+            }
+            return RedisTLSSession(session)
         }
-        guard let owned else { throw .certificateFiles }
-        guard let session = tls_session_create(owned.pointer, host, IPAddress(host) != nil) else {
-            throw .tls
-        }
-        return RedisTLSSession(session)
     }
 }
 
