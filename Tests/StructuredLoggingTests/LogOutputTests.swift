@@ -69,6 +69,12 @@ import Testing
         try reader.close()
         logger.info("nobody listens")
         try pipe.fileHandleForWriting.close()
+
+        var ends: [Int32] = [-1, -1]
+        try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+        close(ends[0])
+        LogOutput(descriptor: ends[1]).write(Array("nobody listens\n".utf8)) { _ in [] }
+        close(ends[1])
     }
 
     @Test func linesOfManyThreadsStayWhole() async throws {
