@@ -15,8 +15,41 @@ enum Resolver {
     /// The maximum number of running lookups. A lookup that hangs occupies a thread until the system's resolver gives
     /// up.
     private static let lookupsMax = 8
-    private static let lookups = Mutex(0)
+    private static let lookups = Mutex(Lookups())
     private static let queue = DispatchQueue(label: "dwell.resolver", attributes: .concurrent)
+
+    private struct Lookup: Sendable {
+        var host: String
+        var port: Int
+        let outcome = Outcome()
+    }
+
+    private struct Lookups {
+        var running = 0
+        /// The lookups that wait until fewer than `lookupsMax` are running, in order.
+        var waiting: [Lookup] = []
+
+        /// Returns whether the lookup may run now. If not, it waits.
+        mutating func starts(_ lookup: Lookup) -> Bool {
+            if running < Resolver.lookupsMax {
+                running += 1
+                return true
+            }
+            waiting.removeAll { $0.outcome.isSettled }
+            waiting.append(lookup)
+            return false
+        }
+
+        /// Called when a lookup has ended. Returns the next lookup, which runs in its place.
+        mutating func next() -> Lookup? {
+            waiting.removeAll { $0.outcome.isSettled }
+            if waiting.isEmpty {
+                running -= 1
+                return nil
+            }
+            return waiting.removeFirst()
+        }
+    }
 
     /// Returns the endpoint of a numeric address or of a path. Returns nil if the host is a name, which needs a lookup.
     static func resolveNow(_ address: SocketAddress) throws(TransportError) -> Endpoint? {
@@ -31,22 +64,15 @@ enum Resolver {
         }
     }
 
-    /// Returns at least one address, in the order in which they should be tried. Throws `.timedOut` at the deadline,
-    /// but the lookup itself continues. Throws `.unresolvable` at once if `lookupsMax` lookups are running.
+    /// Returns at least one address, in the order in which they should be tried. If `lookupsMax` lookups are running,
+    /// waits until one of them has ended: all loops may connect to Redis at the same moment. Throws `.timedOut` at the
+    /// deadline, but a lookup that is running continues.
     static func resolve(_ address: SocketAddress, until deadline: Deadline) async throws(TransportError) -> [Endpoint] {
         if let endpoint = try resolveNow(address) { return [endpoint] }
         guard case .ip(let host, let port) = address else { throw .unresolvable }
-        let mayStart = lookups.withLock { count in
-            if count >= lookupsMax { return false }
-            count += 1
-            return true
-        }
-        guard mayStart else { throw .unresolvable }
-        let outcome = Outcome()
-        queue.async {
-            outcome.settle(.success(lookUp(host, port, 0)))
-            lookups.withLock { $0 -= 1 }
-        }
+        let lookup = Lookup(host: host, port: port)
+        let outcome = lookup.outcome
+        if lookups.withLock({ $0.starts(lookup) }) { start(lookup) }
         if deadline != .never {
             let limit = DispatchTime.now() + .milliseconds(deadline.remainingMilliseconds)
             queue.asyncAfter(deadline: limit) { outcome.settle(.failure(.timedOut)) }
@@ -58,6 +84,13 @@ enum Resolver {
         }.get()
         if endpoints.isEmpty { throw .unresolvable }
         return endpoints
+    }
+
+    private static func start(_ lookup: Lookup) {
+        queue.async {
+            lookup.outcome.settle(.success(lookUp(lookup.host, lookup.port, 0)))
+            if let next = lookups.withLock({ $0.next() }) { start(next) }
+        }
     }
 
     private static func lookUp(_ host: String, _ port: Int, _ flags: Int32) -> [Endpoint] {
@@ -90,6 +123,8 @@ enum Resolver {
             var waiting: UnsafeContinuation<Value, Never>?
         }
         private let state = Mutex(State())
+
+        var isSettled: Bool { state.withLock { $0.value != nil } }
 
         func settle(_ value: Value) {
             let waiting = state.withLock { state -> UnsafeContinuation<Value, Never>? in

@@ -32,5 +32,15 @@ extension SocketsSuite {
             #expect(await listening.drain(until: .inSeconds(5)) == 0)
             await loops.shutdown()
         }
+
+        @Test func `many lookups of a name at the same moment succeed`() async throws {
+            let address = SocketAddress.ip(host: "localhost", port: 1)
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                for _ in 0..<64 {
+                    group.addTask { try await Resolver.resolve(address, until: .inSeconds(10)).count }
+                }
+                for try await count in group { #expect(count > 0) }
+            }
+        }
     }
 }
