@@ -115,6 +115,8 @@ enum PushOutboxRows {
             attemptCount: row[10], isDeadlineRunning: row[12], isInOtherSession: row[13])
     }
 
+    /// Records an outcome. The sender records it again if the answer to COMMIT was lost. The count of an entry that was
+    /// put back must then not become negative.
     static func finish(_ result: PushResult, at now: Moment, _ db: any SQLTransaction) throws {
         switch result.change {
         case .remove: break
@@ -126,7 +128,7 @@ enum PushOutboxRows {
             try db.execute(
                 sql: """
                     UPDATE push_outbox SET attempt_count = attempt_count - 1, next_attempt_at_ms = due_at_ms
-                    WHERE id = ?
+                    WHERE id = ? AND attempt_count > 0
                     """,
                 arguments: [result.id])
             return
