@@ -27,9 +27,9 @@ final class LibpqConnection: @unchecked Sendable {
     }
 
     /// Connects to the first usable host. Blocks until the connection is made or every host has failed, so it must not
-    /// be called on an event loop. Each host has `connect_timeout` seconds; name lookups may take longer. The
-    /// non-blocking alternative, PQconnectPoll, ignores `connect_timeout`: if the first host were silent, the second
-    /// would never be tried.
+    /// be called on an event loop. Each address of a host has `connect_timeout` seconds; name lookups may take longer.
+    /// The non-blocking alternative, PQconnectPoll, ignores `connect_timeout`: if the first host were silent, the
+    /// second would never be tried.
     ///
     /// - Throws: libpq's message, which may contain host names, the user and the database.
     static func connect(_ parameters: [String: String]) throws(LibpqFailure) -> LibpqConnection {

@@ -271,14 +271,14 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
-    /// Returns the shards. The first call reads them from the server.
+    /// Returns the shards. The first call reads them from the server. The time limits are those of `read`.
     func shards() async throws(StoreFailure) -> Shards {
         if let shards = directory.shardsIfKnown { return shards }
         let deadline = Deadline.inSeconds(BatchRun.roundTripSeconds)
         do throws(PostgresError) {
             return try await reading.withConnection(until: deadline) {
                 (connection) async throws(PostgresError) -> Shards in
-                try await directory.shards(on: connection, until: deadline)
+                try await directory.shards(on: connection, until: .inSeconds(BatchRun.roundTripSeconds))
             }
         } catch {
             throw StoreFailure(reading: error)
