@@ -72,8 +72,8 @@ package final class SessionStatusCache: SignInSessions {
 
     private struct State {
         var known: TwoGenerationCache<Key, Known>
-        /// The number of the last revocation that was applied. Nil until the feed was read for the first time. Until
-        /// then, nothing is cached.
+        /// The number of the last revocation that was applied. Nil until the feed was read for the first time, and
+        /// after a read that failed. While it is nil, nothing is cached.
         var lastRevocation: Int64?
     }
 
@@ -149,16 +149,21 @@ package final class SessionStatusCache: SignInSessions {
                 // The number may be lower than before, in two cases: another read has returned first, or the database
                 // has lost its last revocations, for example by a failover. The next read then begins at this number.
                 state.lastRevocation = revocations.last
-                // `last` is nil at the first read of the feed, which skips all earlier revocations. A look-up that
-                // began before may still return a status that is older than one of them. `forgetAll` increments the
-                // epoch, so that such a status is not cached.
+                // `last` is nil at the first read of the feed and at the first one after a failure. Such a read skips
+                // all earlier revocations. A look-up that began before may still return a status that is older than one
+                // of them. `forgetAll` increments the epoch, so that such a status is not cached.
                 if revocations.concernsAll || last == nil { return forgetAll(&state) }
                 guard !revocations.sids.isEmpty else { return }
                 epoch.wrappingAdd(1, ordering: .releasing)
                 for sid in revocations.sids { state.known.remove(.session(sid)) }
             }
         } catch {
-            state.withLock { forgetAll(&$0) }
+            state.withLock { state in
+                // A failover may lose revocations and give their numbers to others before the next read. So the next
+                // read begins anew, as if it were the first.
+                state.lastRevocation = nil
+                forgetAll(&state)
+            }
         }
     }
 

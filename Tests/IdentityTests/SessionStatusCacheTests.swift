@@ -190,6 +190,22 @@ struct SessionStatusCacheTests {
         #expect(await refusal(memory, caller) == .revoked)
     }
 
+    @Test func `after an outage, a revocation with the number of a lost one is applied`() async {
+        let store = ScriptedSessionStatusStore(live: ["s-1", "s-2"])
+        let memory = SessionStatusCache(store: store)
+        await memory.catchUp()
+        store.end("s-2")
+        await memory.catchUp()
+        store.isReadable = false
+        await memory.catchUp()
+        store.loseLastRevocation()
+        store.isReadable = true
+        #expect(await refusal(memory, caller) == nil)
+        store.end("s-1")
+        await memory.catchUp()
+        #expect(await refusal(memory, caller) == .revoked)
+    }
+
     @Test func `it is bounded, and keeps what is used`() async {
         let store = ScriptedSessionStatusStore(live: Set((0..<1000).map { "s-\($0)" }))
         let memory = SessionStatusCache(store: store, rememberedMax: 100)
