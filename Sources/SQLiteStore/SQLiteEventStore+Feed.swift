@@ -11,20 +11,21 @@ extension SQLiteEventStore: EventFeed {
         try await read { db in
             // The events of a driver whose deletion is not complete may still identify the person, so they are not
             // delivered yet. The feed keeps the order of the events, so all events after them wait too.
-            try Row.fetchAll(db, sql: Self.feedSQL, arguments: [id, limit]).prefix { !($0[15] as Bool) }
+            try Row.fetchAll(db.cachedStatement(sql: Self.feedSQL), arguments: [id, limit]).prefix { !($0[15] as Bool) }
                 .map(Self.feedEvent)
         }
     }
 
     package func position(of consumer: String) async throws(StoreFailure) -> FeedPosition {
         try await read { db in
-            let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
+            let newest = try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(id) FROM event")) ?? 0
             let row = try Row.fetchOne(
-                db, sql: "SELECT last_event, lost_count FROM feed_consumer WHERE name = ?", arguments: [consumer])
+                db.cachedStatement(sql: "SELECT last_event, lost_count FROM feed_consumer WHERE name = ?"),
+                arguments: [consumer])
             guard let row else {
                 // A new consumer begins at the first event that exists. Events that were deleted before are not counted
                 // as lost.
-                let first = try Int64.fetchOne(db, sql: "SELECT min(id) FROM event") ?? 1
+                let first = try Int64.fetchOne(db.cachedStatement(sql: "SELECT min(id) FROM event")) ?? 1
                 return FeedPosition(last: first - 1, newest: newest, lostCount: 0)
             }
             return FeedPosition(last: row[0], newest: newest, lostCount: row[1])

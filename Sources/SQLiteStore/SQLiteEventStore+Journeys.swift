@@ -9,12 +9,12 @@ extension SQLiteEventStore: DeadlineStore {
     package func earliestDeadline() async throws(StoreFailure) -> Moment? {
         try await read { db in
             try Int64.fetchOne(
-                db,
-                sql: """
-                    SELECT next_deadline_ms FROM driver WHERE next_deadline_ms IS NOT NULL
-                        AND NOT \(RefoldTable.isUnderWaySQL) AND rules <= \(Fold.rulesVersion)
-                    ORDER BY next_deadline_ms LIMIT 1
-                    """
+                db.cachedStatement(
+                    sql: """
+                        SELECT next_deadline_ms FROM driver WHERE next_deadline_ms IS NOT NULL
+                            AND NOT \(RefoldTable.isUnderWaySQL) AND rules <= \(Fold.rulesVersion)
+                        ORDER BY next_deadline_ms LIMIT 1
+                        """)
             ).map(Moment.init(millisecondsSinceEpoch:))
         }
     }
@@ -23,7 +23,7 @@ extension SQLiteEventStore: DeadlineStore {
     package func dueDriverCount(at now: Moment) async throws(StoreFailure) -> Int {
         try await read { db in
             try Int.fetchOne(
-                db, sql: "SELECT count(*) FROM driver WHERE next_deadline_ms < ?",
+                db.cachedStatement(sql: "SELECT count(*) FROM driver WHERE next_deadline_ms < ?"),
                 arguments: [now.millisecondsSinceEpoch]) ?? 0
         }
     }

@@ -98,7 +98,8 @@ struct FreeSpaceTests {
 
     /// Returns the names that the file contains in full. A name that continues on an overflow page is not found.
     private func names(in file: String) throws -> Set<String> {
-        let parts = try Data(contentsOf: URL(fileURLWithPath: folder.file(file))).split(separator: UInt8(ascii: "~"))
+        let bytes = [UInt8](try Data(contentsOf: URL(fileURLWithPath: folder.file(file))))
+        let parts = bytes.split(separator: UInt8(ascii: "~"))
         let names = parts.filter { part in
             part.count < 80 && part.starts(with: "name".utf8)
                 && part.dropFirst(4).drop { (48..<58).contains($0) }.allSatisfy { $0 == UInt8(ascii: "n") }

@@ -25,7 +25,7 @@ struct JourneyFixtureTests {
     /// Delivers the events of a fixture in this order and compares the results. If `keepingTime` is true, due expiries
     /// are stored after each event, as if a long time passed between the deliveries.
     private func play(_ fixture: JourneyFixture, _ order: [Int], keepingTime: Bool) async throws {
-        let folder = try ScratchFolder()
+        let folder = try ScratchFolder(inMemory: true)
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
         var settings = Settings()
         settings.gracePeriodSeconds = fixture.gracePeriodSeconds

@@ -111,7 +111,7 @@ struct DriverEventRows {
     ///   `FoldOrder.ascending` or `.descending`, whichever is the direction of `events`.
     init(_ events: DriverEvents, sql: String, _ db: Database) throws {
         self.events = events
-        statement = try db.makeStatement(sql: sql)
+        statement = try db.cachedStatement(sql: sql)
     }
 
     mutating func next() throws -> Row? {

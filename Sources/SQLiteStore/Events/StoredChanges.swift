@@ -18,15 +18,15 @@ enum StoredChanges {
     /// Returns the journey and the recent changes in the driver's row; nil for an unknown driver.
     static func storedHead(of driver: DriverID, _ db: Database) throws -> StoredHead? {
         let row = try Row.fetchOne(
-            db,
-            sql: """
-                SELECT id, state, (SELECT session_id FROM session WHERE session.id = driver.session),
-                    (SELECT place_id FROM place WHERE place.id = target_charger),
-                    (SELECT place_id FROM place WHERE place.id = next_target_charger),
-                    grace_deadline_ms, hard_deadline_ms, ended_by,
-                    (SELECT session_id FROM session WHERE session.id = driver.previous_session), recent_changes
-                FROM driver WHERE driver_id = ?
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT id, state, (SELECT session_id FROM session WHERE session.id = driver.session),
+                        (SELECT place_id FROM place WHERE place.id = target_charger),
+                        (SELECT place_id FROM place WHERE place.id = next_target_charger),
+                        grace_deadline_ms, hard_deadline_ms, ended_by,
+                        (SELECT session_id FROM session WHERE session.id = driver.previous_session), recent_changes
+                    FROM driver WHERE driver_id = ?
+                    """),
             arguments: [driver.rawValue])
         guard let row else { return nil }
         let changes: Data? = row[9]
@@ -70,7 +70,8 @@ enum StoredChanges {
 
     static func journey(after change: RecentChanges.Change, _ db: Database) throws -> Journey {
         let sessionID = try change.session.flatMap { session in
-            try String.fetchOne(db, sql: "SELECT session_id FROM session WHERE id = ?", arguments: [session])
+            try String.fetchOne(
+                db.cachedStatement(sql: "SELECT session_id FROM session WHERE id = ?"), arguments: [session])
         }
         return Journey(
             state: change.state, sessionID: sessionID, graceDeadline: change.graceDeadline,
@@ -80,12 +81,12 @@ enum StoredChanges {
     private static func cause(_ event: Int64, of driver: Int64?, _ db: Database) throws -> JourneyChange.Cause? {
         guard let driver, event > 0 else { return nil }
         let row = try Row.fetchOne(
-            db,
-            sql: """
-                SELECT coalesce(event_id, idempotency_key), name, has_session, corrected_at_ms, source
-                FROM event JOIN event_kind ON event_kind.id = event.kind
-                WHERE event.id = ? AND event.driver = ?
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT coalesce(event_id, idempotency_key), name, has_session, corrected_at_ms, source
+                    FROM event JOIN event_kind ON event_kind.id = event.kind
+                    WHERE event.id = ? AND event.driver = ?
+                    """),
             arguments: [event, driver])
         guard let row else { return nil }
         return JourneyChange.Cause(
@@ -98,29 +99,29 @@ enum StoredChanges {
     private static let eventsMax: Int64 = 10_000
 
     static func committedChanges(after id: Int64?, _ db: Database) throws -> CommittedChanges {
-        let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
+        let newest = try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(id) FROM event")) ?? 0
         guard let id, newest >= id, newest - id <= eventsMax else {
             return CommittedChanges(newest: newest, drivers: .any)
         }
         guard newest > id else { return CommittedChanges(newest: newest, drivers: .these([])) }
         let drivers = try String.fetchAll(
-            db,
-            sql: """
-                SELECT driver_id FROM driver WHERE id IN (SELECT driver FROM event WHERE id > ? AND id <= ?)
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT driver_id FROM driver WHERE id IN (SELECT driver FROM event WHERE id > ? AND id <= ?)
+                    """),
             arguments: [id, newest])
         return CommittedChanges(newest: newest, drivers: .these(drivers.map { DriverID($0) }))
     }
 
     static func correctedJourneys(after id: Int64?, _ db: Database) throws -> CommittedChanges {
-        let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM corrected_journey") ?? 0
+        let newest = try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(id) FROM corrected_journey")) ?? 0
         guard let id, newest >= id, newest - id < SettingsCorrectionTable.correctedMax else {
             return CommittedChanges(newest: newest, drivers: .any)
         }
         guard newest > id else { return CommittedChanges(newest: newest, drivers: .these([])) }
         let drivers = try String.fetchAll(
-            db,
-            sql: "SELECT driver_id FROM driver WHERE id IN (SELECT driver FROM corrected_journey WHERE id > ?)",
+            db.cachedStatement(
+                sql: "SELECT driver_id FROM driver WHERE id IN (SELECT driver FROM corrected_journey WHERE id > ?)"),
             arguments: [id])
         return CommittedChanges(newest: newest, drivers: .these(drivers.map { DriverID($0) }))
     }

@@ -68,19 +68,19 @@ enum StoredEvents {
 
     static func timeline(of driver: DriverID, limit: Int, _ db: Database) throws -> [TimelineEntry] {
         let number = try Int64.fetchOne(
-            db, sql: "SELECT id FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
+            db.cachedStatement(sql: "SELECT id FROM driver WHERE driver_id = ?"), arguments: [driver.rawValue])
         guard let number else { return [] }
         var events = try DriverEvents(of: number, .forward, db)
         let rows = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT idempotency_key, name, has_session, occurred_at, corrected_at_ms,
-                    transition, reason, implied, after_state
-                FROM \(DriverEvents.listedSQL())
-                JOIN event_kind ON event_kind.id = event.kind
-                ORDER BY \(FoldOrder.ascending)
-                LIMIT ?
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT idempotency_key, name, has_session, occurred_at, corrected_at_ms,
+                        transition, reason, implied, after_state
+                    FROM \(DriverEvents.listedSQL())
+                    JOIN event_kind ON event_kind.id = event.kind
+                    ORDER BY \(FoldOrder.ascending)
+                    LIMIT ?
+                    """),
             arguments: [DriverEvents.list(try events.next(limit)), limit])
         return try rows.map { row in
             TimelineEntry(

@@ -31,11 +31,11 @@ enum StoredSessions {
             before = row[0]
         }
         let rows = try Row.fetchAll(
-            db,
-            sql: """
-                \(summarySQL) WHERE driver_id = ? AND session.id < ? AND \(isThere)
-                ORDER BY session.id DESC LIMIT ?
-                """,
+            db.cachedStatement(
+                sql: """
+                    \(summarySQL) WHERE driver_id = ? AND session.id < ? AND \(isThere)
+                    ORDER BY session.id DESC LIMIT ?
+                    """),
             arguments: [driver.rawValue, before, limit + 1])
         let sessions = try rows.prefix(limit).map { try summary($0, db) }
         return SessionPage(sessions: sessions, hasMore: rows.count > limit)
@@ -43,7 +43,7 @@ enum StoredSessions {
 
     private static func row(of sessionID: String, _ driver: DriverID, _ db: Database) throws -> Row? {
         try Row.fetchOne(
-            db, sql: "\(summarySQL) WHERE driver_id = ? AND session_id = ? AND \(isThere)",
+            db.cachedStatement(sql: "\(summarySQL) WHERE driver_id = ? AND session_id = ? AND \(isThere)"),
             arguments: [driver.rawValue, sessionID])
     }
 
@@ -100,7 +100,7 @@ enum StoredSessions {
         var from = Int64.min
         if let cursor {
             let sequence = try Int64.fetchOne(
-                db, sql: "SELECT corrected_at_ms FROM event WHERE id = ? AND session = ?",
+                db.cachedStatement(sql: "SELECT corrected_at_ms FROM event WHERE id = ? AND session = ?"),
                 arguments: [cursor, session])
             guard let sequence else { return .cursorNotFound }
             from = sequence
@@ -117,16 +117,16 @@ enum StoredSessions {
         of session: Int64, from: Int64, after cursor: Int64?, limit: Int, _ db: Database
     ) throws -> [SessionEvent] {
         let rows = try Row.fetchCursor(
-            db,
-            sql: """
-                SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session,
-                    corrected_at_ms, occurred_at, received_at_ms, version, transition, reason, implied, after_state,
-                    after_ended_by, \(SentMemberColumns.sql())
-                FROM event
-                CROSS JOIN event_kind ON event_kind.id = event.kind
-                CROSS JOIN settings_version ON settings_version.id = event.settings_version
-                WHERE session = ? AND corrected_at_ms >= ? ORDER BY \(FoldOrder.ascending)
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session,
+                        corrected_at_ms, occurred_at, received_at_ms, version, transition, reason, implied, after_state,
+                        after_ended_by, \(SentMemberColumns.sql())
+                    FROM event
+                    CROSS JOIN event_kind ON event_kind.id = event.kind
+                    CROSS JOIN settings_version ON settings_version.id = event.settings_version
+                    WHERE session = ? AND corrected_at_ms >= ? ORDER BY \(FoldOrder.ascending)
+                    """),
             arguments: [session, from])
         var events: [SessionEvent] = []
         var isBeyondCursor = cursor == nil

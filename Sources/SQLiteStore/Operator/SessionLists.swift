@@ -36,18 +36,19 @@ extension SQLiteEventStore: OperatorListReader {
             // Nil if the table `place` lacks the charger. No event names the charger then, but a registration may,
             // because it stores the text.
             let charger = try filter.chargerID.flatMap { chargerID in
-                try Int64.fetchOne(db, sql: "SELECT id FROM place WHERE place_id = ?", arguments: [chargerID])
+                try Int64.fetchOne(
+                    db.cachedStatement(sql: "SELECT id FROM place WHERE place_id = ?"), arguments: [chargerID])
             }
             // `cursor` is a session's row number. The list is ordered by opening time, then by row number.
             var before: (openedAt: Int64, id: Int64) = (.max, .max)
             if let cursor {
                 let openedAt = try Int64.fetchOne(
-                    db, sql: "SELECT opened_at_ms FROM session WHERE id = ?", arguments: [cursor])
+                    db.cachedStatement(sql: "SELECT opened_at_ms FROM session WHERE id = ?"), arguments: [cursor])
                 guard let openedAt else { return ListPage([], next: nil) }
                 before = (openedAt, cursor)
             }
             let rows = try Row.fetchCursor(
-                db, sql: Self.sessionsSQL,
+                db.cachedStatement(sql: Self.sessionsSQL),
                 arguments: [
                     filter.since?.millisecondsSinceEpoch ?? .min, filter.until?.millisecondsSinceEpoch ?? .max,
                     before.openedAt, before.id, Self.sessionRowsMax, charger, filter.chargerID,
@@ -84,7 +85,7 @@ extension SQLiteEventStore: OperatorListReader {
         _ filter: EventFilter, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<EventCase> {
         try await read { db in
-            let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
+            let newest = try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(id) FROM event")) ?? 0
             let apart = Self.receiptsApartMilliseconds
             func firstEvent(receivedFrom moment: Moment) throws -> Int64 {
                 try Self.firstEvent(receivedFrom: moment, newest: newest, db)
@@ -124,7 +125,8 @@ extension SQLiteEventStore: OperatorListReader {
             let middle = low + (high - low) / 2
             // Retention leaves gaps in the ids.
             let row = try Row.fetchOne(
-                db, sql: "SELECT id, received_at_ms FROM event WHERE id >= ? ORDER BY id LIMIT 1", arguments: [middle])
+                db.cachedStatement(sql: "SELECT id, received_at_ms FROM event WHERE id >= ? ORDER BY id LIMIT 1"),
+                arguments: [middle])
             if let row, (row[1] as Int64) < time { low = (row[0] as Int64) + 1 } else { high = middle }
         }
         return low
