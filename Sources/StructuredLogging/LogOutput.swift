@@ -60,8 +60,8 @@ package final class LogOutput: Sendable {
     private func isWritable(waitMilliseconds: Int32) -> Bool {
         var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         guard poll(&entry, 1, waitMilliseconds) == 1 else { return false }
-        // POLLERR means that the reading end of a pipe is closed, POLLHUP that the peer of a socket is gone. A write
-        // would then raise SIGPIPE.
+        // POLLERR means that the reading end of a pipe is closed, POLLHUP that the peer of a socket is gone. In a
+        // command that is not a server, a write would then raise SIGPIPE.
         return entry.revents & Int16(POLLOUT) != 0 && entry.revents & Int16(POLLERR | POLLHUP | POLLNVAL) == 0
     }
 

@@ -105,6 +105,16 @@ def closed_streams(report, server):
     report.check(status == 0, "a server without standard output and error serves, and SIGTERM ends it with 0", status)
 
 
+def broken_pipe(report, server):
+    """Sends SIGPIPE, as the kernel does after a write to a pipe or socket whose reader is gone."""
+    server.start()
+    server.process.send_signal(signal.SIGPIPE)
+    time.sleep(0.2)
+    is_alive = server.process.poll() is None and server.is_alive()
+    status = server.stop()
+    report.check(is_alive and status == 0, "SIGPIPE does not end it", is_alive, status)
+
+
 def others_end(report, options, folder):
     """Checks that SIGTERM ends a command other than serve, as it ends other programs. The command waits for the
     response of a listener that never sends one, so the command does not end by itself before the signal."""
@@ -138,6 +148,7 @@ def main():
         report.run("many at once", lambda: many_at_once(report, server))
         report.run("a second one", lambda: second_signal(report, server))
         report.run("without standard output and error", lambda: closed_streams(report, server))
+        report.run("a broken pipe", lambda: broken_pipe(report, server))
         report.run("another command is running when the signal comes", lambda: others_end(report, options, folder))
         report.check(server.integrity() == "ok", "the database is whole", server.integrity())
         report.check(server.log_path.read_text().count("draining") > 0, "and drains were told")

@@ -8,10 +8,11 @@
 // unblocks every signal in that thread.
 //
 // In `dwell serve`, dwell_hold_signals is called as soon as the dynamic linker is done, before the initializer of any
-// library. A second call has no effect. The function also opens /dev/null as each standard stream that is closed.
+// library. A second call has no effect. The function also opens /dev/null as each standard stream that is closed, and
+// ignores SIGPIPE.
 void dwell_hold_signals(void);
 
-// Restores the default action of SIGHUP, SIGINT and SIGTERM, for a command that is not a server.
+// Restores the default action of SIGHUP, SIGINT, SIGTERM and SIGPIPE, for a command that is not a server.
 void dwell_release_signals(void);
 
 // Waits for the next caught signal and returns its number. Must be called after dwell_hold_signals, by one thread
