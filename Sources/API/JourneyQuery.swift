@@ -72,8 +72,9 @@ package struct PageQuery: Hashable {
 
     static let cursorIsUnknown = FieldError(pointer: "/cursor", detail: "is not a cursor of this list")
 
-    /// Returns the value of a parameter. Digits and base64url need no percent-encoding, so a percent-encoded value is
-    /// invalid.
+    /// Returns the value of a parameter as it stands in the query, without percent-decoding: the values of `limit`
+    /// (digits) and `cursor` (base64url) need no encoding, and the caller rejects an encoded one. If the parameter is
+    /// repeated, adds an error and returns nil.
     private static func single(_ name: String, in query: String?, _ errors: inout [FieldError]) -> String? {
         let values = values(of: name, in: query)
         if values.count <= 1 { return values.first }

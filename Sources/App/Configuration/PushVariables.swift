@@ -45,7 +45,7 @@ extension Variables {
 
     static let pushAuthorityFile = Variable<String?>.text(
         "PUSH_CA_FILE", .push, allowed: "the path of certificates in PEM format",
-        "Also trusted for the URLs above, for tests with an authority of their own; not with APP_ENV=production."
+        "Certificates to trust for the URLs above beside the system's, for tests; rejected with APP_ENV=production."
     ) { isPath($0) }
 
     static let push: [any Declaration] = [
