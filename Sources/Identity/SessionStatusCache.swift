@@ -159,8 +159,9 @@ package final class SessionStatusCache: SignInSessions {
             }
         } catch {
             state.withLock { state in
-                // A failover may lose revocations and give their numbers to others before the next read. So the next
-                // read begins anew, as if it were the first.
+                // The database may be failing over to a standby that lacks the last revocations. Later revocations may
+                // then get the numbers of the lost ones before the next read. So the next read begins anew, as if it
+                // were the first.
                 state.lastRevocation = nil
                 forgetAll(&state)
             }

@@ -126,8 +126,8 @@ package final class WebhookCodeDelivery: CodeDelivery {
         while !Task.isCancelled {
             let now = clock()
             guard isNewest(job) else { return end(job) }
-            // A code that expires later than any code issued by now was issued before the clock was set back. It is no
-            // longer valid (`CodeRule.judge`).
+            // A code that expires after `latestExpiry` was issued before the clock was set back. It is no longer valid
+            // (`CodeRule.judge`).
             guard now < job.code.expiresAt, job.code.expiresAt <= CodeRule.latestExpiry(at: now) else {
                 end(job)
                 return logger.error("one-time code expired before delivery")

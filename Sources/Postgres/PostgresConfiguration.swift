@@ -60,8 +60,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     }
 
     /// Returns the parameters for an attempt to connect. Divides `milliseconds` among the hosts, but gives each host at
-    /// least 2 s. A single host gets only half of the time: its name may have several addresses, and libpq gives each of
-    /// them the time of a host. If the first address took all of the time, no other address would ever be used.
+    /// least 2 s. A single host gets only half of the time: its name may have several addresses, and libpq gives each
+    /// of them the time of a host. If the first address took all of the time, no other address would ever be used.
     func connectParameters(milliseconds: Int) -> [String: String] {
         var parameters = parameters.reveal()
         let hosts = (parameters["host"] ?? parameters["hostaddr"] ?? "").split(separator: ",").count

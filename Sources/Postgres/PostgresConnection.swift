@@ -146,8 +146,8 @@ package final class PostgresConnection: Sendable {
         }
     }
 
-    /// Runs reads. If the task is cancelled, closes the connection, so that the reads end at once. They then fail with
-    /// `.cancelled`, or with `.connectionLost` if they had not been sent. The server may continue a statement until the
+    /// Runs reads. If the task is cancelled, closes the connection, so that the reads end at once: calls under way fail
+    /// with `.cancelled`, and later calls with `.connectionLost`. The server may continue a statement until the
     /// statement's time limit. Must not be used for changes, because it would be unknown whether they were committed.
     package nonisolated(nonsending) func runUntilCancelled<Answer: Sendable>(
         _ reads: @Sendable () async throws(PostgresError) -> Answer

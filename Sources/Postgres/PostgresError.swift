@@ -15,8 +15,8 @@ package struct PostgresError: Error, Hashable, Sendable {
         case unreadable
         /// libpq cannot send the call: its values are too large or too many, or its text contains U+0000.
         case unsendable
-        /// The task was cancelled while it waited for a connection or in `PostgresConnection.runUntilCancelled`, the
-        /// pool was closed, or the caller stopped waiting before the call was sent.
+        /// The task was cancelled while it waited for a connection, or during `PostgresConnection.runUntilCancelled`;
+        /// or the pool was closed; or the caller stopped waiting before the call was sent.
         case cancelled
     }
 

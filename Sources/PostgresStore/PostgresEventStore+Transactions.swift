@@ -26,8 +26,8 @@ extension PostgresEventStore {
         }
     }
 
-    /// Runs reads that may take long, on the connection of `searching`. All of them see the same snapshot of the
-    /// database. Ends at once if the task is cancelled. Otherwise like `inTransaction`.
+    /// Like `inTransaction`, but for reads that may take long: uses the connection of `searching`, all reads see the
+    /// same snapshot of the database, and a cancellation of the task ends them at once.
     ///
     /// - Parameters:
     ///   - seconds: the time limit for all runs together. It is also PostgreSQL's own limit for each statement.

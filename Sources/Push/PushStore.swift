@@ -30,7 +30,7 @@ package protocol PushStore: Sendable {
     /// returns these entries, not even on another server.
     func takeDuePushes(at now: Moment, limit: Int, lease: Moment) async throws(StoreFailure) -> [DuePush]
 
-    /// Records the outcomes of entries that were taken, in one transaction.
+    /// Records the outcomes of entries that `takeDuePushes` has returned, in one transaction.
     func finish(_ results: [PushResult], at now: Moment) async throws(StoreFailure)
 }
 
@@ -170,12 +170,12 @@ package struct DuePush: Sendable {
     }
 }
 
-/// The outcome of an entry that was taken.
+/// The outcome of an entry that `PushStore.takeDuePushes` has returned.
 package struct PushResult: Hashable, Sendable {
     package enum Change: Hashable, Sendable {
         case remove
         case retry(at: Moment)
-        /// Makes an entry that was not sent due again. It counts no attempt.
+        /// The entry was not sent. Makes it due again, and does not count this attempt.
         case putBack
         /// Removes the entry, and the device if it registered before this time.
         case removeDevice(registeredBefore: Moment)

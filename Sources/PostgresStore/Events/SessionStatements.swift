@@ -166,9 +166,9 @@ enum SessionStatements {
         SELECT session_id, driver FROM gone
         """)
 
-    /// The numbers tell which of the unused sessions are the newest, because the opening times are wrong if the server's
-    /// clock was ahead. After it was set back, a new session would otherwise count as the oldest, and would be deleted
-    /// by its own registration.
+    /// The newest of the unused sessions are those with the highest numbers, not those with the latest opening times.
+    /// By these times, after the server's clock was ahead and was set back, a new session would count as the oldest,
+    /// and its own registration would delete it.
     ///
     /// - Parameter lanes: returns a further condition on the table with the given name.
     private static func unused(_ driver: String, _ batch: String, _ lanes: (String) -> String) -> String {

@@ -112,8 +112,8 @@ final class TableTransactions: Sendable {
     }
 
     /// Returns the time limit of a run that has got its connection. A run that waited long for the connection has at
-    /// least the time of one statement, even beyond `until`. Otherwise a statement could time out because of the wait. A
-    /// statement that times out closes its connection, and then the other transactions would wait even longer.
+    /// least the time of one statement, even beyond `until`. Otherwise a statement could time out because of the wait.
+    /// A statement that times out closes its connection, and then the other transactions would wait even longer.
     private static func end(ofRunUntil until: Deadline) -> Deadline {
         max(until, .inSeconds(BatchRun.roundTripSeconds))
     }

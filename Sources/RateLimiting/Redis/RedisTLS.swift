@@ -37,7 +37,7 @@ final class RedisTLS: Hashable, Sendable {
         let modifiedSeconds: Int
         let modifiedNanoseconds: Int
 
-        /// Returns nil if there is no such file.
+        /// Returns nil if the file does not exist, or its state cannot be read.
         init?(_ path: String) {
             var status = stat()
             guard stat(path, &status) == 0 else { return nil }
@@ -74,10 +74,10 @@ final class RedisTLS: Hashable, Sendable {
         hasher.combine(key)
     }
 
-    /// Creates the TLS session of a connection to `host`, which must be in the server's certificate. Reads the PEM
-    /// files if they have changed since the last call, so that a connection uses renewed certificates. Throws
-    /// `.certificateFiles` if they cannot be used; the next call then reads them again. The system's certificates are
-    /// read only once.
+    /// Creates the TLS session of a connection to `host`, which must be in the server's certificate. The first call
+    /// reads the PEM files. A later call reads them again if one of them has changed, so that a connection uses renewed
+    /// certificates. Throws `.certificateFiles` if they cannot be used; the next call then reads them again. A change
+    /// of the system's certificates alone is not noticed.
     func session(host: String) throws(RedisFailure) -> RedisTLSSession {
         let files = [ca, certificate, key].map { path in path.flatMap { FileState($0) } }
         return try context.withLock { context throws(RedisFailure) -> RedisTLSSession in

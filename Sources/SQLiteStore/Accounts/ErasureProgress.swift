@@ -190,8 +190,8 @@ struct ErasureProgress {
 
     /// Gives the event a key with the number `place`, and removes the other values that could identify the driver. The
     /// text of `occurred_at` becomes one of the two forms that can be computed from the moment
-    /// (OccurredAtColumn.swift). Old releases stored the state that the phone reported only in the metadata. The fold
-    /// needs this state, so it is moved to its column before the metadata is removed.
+    /// (OccurredAtColumn.swift). If an old release stored the event, only the metadata contains the state that the
+    /// phone reported. The fold needs this state, so it is put into its column when the metadata is removed.
     private func rewriteEvent(
         _ event: Int64, place: Int64, sequencePlace: Int64, _ keys: EventKeyTable, _ db: Database
     ) throws {

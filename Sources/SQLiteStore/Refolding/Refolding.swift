@@ -2,12 +2,13 @@
 // event that changes more events than one transaction may refold, new rules in this release, or a correction of
 // settings. The table `refold` holds the progress.
 //
-// A refold by new rules goes from the first event, or the floor, to the last event. Before it reads events, it fills in
-// two values that old releases did not store. One is the state that the phone reported, which is in the metadata. The
-// other is whether a time has a fraction of a second, which the text of the time shows.
+// A refold by new rules goes from the first event, or the floor, to the last event. A refold by a correction goes from
+// the first corrected event to the last event. A refold after a late event ends where the journey equals the stored
+// one.
 //
-// A refold after a late event ends where the journey equals the stored one. A refold by a correction goes from the
-// first corrected event to the last event.
+// A refold by new rules or by a correction fills in two values that old releases did not store, in each part of the
+// events before it reads this part. One value is the state that the phone reported, which is in the metadata. The other
+// is whether a time has a fraction of a second, which the text of the time shows.
 
 import Engine
 import JourneyModel
@@ -222,7 +223,8 @@ final class Refolding {
             correction: try correction(mark?.correction ?? new?.id))
     }
 
-    /// Stores the values that old releases did not store. `ids` must have all events of each millisecond.
+    /// Stores the values that old releases did not store. If `ids` has an event, it must have all events of the same
+    /// millisecond, because `second_place` depends on their order.
     private func fillOldRows(_ ids: [Int64]) throws(SQLiteError) {
         let list = DriverEvents.list(ids)
         for statement in [findEvidence, findWholeSeconds] {

@@ -77,8 +77,9 @@ package final class SQLiteTransferSource: TransferSource {
         }
     }
 
-    /// Only an unfinished refold after a late event may be left to the target. Before any other refold is complete, some
-    /// rows may lack values that the target cannot compute (Refolding.swift), or settings that a correction replaces.
+    /// Of the unfinished refolds, the target can complete only those after a late event. In any other, some events may
+    /// still lack values that the target cannot compute (Refolding.swift), or have settings that the correction
+    /// replaces.
     package func obstacle(isFinal: Bool) throws -> String? {
         try read { db, _ in
             let old = try Int.fetchOne(

@@ -135,8 +135,9 @@ enum AppleRows {
 
     /// Ends the driver's sessions that were created by signing in with Apple before the consent was revoked. A
     /// notification may arrive after the person has signed in with Apple again, and thereby consented again. A sign-in
-    /// that may have been before the revocation counts as one before it, also if its time is in the future because the
-    /// clock was set back. If `revokedAtSeconds` is nil, ends all of the driver's sessions with Apple.
+    /// that may have been before the revocation counts as one before it. So does a sign-in whose time is in the future:
+    /// it was before the clock was set back. If `revokedAtSeconds` is nil, ends all of the driver's sessions with
+    /// Apple.
     ///
     /// Deletes Apple's refresh tokens without queueing them, because Apple has already revoked them. But if a valid
     /// token from after the revocation may be among them, keeps them all. This is so if a sign-in session with Apple

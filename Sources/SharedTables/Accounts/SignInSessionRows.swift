@@ -45,8 +45,8 @@ enum SignInSessionRows {
         try end(Array(others.dropLast(AccountRules.sessionsPerDriverMax - 1)), at: now, db)
     }
 
-    /// Returns the driver's other sessions, the least recently used first. If the last use of a session is in the
-    /// future, it was before the clock was set back. Such a session comes before the sessions used since.
+    /// Returns the driver's other sessions, the least recently used first. A last use in the future was before the
+    /// clock was set back, so sessions with such a last use come before all others.
     private static func others(
         than session: Int64, of driver: Int64, at now: Moment, _ db: any SQLTransaction
     ) throws -> [SignInSessionRow] {

@@ -115,8 +115,8 @@ enum PushOutboxRows {
             attemptCount: row[10], isDeadlineRunning: row[12], isInOtherSession: row[13])
     }
 
-    /// Records an outcome. The sender records it again if the answer to COMMIT was lost. The count of an entry that was
-    /// put back must then not become negative.
+    /// Records an outcome. If the answer to COMMIT was lost, the sender records the outcome again. `attempt_count` of
+    /// an entry that is put back twice in this way must not become negative.
     static func finish(_ result: PushResult, at now: Moment, _ db: any SQLTransaction) throws {
         switch result.change {
         case .remove: break

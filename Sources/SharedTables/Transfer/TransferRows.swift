@@ -76,7 +76,8 @@ package protocol TransferSource: Sendable {
     /// Returns the reason why the database cannot be transferred now, as a sentence for the operator. Returns nil if it
     /// can be transferred.
     ///
-    /// - Parameter isFinal: whether this check is for the last pass, before which all unfinished work must be complete.
+    /// - Parameter isFinal: whether this check is for the last pass. Before it, all work that the target cannot
+    ///   continue must be complete.
     func obstacle(isFinal: Bool) throws -> String?
     /// Returns all drivers as they are now, in the order of their row numbers.
     func drivers() throws -> [TransferredDriver]
