@@ -126,7 +126,8 @@ struct TestServer {
 
 /// Runs a server while the closure runs. A rejected request gets the rejection's detail as plain text.
 ///
-/// - Parameter serverLoops: the loops of the server. The caller shuts them down. If nil, the server makes its own loops.
+/// - Parameter serverLoops: the loops of the server. The caller shuts them down. If nil, the server makes its own
+///   loops.
 func withServer(
     _ routes: [Route], _ configuration: ServerConfiguration = .test, on serverLoops: EventLoopGroup? = nil,
     _ body: (TestServer) async throws -> Void

@@ -135,8 +135,7 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event") == ["1"])
     }
 
-    /// The connections of the server that gets the repeat have waited for the standby once. The event became visible
-    /// later.
+    /// The connections of the server that gets the repeat have committed a write before the event became visible.
     @Test func `a repeat is not acknowledged because of an earlier commit of the connection`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }

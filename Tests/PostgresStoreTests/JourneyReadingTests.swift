@@ -36,8 +36,8 @@ struct JourneyReadingTests {
         PostgresQuery(PostgresStatement("sleep \(seconds)", "SELECT 1 FROM pg_sleep(\(seconds))"))
     }
 
-    /// A read may wait for a connection for five seconds. A call that times out closes its connection, so this wait must
-    /// not shorten the time of the call.
+    /// A read may wait for a connection for five seconds. A call that times out closes its connection, so this wait
+    /// must not shorten the time of the call.
     @Test func `a read that has waited for a connection has the time of any other`() async throws {
         try await with { (store) async throws in
             _ = try await store.read([sleep(seconds: 0)])

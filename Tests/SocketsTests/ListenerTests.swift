@@ -226,7 +226,8 @@ extension SocketsSuite {
                 on: .inherited(descriptor: dup(opened)), loops: loops, handler: Echo())
             #expect(shutdown(opened, Int32(SHUT_RD)) == 0)
             try await Task.sleep(for: .milliseconds(350))
-            // About four. On a busy machine the sleep may be longer. Without pauses there are many thousands.
+            // About four attempts fit into this time, and more if the sleep is longer on a busy machine. Without pauses
+            // there are many thousands.
             let count = attempts.load(ordering: .relaxed)
             #expect((1...100).contains(count))
             // The socket listens again. The kernel may have chosen another port.
