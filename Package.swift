@@ -19,9 +19,9 @@ let settings =
     commonSettings + (isTested ? [.unsafeFlags(["-enable-testing", "-assert-config", "Debug"])] : [])
 // The tests themselves need no optimization, which would take half of the time of their build. JourneyModelTests and
 // TestSupport are optimized, because of the property tests with 100,000 random journeys. Without optimization and
-// without `-no-emit-module-separately-wmo`, the compiler would read each module twice, once for the module file and once
-// for the code. `-gnone`: debug information would take an eighth of the build time. If the tests crash, the last test in
-// the output shows where.
+// without `-no-emit-module-separately-wmo`, the compiler would read each module twice, once for the module file and
+// once for the code. `-gnone`: debug information would take an eighth of the build time. If the tests crash, the last
+// test in the output shows where.
 let unoptimized: [SwiftSetting] =
     isTested ? [.unsafeFlags(["-Onone", "-no-emit-module-separately-wmo"])] : []
 let testSettings =

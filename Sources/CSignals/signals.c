@@ -54,8 +54,8 @@ void dwell_hold_signals(void) {
     // The signal handler must never block.
     fcntl(channel[1], F_SETFL, O_NONBLOCK);
     set_action(note);
-    // A log line is written to standard error, whose reader may be gone, and a library may write to a closed socket.
-    // Such a write then fails with EPIPE instead of ending the process.
+    // A log line is written to standard error, whose reader may be gone, and a library may write to a socket that the
+    // peer has closed. Such a write then fails with EPIPE instead of ending the process.
     signal(SIGPIPE, SIG_IGN);
 }
 

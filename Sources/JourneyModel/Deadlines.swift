@@ -50,8 +50,8 @@ extension Journey {
 
     private func precedes(_ deadline: (name: EventName, at: Moment), _ event: OrderedEvent) -> Bool {
         if deadline.at != event.occurredAt { return deadline.at < event.occurredAt }
-        // The event is the stored expiry of this deadline. Its id may differ from the one that is computed below,
-        // because a deletion of the driver gives the session and its events new ids.
+        // An event with this name and session is the stored expiry of this deadline. Its id may differ from the one
+        // that is computed below, because a deletion of the driver gives the session and its events new ids.
         if event.name == deadline.name, haveSameBytes(event.sessionID, sessionID) { return false }
         return event.origin == .server
             && OrderedEvent.expiry(deadline.name, at: deadline.at, sessionID: sessionID) < event
