@@ -49,6 +49,20 @@ import class Foundation.JSONSerialization
         }
     }
 
+    @Test func `the description has the status 503 where the status of a token is read`() throws {
+        let paths = try #require(try Self.description()["paths"] as? [String: [String: [String: Any]]])
+        for endpoint in ScriptedAPI().surface {
+            switch endpoint.credential {
+            case .accessToken, .serviceToken, .operatorToken: break
+            default: continue
+            }
+            let method = endpoint.route.method.rawValue
+            let operation = try #require(paths[endpoint.route.template]?[method.lowercased()])
+            let responses = try #require(operation["responses"] as? [String: Any])
+            #expect(responses["503"] != nil, "\(method) \(endpoint.route.template)")
+        }
+    }
+
     @Test func theDescriptionSaysWhichCredentialIsWanted() throws {
         let paths = try #require(try Self.description()["paths"] as? [String: [String: [String: Any]]])
         for endpoint in ScriptedAPI().surface {
