@@ -98,7 +98,7 @@ struct EventReader {
     /// Returns the key without surrounding quotes. Clients that follow draft-ietf-httpapi-idempotency-key-header send
     /// the key in quotes.
     private static func unquoted(_ header: String) -> String {
-        let isQuoted = header.utf8.count > 2 && header.hasPrefix("\"") && header.hasSuffix("\"")
+        let isQuoted = header.utf8.count >= 2 && header.hasPrefix("\"") && header.hasSuffix("\"")
         return isQuoted ? String(header.dropFirst().dropLast()) : header
     }
 

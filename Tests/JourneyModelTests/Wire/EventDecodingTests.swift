@@ -170,6 +170,9 @@ struct EventDecodingTests {
         let quotesInTheKey = try Self.decode(
             ["idempotency_key": #""\"h\"""#], headers: EventHeaders(idempotencyKey: "\"h\""))
         #expect(quotesInTheKey.idempotencyKey == "\"h\"")
+        let onlyQuotes = try Self.decode(
+            ["idempotency_key": #""\"\"""#], headers: EventHeaders(idempotencyKey: "\"\""))
+        #expect(onlyQuotes.idempotencyKey == "\"\"")
         #expect(Self.pointers(["event_id": none]) == ["/idempotency_key"])
     }
 
@@ -177,7 +180,7 @@ struct EventDecodingTests {
     func keyConflicts() {
         let body: [String: String?] = ["idempotency_key": "\"k\""]
         #expect(Self.pointers(body, headers: EventHeaders(idempotencyKey: "K")) == ["Idempotency-Key"])
-        for header in ["", "caf\u{E9}", String(repeating: "k", count: 129)] {
+        for header in ["", "\"\"", "caf\u{E9}", String(repeating: "k", count: 129)] {
             #expect(Self.pointers([:], headers: EventHeaders(idempotencyKey: header)) == ["Idempotency-Key"])
         }
     }

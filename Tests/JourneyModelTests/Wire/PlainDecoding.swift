@@ -96,7 +96,7 @@ private struct PlainEventReader {
 
     /// Removes the quotes that clients put around the key if they follow draft-ietf-httpapi-idempotency-key-header.
     private static func unquoted(_ header: String) -> String {
-        let isQuoted = header.utf8.count > 2 && header.hasPrefix("\"") && header.hasSuffix("\"")
+        let isQuoted = header.utf8.count >= 2 && header.hasPrefix("\"") && header.hasSuffix("\"")
         return isQuoted ? String(header.dropFirst().dropLast()) : header
     }
 
