@@ -70,13 +70,15 @@ struct BatchHandler: Sendable {
         var remaining = ingested[...]
         var errorsLeft = Self.errorsMax
         let results = decoded.map { event -> BatchResult in
-            switch event {
-            case .failure(let refusal):
-                let problem = Problem(refusal, requestID: request.id, errorsMax: errorsLeft)
-                errorsLeft -= problem.errors.count
-                return .problem(problem)
-            case .success: return result(remaining.removeFirst(), request)
-            }
+            let result: BatchResult =
+                switch event {
+                case .failure(let refusal): .problem(Problem(refusal, requestID: request.id, errorsMax: errorsLeft))
+                case .success: self.result(remaining.removeFirst(), request)
+                }
+            guard case .problem(var problem) = result else { return result }
+            problem.listErrors(atMost: errorsLeft)
+            errorsLeft -= problem.errors.count
+            return .problem(problem)
         }
         note(results, of: driver, request)
         var response = Response(

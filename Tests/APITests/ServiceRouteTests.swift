@@ -62,6 +62,17 @@ struct ServiceRouteTests {
         #expect(codes == ["200", "404", "400"])
     }
 
+    @Test(arguments: [("service", "driver_not_found"), ("good", "forbidden")])
+    func `the errors about drivers count towards the errors that a batch lists`(_ token: String, _ code: String) async {
+        let events = (0..<120).map { Self.event("e\($0)", driver: "somebody") }.joined(separator: ",")
+        let batch = await post(#"{"events":[\#(events)]}"#, as: token, to: "/native/events/batch")
+        for (text, count) in [
+            (#""code":"\#(code)""#, 120), (#""pointer":"/driver_id""#, 100), (#""errors_omitted":1"#, 20),
+        ] {
+            #expect(batch.text.split(separator: text).count - 1 == count, "\(text)")
+        }
+    }
+
     @Test func theServiceHasAWindowOfItsOwn() async {
         _ = await post(Self.event("e0"), as: "good")
         for index in 1...40 {

@@ -53,6 +53,14 @@ public struct Problem: Error, Hashable, Sendable {
         }
     }
 
+    /// Leaves out the field errors after the first `count`, and adds their number to `errorsOmitted`.
+    public mutating func listErrors(atMost count: Int) {
+        let omitted = errors.count - max(count, 0)
+        guard omitted > 0 else { return }
+        errors.removeLast(omitted)
+        errorsOmitted += omitted
+    }
+
     public func encoded() -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 384)
         write(to: &writer, statusCode: nil)
