@@ -63,6 +63,16 @@ import class Foundation.JSONSerialization
         }
     }
 
+    @Test func `the description has the status 408 for GET and for no other method`() throws {
+        let paths = try #require(try Self.description()["paths"] as? [String: [String: [String: Any]]])
+        for (path, operations) in paths {
+            for (method, operation) in operations {
+                let responses = try #require(operation["responses"] as? [String: Any])
+                #expect((responses["408"] != nil) == (method == "get"), "\(method) \(path)")
+            }
+        }
+    }
+
     @Test func theDescriptionSaysWhichCredentialIsWanted() throws {
         let paths = try #require(try Self.description()["paths"] as? [String: [String: [String: Any]]])
         for endpoint in ScriptedAPI().surface {
