@@ -84,7 +84,14 @@ struct PurchaseHandlers: Sendable {
         { request throws(ProblemResponse) in
             guard let purchases else { throw .takesNoPurchases }
             try refusedNotifications.check(request)
-            let payload = try StoreNotificationBody.decode(request)
+            let payload: String
+            do throws(ProblemResponse) {
+                payload = try StoreNotificationBody.decode(request)
+            } catch {
+                // Decompressing and parsing a body also takes time and memory, and needs no credential.
+                refusedNotifications.charge(request)
+                throw error
+            }
             do throws(PurchaseFailure) {
                 let taken = try await purchases.take(signedPayload: payload, at: request.receivedAt)
                 metrics.count(taken)
@@ -180,9 +187,9 @@ extension DriverLimit {
 }
 
 /// The limit on refused notifications per client address. Once an address has reached the limit, its notifications are
-/// refused without being verified. Data that Apple signed for something else counts like a forgery: everyone who bought
-/// something in any app has such data, and refusing it takes as much work. Accepted notifications do not count, because
-/// Apple sends many of them from a few addresses.
+/// refused without being decoded. Data that Apple signed for something else counts like a forgery: everyone who bought
+/// something in any app has such data, and refusing it takes as much work. A body without a text counts too. Accepted
+/// notifications do not count, because Apple sends many of them from a few addresses.
 struct RefusedNotificationLimit: Sendable {
     let admission: any Admission
 

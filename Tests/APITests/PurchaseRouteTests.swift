@@ -203,6 +203,24 @@ import Testing
         #expect(api.purchases.asked.count == 2)
     }
 
+    @Test(arguments: [
+        ("{", "application/json", 400), (#"{"signedPayload":1}"#, "application/json", 400), ("{}", "text/plain", 415),
+    ])
+    func `a body without a text is charged too`(body: String, type: String, status: Int) async {
+        let api = ScriptedAPI(limits: RateLimits(notifications: 2))
+        var statuses: [Int] = []
+        for body in [body, body, body, #"{"signedPayload":"good"}"#] {
+            let answer = await api.send(
+                "POST", "/apple/store-notifications", body, type: type, address: "192.0.2.7")
+            statuses.append(answer.status.code)
+        }
+        #expect(statuses == [status, status, 429, 429])
+        #expect(api.purchases.asked.isEmpty)
+        let other = await api.send(
+            "POST", "/apple/store-notifications", #"{"signedPayload":"good"}"#, address: "192.0.2.8")
+        #expect(other.status == .ok)
+    }
+
     @Test func `a server without apps has no purchases`() async {
         let api = ScriptedAPI(takesPurchases: false)
         #expect(await api.send("POST", "/native/purchases", #"{"signed_transaction":"good"}"#).status == .notFound)

@@ -52,8 +52,8 @@ extension Variables {
     static let rateLimitNotifications = Variable<Int>.integer(
         "RATE_LIMIT_NOTIFICATIONS", .limits, default: 30, in: 0...100_000,
         "Maximum number of App Store notifications that Apple did not sign for an app of this server, per client "
-            + "address (IPv6: per /64) in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit. Accepted notifications are not "
-            + "counted.")
+            + "address (IPv6: per /64) in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit. Malformed requests are counted "
+            + "too. Accepted notifications are not counted.")
 
     static let rateLimitOperator = Variable<Int>.integer(
         "RATE_LIMIT_OPERATOR", .limits, default: 10, in: 0...100_000,
