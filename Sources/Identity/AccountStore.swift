@@ -99,9 +99,9 @@ package protocol SignInSessionStore: Sendable {
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
 
-    /// Ends that session of the driver. Returns false when the session does not exist.
+    /// Ends these sessions of the driver, all of them or none. Returns false when none of them exists.
     func end(
-        _ sid: String, of driver: DriverID, as action: AuditAction, from origin: RequestOrigin
+        _ sids: Set<String>, of driver: DriverID, as action: AuditAction, from origin: RequestOrigin
     ) async throws(AccountFailure) -> Bool
 
     func endAll(of driver: DriverID, from origin: RequestOrigin) async throws(AccountFailure)

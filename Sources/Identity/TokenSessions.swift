@@ -70,9 +70,8 @@ package struct TokenSessions: SignInSessionService {
             let named = try await store.session(ofToken: plainDigest(refreshToken.reveal()), of: caller.driver)
             if let named { sids.insert(named) }
         }
-        for sid in sids {
-            _ = try await store.end(sid, of: caller.driver, as: .signOut, from: origin)
-        }
+        if sids.isEmpty { return }
+        _ = try await store.end(sids, of: caller.driver, as: .signOut, from: origin)
         await memory.catchUp()
     }
 
@@ -84,7 +83,7 @@ package struct TokenSessions: SignInSessionService {
     package func endSession(
         _ id: String, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) {
-        guard try await store.end(id, of: caller.driver, as: .sessionEnded, from: origin) else { throw .notFound }
+        guard try await store.end([id], of: caller.driver, as: .sessionEnded, from: origin) else { throw .notFound }
         await memory.catchUp()
     }
 

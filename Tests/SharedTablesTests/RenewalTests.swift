@@ -295,6 +295,32 @@ struct RenewalTests {
         await fixture.close()
     }
 
+    /// Whichever of the two sessions is the one that cannot end, the driver stays signed in with the tokens of both, and
+    /// can repeat the request.
+    @Test func `signing out of two sessions ends both or none`() async throws {
+        let fixture = try await AccountFixture(.sqlite)
+        let pairs = [try await fixture.signInWithApple(), try await fixture.signInWithApple()]
+        let caller = try await fixture.caller(pairs[0])
+        for pair in pairs {
+            let sid = try #require(try await fixture.caller(pair).signInSession)
+            try await fixture.accounts.change { db in
+                _ = try db.execute(
+                    sql: """
+                        CREATE TRIGGER refuse BEFORE DELETE ON sign_in_session WHEN old.sid = '\(sid)'
+                        BEGIN SELECT raise(ABORT, 'no'); END
+                        """)
+            }
+            await #expect(throws: AccountFailure.self) {
+                try await fixture.sessions.signOut(caller, refreshToken: pairs[1].refreshToken, from: .at(start))
+            }
+            #expect(try await fixture.count("sign_in_session") == 2)
+            try await fixture.accounts.change { db in _ = try db.execute(sql: "DROP TRIGGER refuse") }
+        }
+        try await fixture.sessions.signOut(caller, refreshToken: pairs[1].refreshToken, from: .at(start))
+        for pair in pairs { #expect(await fixture.refusal(of: pair.accessToken) == .revoked) }
+        await fixture.close()
+    }
+
     @Test(arguments: DatabaseKind.allCases)
     func `sessions are listed, the last used first, and ended by their own driver only`(_ kind: DatabaseKind)
         async throws

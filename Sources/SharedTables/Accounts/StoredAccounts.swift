@@ -91,13 +91,15 @@ extension StoredAccounts: SignInSessionStore {
     }
 
     package func end(
-        _ sid: String, of driver: DriverID, as action: AuditAction, from origin: RequestOrigin
+        _ sids: Set<String>, of driver: DriverID, as action: AuditAction, from origin: RequestOrigin
     ) async throws(AccountFailure) -> Bool {
         try await change { db in
-            guard let session = try SignInSessionRows.row(of: sid, driver: driver, db) else { return false }
-            try SignInSessionRows.end([session], at: origin.at, db)
-            try AuditRows.add(action, .done, driver: session.driver, sid: sid, from: origin, db)
-            return true
+            let sessions = try sids.sorted().compactMap { try SignInSessionRows.row(of: $0, driver: driver, db) }
+            try SignInSessionRows.end(sessions, at: origin.at, db)
+            for session in sessions {
+                try AuditRows.add(action, .done, driver: session.driver, sid: session.sid, from: origin, db)
+            }
+            return !sessions.isEmpty
         }
     }
 
