@@ -14,7 +14,7 @@ struct CodeHandlers: Sendable {
     /// Sends a code. The response does not depend on whether an account has the phone number.
     var start: OpenHandler {
         { request throws(ProblemResponse) in
-            try await send(CodeRequestBody.decode(request), request)
+            try await send(request, CodeRequestBody.decode)
             return AccountResponses.codeSent
         }
     }
@@ -33,7 +33,7 @@ struct CodeHandlers: Sendable {
 
     var legacyStart: OpenHandler {
         { request throws(ProblemResponse) in
-            try await send(CodeRequestBody.decodeLegacy(request), request)
+            try await send(request, CodeRequestBody.decodeLegacy)
             return AccountResponses.legacyCodeSent
         }
     }
@@ -49,8 +49,11 @@ struct CodeHandlers: Sendable {
         }
     }
 
-    private func send(_ body: CodeRequestBody, _ request: Request) async throws(ProblemResponse) {
+    private func send(
+        _ request: Request, _ decode: (Request) throws(ProblemResponse) -> CodeRequestBody
+    ) async throws(ProblemResponse) {
         guard areSent else { throw .sendsNoCodes }
+        let body = try decode(request)
         do throws(AccountFailure) {
             try await signIns.sendCode(to: body.phone, from: request.origin)
         } catch { throw failures.problem(error, request) }

@@ -356,9 +356,12 @@ import Testing
 
     // MARK: A server that sends no codes
 
-    @Test func withoutDeliveryNoCodeIsAskedFor() async {
+    @Test(
+        arguments: ["/auth/otp/start", "/v1/auth/otp/start", "/api/auth/send-code"],
+        [#"{"phone":"+491511234567"}"#, "{}", "{"])
+    func withoutDeliveryNoCodeIsAskedFor(path: String, body: String) async {
         let quiet = ScriptedAPI(limits: .off, sendsCodes: false)
-        let answer = await quiet.send("POST", "/auth/otp/start", #"{"phone":"+491511234567"}"#)
+        let answer = await quiet.send("POST", path, body)
         #expect(answer.status == .notFound && quiet.signIn.asked.isEmpty)
     }
 }
