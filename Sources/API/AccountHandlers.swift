@@ -26,7 +26,11 @@ struct AccountHandlers: Sendable {
             do throws(AccountFailure) {
                 let token = try await purchases.appAccountToken(of: caller, at: request.receivedAt)
                 return AccountResponses.user(user, appAccountToken: token)
-            } catch { throw failures.problem(error, request) }
+            } catch {
+                // The first request stores the token. A repeat returns the stored token, so the client can safely
+                // repeat the request if the outcome is unknown, like every other read.
+                throw failures.problem(reading: error, request)
+            }
         }
     }
 

@@ -234,8 +234,10 @@ import Testing
         let api = ScriptedAPI()
         let answer = await api.askSignedIn("/auth/me")
         #expect(answer.text.contains("\"app_account_token\":\"\(ScriptedPurchases.token)\""))
-        api.purchases.fail(with: .store(.unavailable("x")))
-        #expect(await api.askSignedIn("/auth/me").status.code == 503)
+        for failure in [AccountFailure.unavailable("x"), .unknown("x")] {
+            api.purchases.fail(with: .store(failure))
+            #expect(await api.askSignedIn("/auth/me").status.code == 503)
+        }
     }
 
     /// A notification of Apple has about 20 kB.
