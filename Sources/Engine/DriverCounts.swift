@@ -1,8 +1,8 @@
 // The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row. If
-// counting took one second, its result is reused for the next twenty seconds. The same holds for a failure. However
-// many callers there are, counting therefore occupies one connection of the store for at most a twentieth of the time.
-// With very many drivers, counting may take longer than a caller can wait, for example a scrape of /metrics. Callers
-// then get the previous counts.
+// counting took one second, no new count begins for twenty seconds, even if the count failed. However many callers
+// there are, counting therefore occupies one connection of the store for at most a twentieth of the time. With very
+// many drivers, counting may take longer than a caller can wait, for example a scrape of /metrics. Callers then get the
+// previous counts.
 
 package import JourneyModel
 package import MetricInstruments

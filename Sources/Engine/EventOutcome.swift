@@ -1,7 +1,7 @@
 package import JourneyModel
 
-/// The outcome of one event, as the store returns it and as the response reports it. Used for single events, for the
-/// events of a batch, and for repeats.
+/// The outcome of one event, as the store returns it and as the response reports it. Single events, the events of a
+/// batch, and repeats all have an outcome of this type.
 package enum EventOutcome: Hashable, Sendable {
     case stored(StoredEvent)
     /// An event with the same idempotency key and the same members was stored before. The associated value is that

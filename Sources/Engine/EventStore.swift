@@ -16,8 +16,8 @@ package protocol EventStore: Sendable {
 
     /// Returns what `append` would return for this submission if it is a repeat. If an event with the submission's
     /// idempotency key is stored for the driver, the outcome is `.replayed` if the members are the same, and
-    /// `.keyReused` if they differ. Returns nil if no such event is stored. Called when the driver is over the rate
-    /// limit, because a repeat gets its response even then.
+    /// `.keyReused` if they differ. Returns nil if no such event is stored. `Ingest` calls this method for an event
+    /// that is over the rate limit, because a repeat gets its response even then.
     func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> EventOutcome?
 
     /// Looks up several submissions with one read of the store. Returns one element per submission.
@@ -134,7 +134,7 @@ package enum StoreFailure: Error, Hashable, Sendable {
     /// The commit itself failed. The event may or may not be stored: 500.
     case unknown(String)
     /// The task was cancelled, so the caller no longer needs the result. The store did not fail. The cancellation takes
-    /// effect while a read waits, during a pause of background work, or between two steps of a driver's deletion. An
-    /// interrupted deletion is completed at the next start of the server.
+    /// effect while a read waits, during a pause of background work, or between two steps of a driver's deletion. The
+    /// background task UnfinishedErasures completes an interrupted deletion.
     case cancelled
 }

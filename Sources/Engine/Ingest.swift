@@ -42,8 +42,8 @@ package struct Ingest: Sendable {
     ///
     /// - Parameters:
     ///   - service: the service that sent the event; nil if the driver's app sent it.
-    ///   - appVersion: the version that the driver's app names in the request. Needed only if `dependsOnAppVersion` is
-    ///     true.
+    ///   - appVersion: the version that the driver's app names in the request. It may be left out if
+    ///     `dependsOnAppVersion` is false.
     package nonisolated(nonsending) func ingest(
         _ submission: consuming EventSubmission, of driver: DriverID, from service: DriverID? = nil,
         receivedAt: Moment, appVersion: AppVersion? = nil
@@ -201,8 +201,8 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns the driver's quotas for events with and without a session, which have separate rate limits. Used for
-    /// requests that are refused before any event is charged.
+    /// Returns the driver's quotas for events with and without a session, which have separate rate limits. The response
+    /// to a request that is refused before any event is charged contains these quotas.
     package func quotas(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
         RateLimitClass.ofEvents.map { ($0, admission.quota(of: driver, in: $0)) }
     }
@@ -258,8 +258,9 @@ package struct Ingest: Sendable {
     }
 
     /// Refunds an event or confirms its charge, depending on its outcome. A stored event stays charged, and the rate
-    /// limiter records its idempotency key. An event whose commit may have failed stays charged too, because a repeat
-    /// with the same idempotency key costs nothing. An event with any other outcome is refunded if it was charged.
+    /// limiter records its idempotency key. An event whose commit may have failed stays charged too. If it is on disk,
+    /// its repeat costs nothing. If it is not on disk, its repeat stores it and is charged, as described below. An
+    /// event with any other outcome is refunded if it was charged.
     ///
     /// The rate limiter admits an event without a charge if it knows the event's idempotency key from an earlier,
     /// charged request. If the store has no event with this key, it stores the event, and the event is charged

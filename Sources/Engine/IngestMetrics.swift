@@ -42,8 +42,8 @@ struct IngestMetrics: Sendable {
     private static let nameCount = EventName.listed.count + 1
 
     init(_ factory: any MetricsFactory) {
-        // The list in the contract has two names for one kind of event. They share one canonical name, and therefore
-        // one time series.
+        // Two events of the contract's list, `anchorLost` and `departedCharger`, share one canonical name, and
+        // therefore one time series.
         let names = EventName.listed.map(\.canonical) + ["diagnostic"]
         let outcomes = Outcome.allCases
         let sources = EventSource.allCases

@@ -72,8 +72,8 @@ package final class JourneyStreams: Sendable {
     package var count: Int { state.withLock { $0.streams.count } }
 
     /// Opens a stream of the driver. The stream counts towards the limits until the returned object is released, or
-    /// until a newer stream of the driver replaces it. Callers read the journey only after this call, so that no change
-    /// is missed.
+    /// until a newer stream of the driver replaces it. The caller must read the journey only after this call, so that
+    /// no change is missed.
     package func open(_ driver: DriverID, at now: Moment) throws(Refusal) -> JourneyStream {
         let (wakes, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let opened = state.withLock { state -> Result<(id: Int, replaced: Open?), Refusal> in
@@ -198,8 +198,8 @@ package final class JourneyStreams: Sendable {
         return corrected.newest
     }
 
-    /// Wakes all streams of the driver, so that the streams read again. Called when something other than the driver's
-    /// journey changed.
+    /// Wakes all streams of the driver, so that the streams read again. The purchase routes call this method when the
+    /// driver's entitlements may have changed.
     package func wake(_ driver: DriverID) {
         wake { $0.driver == driver }
     }

@@ -99,7 +99,7 @@ package struct OperatorSession: Hashable, Sendable {
 package struct SessionFilter: Hashable, Sendable {
     package var state: JourneyState?
     package var isEnded: Bool?
-    /// Matches a session if this is the charger of the session or of one of its events.
+    /// Matches sessions that have this charger, and sessions with an event that has this charger.
     package var chargerID: String?
     /// Matches sessions opened at this time or later.
     package var since: Moment?

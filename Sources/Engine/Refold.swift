@@ -76,7 +76,7 @@ package struct RefoldCounts: Hashable, Sendable {
     package var sessions: [RefoldChange: Int] = [:]
     /// The ids of some sessions that `sessions` counts: the first ones, at most `examplesMax` for each pair of values.
     package var sessionExamples: [RefoldChange: [String]] = [:]
-    /// The number of sessions in the refolded events, changed or not.
+    /// The number of sessions whose outcomes before and after the refold were compared.
     package var sessionsFolded = 0
 
     package static let examplesMax = 3
@@ -199,8 +199,8 @@ package enum CorrectedSettings: Hashable, Sendable {
 /// An operator's order to fold the events received in a time span with other settings, because a wrong setting was in
 /// force. The events keep the version of the settings with which they were stored.
 package struct CorrectionOrder: Hashable, Sendable {
-    /// The receive times of the corrected events: `since <= t < until`. If `until` is nil, the time span ends when the
-    /// correction begins.
+    /// The time span of the correction: events with a receive time from `since` (inclusive) to `until` (exclusive) are
+    /// corrected. If `until` is nil, the time span ends when the correction begins.
     package var since: Moment
     package var until: Moment?
     package var settings: CorrectedSettings
@@ -314,8 +314,8 @@ package struct RefoldService: Sendable {
         }
     }
 
-    /// Refolds drivers until all are done, or until the task is cancelled. `logLimit` is that of all calls together,
-    /// because a driver who cannot be refolded fails in each of them.
+    /// Refolds drivers until all are done, or until the task is cancelled. All calls share one `logLimit`, because a
+    /// driver who cannot be refolded fails in every call.
     package func foldAll(_ request: RefoldRequest, _ logLimit: inout FailureLogLimit) async {
         var counts = RefoldCounts()
         var request = request

@@ -41,7 +41,7 @@ package protocol RetentionStore: Sendable {
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
 
     /// Examines the next `limit` sessions with row numbers above `number`. Returns the sessions that were registered
-    /// before `before` and have no event.
+    /// before `before`, have no event, and to which no journey refers. `now` decides `AgedNumbers.endsInFuture`.
     func unusedRegistrations(
         before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers
@@ -150,11 +150,11 @@ package struct RetentionService: Sendable {
     package static let stepMax = 64
     /// The pause after each step. New events are processed during the pause.
     static let stepPause = Duration.milliseconds(20)
-    /// Retention slows down if more than this number of requests wait for the writer. The next step is then delayed by
-    /// `busyPause`.
+    /// Retention slows down if more than this number of requests wait for the writer. Before the next step, it then
+    /// waits for `busyPause`, several times if necessary.
     static let busyWrites = 32
-    /// The additional pause under load. There are at most `busyPausesMax` additional pauses per step, because retention
-    /// must not stop under a constant load.
+    /// The additional pause under load. There are at most `busyPausesMax` of these pauses before a step, so that
+    /// retention does not stop under a constant load.
     static let busyPause = Duration.milliseconds(50)
     static let busyPausesMax = 10
 

@@ -41,8 +41,9 @@ package final class APNsProviderToken: Sendable {
         }
     }
 
-    /// Called when APNs rejected `text` as expired. Returns the current token if it differs from `text`. Otherwise
-    /// makes a new token. Returns nil if `text` is less than 20 minutes old, because a new token may not be made yet.
+    /// Returns the token to use after APNs rejected `text` as expired. This is the current token if it differs from
+    /// `text`, and otherwise a new token. Returns nil if `text` is less than 20 minutes old, because a new token may
+    /// not be made yet.
     package func text(afterRejected text: Secret<String>, atSecondsSince1970 now: Int64) throws -> Secret<String>? {
         try made.withLock { made in
             if let made, made.text != text { return made.text }

@@ -191,7 +191,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         return dots == 2 && partLength > 0
     }
 
-    /// Decodes any JSON object. Used to read only the header, while the payload cannot be trusted yet.
+    /// Decodes any JSON object. With this type, the parser returns the header without interpreting the payload, which
+    /// cannot be trusted yet.
     private struct AnyClaims: JWTPayload {
         func verify(using algorithm: some JWTAlgorithm) {}
     }

@@ -24,8 +24,8 @@ package struct User: Hashable, Sendable {
     }
 }
 
-/// The time, client and id of a request. Used for the audit, for the limits on codes and guesses, and for the list of
-/// sessions.
+/// The time, client and id of a request. They are needed for the audit, for the limits on codes and guesses, and for
+/// the list of sessions.
 package struct RequestOrigin: Hashable, Sendable {
     /// The client's address as reported by trusted proxies.
     package var address: String
@@ -42,7 +42,8 @@ package struct RequestOrigin: Hashable, Sendable {
     }
 }
 
-/// Profile data in the request of a first sign-in. Never used as an identity, and ignored at every later sign-in.
+/// Profile data in the request of a first sign-in. The data is never used as an identity, and is ignored at every later
+/// sign-in.
 package struct FirstProfile: Hashable, Sendable {
     package var name: String?
     package var email: String?
@@ -115,7 +116,7 @@ package enum SignInKind: String, Hashable, Sendable {
 
 /// One item of GET /auth/sessions. Ended sessions are not listed.
 package struct SignInSession: Hashable, Sendable {
-    /// The `sid` of the session's tokens. Not a secret, because the id is useless without a token.
+    /// The `sid` of the session's tokens. The id is not a secret, because it is useless without a token.
     package var id: String
     package var method: SignInMethod
     /// From `User-Agent`, at most 128 characters.
@@ -199,7 +200,8 @@ package enum AccountFailure: Error, Hashable, Sendable {
     case unavailable(String)
     /// 500: it is unknown whether the operation had an effect. The text is written to the log.
     case unknown(String)
-    /// The task was cancelled while it waited for a read, or between two pieces of a deletion. The read had no effect.
-    /// The deletion has begun, and the next start completes it. Nothing is written to the log.
+    /// The task was cancelled while it waited for a read, or between two steps of a deletion. A read has no effect. A
+    /// deletion has begun, and the background task UnfinishedErasures completes it, at the latest after the next start
+    /// of the server. Nothing is written to the log.
     case cancelled
 }

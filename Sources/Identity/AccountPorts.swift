@@ -41,7 +41,8 @@ package enum AppleCodeExchangeOutcome: Hashable, Sendable {
     /// of the bytes of Apple's subject, so a sealed token is useless in another person's row. The queue of revocations
     /// stores this digest, which suffices to open the sealed token, and does not store the subject.
     case sealed([UInt8])
-    /// A stable word for the audit, free of secrets, for example `unreachable`, `refused` or `other_subject`.
+    /// `reason` is a word for the audit, for example `unreachable`, `refused` or `other_subject`. It is the same in all
+    /// releases, and contains no secrets.
     case failed(reason: String)
 }
 
@@ -52,7 +53,7 @@ package protocol AppleRevocationQueue: Sendable {
     /// Returns the revocation that has been due longest at `now`; nil if none is due.
     func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation?
 
-    /// Removes a revocation. Called when Apple has revoked the token, or when the token can never be revoked.
+    /// Removes a revocation, because Apple has revoked the token, or because Apple does not know the token.
     func delivered(_ id: Int64, at now: Moment) async throws(AccountFailure)
 
     /// Counts a failed attempt and schedules the next one.

@@ -51,8 +51,8 @@ package protocol SignInStore: Sendable {
         _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
 
-    /// Stores Apple's sealed refresh token with the identity. If the identity no longer exists, adds the token to the
-    /// queue of revocations instead. If the exchange failed, only writes an audit entry.
+    /// If the outcome is `sealed`, stores Apple's encrypted refresh token with the identity, or adds it to the queue of
+    /// revocations if the identity no longer exists. If the outcome is `failed`, only writes an audit entry.
     func keep(
         _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async throws(AccountFailure)
@@ -116,7 +116,7 @@ package protocol SignInSessionStore: Sendable {
 package enum RenewalOutcome: Hashable, Sendable {
     case renewed(User, sid: String)
     case refused
-    /// Refused, and the session has ended.
+    /// The renewal is refused, and the session has now ended, because the token was reused (`RefreshRule.reuse`).
     case ended
 }
 

@@ -69,7 +69,7 @@ package struct Accounts: AccountService, AppleNotificationService {
         ErasureReceipt(id: RandomID.text(prefix: "rcp_"), deletedAt: now)
     }
 
-    /// Returns a random pseudonym, which replaces all data that identified the person.
+    /// Returns a random pseudonym. It replaces the driver's id in the rows that remain after a deletion.
     package static func pseudonym() -> String { RandomID.text(prefix: "erased-") }
 }
 

@@ -9,8 +9,8 @@ package struct PhoneNumber: Hashable, Sendable {
     package var prefix: String { String(e164.prefix(7)) }
 
     /// Reads a phone number. Accepts separators between digits (spaces, hyphens, dots, parentheses), and `00` instead
-    /// of the plus. Returns nil for any other text. Also returns nil for a phone number without its country code,
-    /// because such a number is ambiguous.
+    /// of the plus. Returns nil for any other text. A phone number without its country code is such a text, because it
+    /// is ambiguous.
     package init?(_ text: String) {
         // Rejects a long text before the work below, because it cannot be a phone number.
         guard text.utf8.count <= 64 else { return nil }

@@ -33,7 +33,8 @@ package struct RecentRevocations: Hashable, Sendable {
     package var last: Int64
     /// The sessions that ended.
     package var sids: [String]
-    /// Whether the whole cache must be cleared. The reason is that a driver was deleted, or that the feed has a gap.
+    /// Whether the whole cache must be cleared. True if a driver was deleted, if the feed has a gap, or if no number
+    /// was passed to `revocations(after:)`.
     package var concernsAll: Bool
 
     package init(last: Int64, sids: [String], concernsAll: Bool) {

@@ -35,7 +35,8 @@ public struct ClockCorrection: Hashable, Sendable {
     /// Receive time minus send time. The network delay is part of the skew. The skew is negative for a clock that is
     /// ahead. It is 0 if the event has no send time.
     public var skewMilliseconds: Int64
-    /// Milliseconds added to `occurred_at`: 0, the skew of this event, or a correction known from earlier events.
+    /// Milliseconds added to `occurred_at`: 0, the skew of this event, or a correction known from earlier events. If
+    /// `rule` is `aheadOfReceipt`, this number is not used: `corrected` is the receive time.
     public var correctionMilliseconds: Int64
     public var rule: ClockRule
     /// The memory after this event, to be stored for the driver's next event.

@@ -42,8 +42,8 @@ extension EventName {
     }
 
     /// Restores the name of a stored event from its `canonical` name. `hasSession` is whether the stored event has a
-    /// session id. Two events share a canonical name, and only the session id distinguishes them. Returns nil for a
-    /// text that is not a valid name.
+    /// session id. `anchorLost` and `departedCharger` share a canonical name, and only the session id distinguishes
+    /// them. Returns nil for a text that is not a valid name.
     public init?(canonical: String, hasSession: Bool) {
         guard Self.isName(canonical) else { return nil }
         self = Self.byCanonicalName[canonical] ?? .diagnostic(canonical)

@@ -9,8 +9,8 @@ public struct EventSubmission: Hashable, Sendable {
     public var eventID: String
     /// The driver that the event names (`driver_id`); nil if it names none.
     public var driverID: String?
-    /// 1 to 128 printable ASCII characters, case-sensitive. Keys must be unique per driver. The key of a service's
-    /// event begins with `servicePrefix`.
+    /// The client sends 1 to 128 printable ASCII characters, case-sensitive. If the client is a service, the key is
+    /// `servicePrefix` followed by these characters. Keys must be unique per driver.
     public var idempotencyKey: String
     public var sessionID: String?
     public var chargerID: String?
@@ -71,8 +71,8 @@ public struct EventSubmission: Hashable, Sendable {
 }
 
 extension EventSubmission {
-    /// The beginning of the stored key of every event of a service. Apps cannot send such a key, so no event of an app
-    /// can take the key of a service's event.
+    /// The beginning of the stored key of every event of a service. Apps cannot send such a key, because `§` is not an
+    /// ASCII character. An event of an app therefore never has the same key as an event of a service.
     public static let servicePrefix = "\u{A7}service/"
 
     /// Returns the visitVerifiedByWeb that the server stores when the driver enters the right code of the session. Its

@@ -97,7 +97,8 @@ extension Journey {
         return Course(direct)
     }
 
-    /// Returns whether the session of the event has already ended. A phone's report does not restart an ended session.
+    /// Returns whether the event's session is known to have ended: it is the session before this journey's session, or
+    /// this journey's session in SESSION_ENDED.
     package func isOver(_ eventSessionID: String?) -> Bool {
         guard let eventSessionID else { return false }
         return haveSameBytes(eventSessionID, previousSessionID)

@@ -12,8 +12,8 @@ public struct OrderedEvent: Hashable, Sendable {
     /// Who sent an event. The sender decides whether the event can confirm an activation or a visit. The raw values are
     /// stored.
     public enum Sender: UInt8, Hashable, Sendable {
-        /// The driver's app, if `TRUSTED_CONFIRMATIONS=any`: its events can confirm an activation or a visit. Also the
-        /// sender of the server's expiries.
+        /// The driver's app, if `TRUSTED_CONFIRMATIONS=any`: its events can confirm an activation or a visit. The
+        /// server's expiries have this sender too.
         case app = 0
         /// The driver's app, if `TRUSTED_CONFIRMATIONS=service`: its events confirm neither activations nor visits.
         case unconfirmedApp = 1

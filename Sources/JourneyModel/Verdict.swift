@@ -8,8 +8,8 @@ public struct Verdict: Hashable, Sendable {
         /// The event is not meant to change the state. This is not an error. Examples are a diagnostic event and an
         /// expiry of a deadline that no longer holds.
         case none
-        /// The event is meant to change the state, but the table has no transition for it from this state. The event is
-        /// stored, and the state does not change.
+        /// The event is meant to change the state, but must not do so now, usually because the table has no transition
+        /// for it from this state. The event is stored, and the state does not change. `reason` gives the reason.
         case rejected
     }
 

@@ -85,7 +85,7 @@ package struct AppStoreServer: AppStoreAPI {
         let answer = try await send(.post, target, as: request.bundleID, body: Array(body.utf8))
         // A 401 has two possible reasons. Either the app is not released yet and has no history in production, or the
         // key is new or wrong. The response does not tell which, so the result is "not available" instead of an empty
-        // history.
+        // history. If this server accepts only production, a 401 is a failure like any other status.
         if answer.status == 401, request.environment == .production, urls.count > 1 {
             return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil, isAvailable: false)
         }

@@ -1,5 +1,5 @@
 // Calls two endpoints of Apple. The token endpoint exchanges an authorization code for a refresh token, which is then
-// sealed. The revoke endpoint revokes a refresh token. Other files store the sealed tokens and retry failed
+// sealed (encrypted). The revoke endpoint revokes a refresh token. Other files store the sealed tokens and retry failed
 // revocations.
 
 import Crypto

@@ -1,6 +1,6 @@
 // The options of every libcurl handle of the server: TLS verification, the permitted protocols, the maximum size of a
-// response, no redirects, no signals. Also the list of request fields, and the meaning of libcurl's error codes. Both
-// libcurl's easy interface (CurlTransfer) and its multi interface (HTTP2Slot) use this file.
+// response, no redirects, no signals. This file also makes the list of request fields, and translates libcurl's error
+// codes. It is used with libcurl's easy interface (CurlTransfer) and with its multi interface (HTTP2Slot).
 
 import CCurl
 

@@ -24,7 +24,8 @@ package protocol AppStoreAPI: Sendable {
         -> NotificationHistoryPage
 
     /// Sends Apple the consumption report of `request`. The report says that the product was delivered, and that the
-    /// customer consented to sending the report. Also throws `notFound` if Apple rejects the report.
+    /// customer consented to sending the report. Throws `notFound` if this server does not accept the environment of
+    /// `request`, or if Apple rejects the report.
     func sendConsumption(of request: ConsumptionRequest) async throws(AppStoreAPIFailure)
 }
 

@@ -98,7 +98,8 @@ package struct AppStoreVerifier: Sendable {
         }
         let ours = apps.filter { app.bundleID == nil || $0.bundleID == app.bundleID }
         guard !ours.isEmpty else { throw .wrongBundle }
-        // Notifications of the sandbox need not name the Apple ID.
+        // The Apple ID of a sandbox notification is not checked. Other notifications may lack the Apple ID unless
+        // `needsAppleID` is true.
         guard app.environment != .sandbox, app.needsAppleID || app.appleID != nil else { return }
         guard let appleID = app.appleID, ours.contains(where: { $0.appleID == appleID }) else { throw .wrongApp }
     }

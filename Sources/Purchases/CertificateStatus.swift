@@ -70,8 +70,8 @@ package struct CertificateStatus: Sendable {
         }
     }
 
-    /// Reads all stored signers once, and checks those that are due. Rejects the recorded revoked leaves first, because
-    /// a check may have to wait for the responder.
+    /// Reads all stored signers once. First makes `chain` reject the leaves that are recorded as revoked. Then checks
+    /// the signers that are due, for which it may have to wait for the responder.
     func check() async {
         guard let signers = try? await signers() else { return }
         for signer in signers where signer.isRevoked {

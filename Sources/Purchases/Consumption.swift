@@ -50,7 +50,7 @@ package enum ConsumptionOutcome: String, Hashable, Sendable, CaseIterable {
     case noConsent = "no_consent"
     /// No answer was sent within twelve hours, because Apple was unreachable or the API was not configured.
     case tooLate = "too_late"
-    /// Apple did not accept the answer.
+    /// Apple did not accept the answer, or this server does not accept the environment of the request.
     case rejected
 }
 

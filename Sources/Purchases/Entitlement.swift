@@ -55,14 +55,15 @@ package struct Entitlement: Hashable, Sendable {
     package var productID: String
     package var kind: TransactionFact.Kind
     package var status: Status
-    /// The time when access ends, or ended, according to the known facts. For products that are not revoked, nil in two
-    /// cases. Access to a consumable or non-consumable does not end. For a non-renewing subscription without a signed
-    /// end, the app decides when access ends.
+    /// The time when access ends, or ended, according to the known facts. For a product that is not revoked, this is
+    /// nil in two cases: for a consumable or non-consumable, because its access does not end, and for a non-renewing
+    /// subscription without a signed end, because the app decides when access ends.
     package var accessEnds: Moment?
-    /// The start of the current period. If there is no current period, the start of the last period.
+    /// For a subscription: the start of the current period or, if there is none, of the last period. For all other
+    /// products: the time of the purchase.
     package var purchaseDate: Moment
-    /// Whether the subscription renews automatically; nil if that is unknown. Always nil for a subscription that is
-    /// expired, revoked or refunded, and for other products.
+    /// Whether the subscription renews automatically; nil if that is unknown. It is always nil for a subscription that
+    /// is expired, revoked or refunded, and for every product that is not an auto-renewable subscription.
     package var autoRenews: Bool?
     /// The product of the next period after a downgrade. Nil if the next period has the same product as this one, or if
     /// the subscription does not renew.

@@ -71,7 +71,8 @@ package struct PayloadReader: Hashable, Sendable {
         return Moment(millisecondsSinceEpoch: number)
     }
 
-    /// Whether Apple signs data of this environment. True if no known environment is named.
+    /// Whether Apple signs data of the environment that the payload names. True if the payload names no known
+    /// environment.
     private var isSignedByApple: Bool {
         guard case .string(let text) = self["environment"] else { return true }
         return AppStoreEnvironment(rawValue: text)?.isSignedByApple ?? true

@@ -21,7 +21,8 @@ package final class VerificationQueue: Sendable {
         self.countMax = countMax
     }
 
-    /// Runs `verify` on the thread. Throws `.busy` at once if the queue is full, `.refused` if `verify` throws.
+    /// Runs `verify` on the low-priority thread. Throws `.busy` at once if the queue is full, and `.refused` if
+    /// `verify` throws.
     func run<Value: Sendable>(
         _ verify: @escaping @Sendable () async throws(PurchaseRefusal) -> Value
     ) async throws(PurchaseFailure) -> Value {

@@ -80,13 +80,13 @@ package enum PushRules {
 }
 
 extension PushChange {
-    /// Whether the journey was in another state, or in another session, before the change. True if the phase before is
-    /// unknown.
+    /// Whether the journey was in another state, or in another session, before the change. True if `before` is nil
+    /// (unknown).
     fileprivate var isEntry: Bool { before?.state != after.state || before?.session != after.session }
 
-    /// Whether the change ends a session. If the phase before is unknown, every ended session counts. To end a Live
-    /// Activity twice does no harm, but an activity that nobody ends stays on the lock screen for hours. If the phase
-    /// after has no session either, the change does not count, because it may be the driver's first change.
+    /// Whether the change ends a session. If `before` is nil (unknown), the change counts if `after` has an ended
+    /// session. To end a Live Activity twice does no harm, but an activity that nobody ends stays on the lock screen
+    /// for hours. If `after` has no session, the change does not count, because it may be the driver's first change.
     fileprivate var endsSession: Bool {
         guard !after.state.hasSessionInProgress else { return false }
         return before?.state.hasSessionInProgress ?? (after.session != nil)

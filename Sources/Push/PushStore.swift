@@ -150,7 +150,7 @@ package struct DuePush: Sendable {
     /// The number of earlier attempts.
     package var attemptCount: Int
     /// Whether the driver is still in the entry's session, and the grace period still ends at the entry's deadline.
-    /// Used only for `graceEnding`.
+    /// Only entries of the kind `graceEnding` depend on this value.
     package var isDeadlineRunning: Bool
     /// Whether the driver is now in another session than the entry's. The device's Live Activity then shows that
     /// session.

@@ -1,4 +1,5 @@
-// The members of a response as received. Texts such as the state are not parsed here. The comparison interprets them.
+// The members of a response as received. Texts such as the state are not parsed, because `Comparison` compares them
+// with the expected texts.
 
 import JourneyModel
 

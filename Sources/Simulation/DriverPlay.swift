@@ -151,7 +151,7 @@ struct DriverPlay {
 
     // MARK: Sessions
 
-    /// Registers the event's session. Used for a server that requires registration. Returns false if the event has no
+    /// Registers the event's session, because the server requires registration. Returns false if the event has no
     /// session, or if its session was registered before.
     private mutating func register(_ message: EventMessage) async throws -> Bool {
         guard let sessionID = message.placed.sessionID, registered.insert(sessionID).inserted else { return false }

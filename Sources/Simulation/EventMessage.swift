@@ -32,8 +32,8 @@ struct EventMessage {
         if event.timestamp == .ofTheEvent { body = Body(timestamp: occurredAt).bytes(of: self) }
     }
 
-    /// Builds the body of an event whose `timestamp` is the time of an attempt. Called before each delivery. Only the
-    /// first call builds the body, because all attempts have the same body.
+    /// Builds the body of an event whose `timestamp` is the time of an attempt. Must be called before each delivery.
+    /// Only the first call builds the body, because all attempts have the same body.
     mutating func stamp(at now: Moment) {
         guard body.isEmpty, case .ofAnAttempt(let seconds) = event.timestamp else { return }
         body = Body(timestamp: now.advanced(bySeconds: -Int(seconds))).bytes(of: self)

@@ -8,7 +8,7 @@ package struct AppVersion: Hashable, Comparable, Sendable, CustomStringConvertib
     /// The numbers without the zeros at the end, so that equal versions have equal numbers.
     private let numbers: [UInt32]
 
-    /// Returns nil for any other text, for example `7.2-beta`.
+    /// Returns nil if the text is not such a version, for example for `7.2-beta`.
     package init?(_ text: String) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), maxSplits: 4, omittingEmptySubsequences: false)
         guard parts.count <= 4 else { return nil }

@@ -25,7 +25,7 @@ package struct SettingsChoice: Sendable {
         package var settings: VersionedSettings
     }
 
-    /// In order. The first entry that contains the charger applies.
+    /// In the order of the rules. The first entry that contains the charger applies.
     package var byCharger: [ForChargers]
     /// The settings for every other charger, and for an event without a charger.
     package var otherwise: VersionedSettings

@@ -1,4 +1,4 @@
-// The values in the file SETTINGS_RULES_FILE: objects, texts, lists and names; and the problems, one for each value
+// Reads the objects, texts, lists and names in the file SETTINGS_RULES_FILE, and records one problem for each value
 // that is not allowed.
 
 import JourneyModel

@@ -14,7 +14,7 @@ package struct SettingsShare: Hashable, Sendable, CustomStringConvertible {
     /// every smaller one.
     package let width: Int
 
-    /// Returns nil for any other text.
+    /// Returns nil if the text is not a number in this form and range.
     package init?(percent text: String) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard (1...2).contains(parts.count),

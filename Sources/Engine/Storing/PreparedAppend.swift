@@ -4,8 +4,8 @@
 internal import Crypto
 package import JourneyModel
 
-/// A class and not a struct, because a struct with about ten texts would be copied about ten times on its way to the
-/// writer.
+/// This is a class and not a struct, because a struct with about ten texts would be copied about ten times on its way
+/// to the writer.
 package final class PreparedAppend: Sendable {
     package let request: AppendRequest
     /// SHA-256 of the canonical form.

@@ -21,8 +21,8 @@ package final class ReadWaiter<Value: Sendable>: Sendable {
         }
     }
 
-    /// Begins the wait. If the wait has already ended, resumes the continuation with the outcome of the wait and
-    /// returns false.
+    /// Begins the wait and returns true. If `end` was called before, there is nothing to wait for: resumes the
+    /// continuation at once with the outcome of `end`, and returns false.
     @discardableResult
     package func begin(_ continuation: CheckedContinuation<Outcome, Never>) -> Bool {
         let outcome = state.withLock { state -> Outcome? in

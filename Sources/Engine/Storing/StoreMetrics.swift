@@ -1,5 +1,5 @@
-// The metrics of every store about its write transactions: the number of requests that share a transaction, its
-// duration, and whether it is committed.
+// The metrics of every store about its write transactions: how many requests each transaction contains, how long it
+// takes, and whether it is committed.
 
 package import CoreMetrics
 package import MetricInstruments

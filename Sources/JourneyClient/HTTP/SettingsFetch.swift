@@ -21,7 +21,8 @@ public struct SettingsCopy: Hashable, Sendable {
     /// The server's `max-age` in seconds: how long the copy may be used without a new request.
     public var freshSeconds: Int
 
-    /// The maximum of `freshSeconds`. If the server sends no `max-age`, `freshSeconds` has this value.
+    /// The maximum of `freshSeconds`. If the server sends settings without `max-age`, `freshSeconds` has this value. If
+    /// it confirms the copy without `max-age`, `freshSeconds` stays unchanged.
     public static let freshSecondsMax = 86_400
 
     public init(

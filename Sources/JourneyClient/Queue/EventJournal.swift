@@ -19,8 +19,8 @@ public struct QueuedEvent: Hashable, Sendable {
 
 /// Stores the queued events of one driver.
 public protocol EventJournal {
-    /// Returns the events that were appended and not removed, in the order in which they were appended. Called once,
-    /// before the other methods.
+    /// Returns the events that were appended and not removed, in the order in which they were appended. The queue calls
+    /// this method once, before the other methods.
     mutating func load() throws(JournalError) -> [QueuedEvent]
 
     /// Stores the event. After this method has returned, the event survives a crash. After an error, the event may be

@@ -23,7 +23,8 @@ public enum QueueOutput: Hashable, Sendable {
     case wait(until: Moment)
     /// Get a new access token, and then call `tokenRefreshed`. If no new token is available, call `refreshFailed`.
     case refreshToken
-    /// The new token was rejected too. The queue pauses until `signedIn`.
+    /// The server also rejected the new token, within a few minutes of its first use. The driver must sign in again.
+    /// The queue pauses until `signedIn`.
     case signInAgain
     /// Events were removed from this queue, but not from the journal. After a restart, they are sent once more, which
     /// is harmless.

@@ -5,8 +5,8 @@ public import JourneyModel
 
 /// The engine's complete state.
 ///
-/// Contains the coordinates of the last position, the charger and the merchant. Keep the snapshot where the app keeps
-/// its private data.
+/// The snapshot contains the coordinates of the last position, the charger and the merchant. Keep it where the app
+/// keeps its private data.
 public struct Snapshot: Sendable {
     var engine: SessionEngine
 

@@ -1,4 +1,4 @@
-/// The reason why a text was rejected as JSON, and the position of the error. Never contains a part of the text.
+/// The reason why a text was rejected as JSON, and the position of the error. It never contains a part of the text.
 public struct JSONError: Error, Hashable, Sendable {
     public enum Reason: Hashable, Sendable {
         case unexpectedEnd

@@ -1,5 +1,5 @@
-// Decodes one event (contract, section 3). Takes the JSON of the event, and returns an EventSubmission or throws all
-// errors at once.
+// Decodes one event (contract, section 3). Decoding takes the JSON of the event, and returns an EventSubmission or
+// throws all errors at once.
 
 /// The routes that accept events. They differ in the members that they require, accept and ignore.
 public enum EventRoute: Hashable, Sendable, CaseIterable {
