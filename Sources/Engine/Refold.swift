@@ -24,8 +24,8 @@ package protocol JourneyRefolder: Sendable {
 package struct RefoldRequest: Hashable, Sendable {
     /// The row number of the last examined driver; 0 at the beginning.
     package var after: Int64
-    /// Only drivers with an event received since this time are refolded. Nil does not restrict the drivers. Not used
-    /// with `correction`, which has its own times.
+    /// Only drivers with an event received since this time are refolded. Nil does not restrict the drivers. This value
+    /// is not used together with `correction`, which has its own times.
     package var since: Moment?
     /// The row number of a correction of settings (`SettingsCorrection`). Only drivers with events that the correction
     /// changes are refolded, each from the first such event onwards.
@@ -204,7 +204,8 @@ package struct CorrectionOrder: Hashable, Sendable {
     package var since: Moment
     package var until: Moment?
     package var settings: CorrectedSettings
-    /// Only events stored with this version are corrected. Nil corrects all events of the time span.
+    /// If this is not nil, only events that were stored with this settings version are corrected; otherwise all events
+    /// of the time span.
     package var insteadOf: String?
 
     package init(since: Moment, until: Moment? = nil, settings: CorrectedSettings, insteadOf: String? = nil) {

@@ -4,7 +4,8 @@
 package import JourneyModel
 
 package protocol RefoldTrying: Sendable {
-    /// Folds stored events again in memory, one driver in one snapshot at a time. Changes nothing.
+    /// Folds stored events again in memory, one driver after the other, each driver in one snapshot of the database.
+    /// Changes nothing.
     ///
     /// - Parameters:
     ///   - now: see `RefoldRequest.now`.

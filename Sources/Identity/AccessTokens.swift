@@ -68,7 +68,8 @@ package enum TokenRefusal: Error, Hashable, Sendable {
     case claims
     /// The sign-in session is unknown or revoked, or the driver was deleted.
     case revoked
-    /// `JWT_TRUST_EXTERNAL=false` and the token has no `sid`.
+    /// The token has no `sid`, and either `JWT_TRUST_EXTERNAL=false`, or the token was presented to be exchanged for a
+    /// new one.
     case external
     /// The store cannot be read, so it is unknown whether the session is live. The token may be valid, so the response
     /// is 503. If it were 401, clients would sign drivers out whenever the disk is full.

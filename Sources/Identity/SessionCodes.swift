@@ -53,10 +53,10 @@ package enum SessionCodeRule: Hashable, Sendable {
     }
 
     /// Returns the time that the verification gets if a code is accepted at `now`. This time is usually `now`.
-    /// Exception: the driver's last event may have a later time than `now`, because a clock was ahead. In the order of
-    /// events, a verification at `now` could then come before the events that began the session, and the fold would
-    /// reject it. The verification therefore gets the millisecond after the last event, but at most the time of the
-    /// session's next deadline.
+    /// Exception: the driver's last event may have the time `now` or a later time, because a clock was ahead. In the
+    /// order of events, a verification at `now` could then come before the events that began the session, and the fold
+    /// would reject it. The verification therefore gets the millisecond after the last event, but at most the time of
+    /// the session's next deadline.
     ///
     /// - Parameters:
     ///   - journey: the driver's journey at `now`. It is in a session.

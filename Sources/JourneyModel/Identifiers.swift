@@ -30,7 +30,8 @@ public struct DriverID: Hashable, Sendable, CustomStringConvertible {
     /// such an id.
     public var isPseudonym: Bool { rawValue.utf8.starts(with: "erased-".utf8) }
 
-    /// Whether this is a driver of `dwell simulate`. The events of such drivers are left out of all metrics except
-    /// those of requests, are never sent to analytics, and cause no notifications.
+    /// Whether this is a driver of `dwell simulate`. Such drivers and their events are left out of the counts of
+    /// drivers and events in the metrics and on the operator page. Their events are never sent to analytics, and cause
+    /// no notifications.
     public var isSimulated: Bool { rawValue.utf8.starts(with: Self.simulatedPrefix.utf8) }
 }

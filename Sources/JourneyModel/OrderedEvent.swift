@@ -17,7 +17,8 @@ public struct OrderedEvent: Hashable, Sendable {
         case app = 0
         /// The driver's app, if `TRUSTED_CONFIRMATIONS=service`: its events confirm neither activations nor visits.
         case unconfirmedApp = 1
-        /// A service: a caller with a token of the role `service`.
+        /// A service: a caller with a token of the role `service`. The visit that the server stores when the driver
+        /// enters the right verification code has this sender too.
         case service = 2
     }
 

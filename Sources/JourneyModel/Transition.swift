@@ -7,7 +7,7 @@ enum Transition: Hashable {
     /// First applies the implied steps, then moves to the given state. These steps are proved by the event alone.
     /// (Evidence.swift adds the steps that the phone's reported state proves.)
     case to(JourneyState, implying: ImpliedSteps = [])
-    /// Never moves the state and is never rejected.
+    /// The event never moves the state, and is never rejected.
     case stays
     case rejected(Verdict.Reason)
 

@@ -46,7 +46,8 @@ package struct ConsumptionRequest: Hashable, Sendable {
 
 package enum ConsumptionOutcome: String, Hashable, Sendable, CaseIterable {
     case answered
-    /// No answer was sent, because the owner of the purchase had not given consent or has withdrawn it.
+    /// No answer was sent, because the owner of the purchase had not given consent or has withdrawn it, or because the
+    /// purchase has no owner.
     case noConsent = "no_consent"
     /// No answer was sent within twelve hours, because Apple was unreachable or the API was not configured.
     case tooLate = "too_late"

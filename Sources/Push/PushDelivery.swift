@@ -14,7 +14,7 @@ package enum PushOutcome: Hashable, Sendable {
     /// time. `reason` is one word for the log.
     case unavailable(reason: String, afterSeconds: Int?)
     /// The service will never accept this notification (400, 403, 413). `reason` is the service's own word, such as
-    /// BadDeviceToken.
+    /// BadDeviceToken. If no request could be sent, it is a word of this server, such as `not_configured`.
     case refused(reason: String)
 }
 

@@ -149,8 +149,8 @@ struct JSONParser {
         return false
     }
 
-    /// Skips the rest of an array or object that is rejected anyway. Counts the brackets outside of strings to find its
-    /// end.
+    /// Skips the array or object that begins here, because it is nested too deep. Counts the brackets outside of
+    /// strings to find its end.
     private mutating func skipContainer() throws(JSONError) {
         var open = 0
         while let byte = current {

@@ -3,8 +3,8 @@
 extension JSONValue {
     /// Reads one JSON text. Only white space may be before and after it; a byte order mark is rejected.
     ///
-    /// Also rejects texts that follow the grammar of RFC 8259 but that two parsers could read differently, or could
-    /// fail to read:
+    /// Throws if the text does not follow the grammar of RFC 8259. Also throws for the following texts, which follow
+    /// the grammar, but which two parsers could read differently, or could fail to read:
     ///
     /// - duplicate member names in an object
     /// - invalid UTF-8

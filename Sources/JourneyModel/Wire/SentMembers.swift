@@ -4,7 +4,8 @@
 /// are not among them.
 public struct SentMembers: Hashable, Sendable {
     public var source: String
-    /// `service` for an event of a service; nil for an event of the driver's app or of the server.
+    /// `service` for an event of a service, and for the visit that the server stores when the driver enters the right
+    /// verification code. Nil for an event of the driver's app, and for an expiry.
     public var sender: String?
     public var appState: String?
     public var chargerID: String?
