@@ -10,9 +10,9 @@ package protocol OperatorReader: Sendable {
     /// passed and the expiry is not stored yet, the driver still counts in the state before the expiry.
     func driverCounts() async throws(StoreFailure) -> [JourneyState: Int]
 
-    /// Counts the events that were stored after event `id`. If `id` is nil, counts the events that the server received
-    /// since `start`. A call examines a limited number of rows. If that was not enough, `EventTallies.isWhole` is
-    /// false.
+    /// Counts the events that were stored after event `id`, which is `EventTallies.last` of the previous call. If `id`
+    /// is nil, counts the events that the server received since `start`. A call examines a limited number of rows. If
+    /// there are more rows, `EventTallies.isWhole` is false.
     func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies
 
     /// Returns the size of the database on disk, in bytes. On SQLite this includes the WAL; on PostgreSQL it does not.
@@ -50,7 +50,7 @@ package struct EventTally: Hashable, Sendable {
 }
 
 package struct EventTallies: Hashable, Sendable {
-    /// The row number of the newest counted event.
+    /// The row number of the newest counted event, or on PostgreSQL its position in the feed.
     package var last: Int64
     package var tallies: [EventTally]
     /// False if there were more events than one query may examine. In that case, the oldest events are not counted.

@@ -15,7 +15,8 @@ package protocol JourneyRefolder: Sendable {
     /// Returns whether any driver's refold is incomplete. On PostgreSQL this includes refolds that have not begun.
     func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool
 
-    /// The number of requests that wait for the writer. A refold pauses until this number is 0.
+    /// The number of requests that wait for the writer. `RefoldService` and `refoldWhileIdle` refold the next part only
+    /// when this number is 0.
     var writesWaiting: Int { get }
 }
 

@@ -60,7 +60,7 @@ package protocol RetentionStore: Sendable {
 }
 
 package struct AgedEvent: Hashable, Sendable {
-    /// The row number of the event.
+    /// The row number of the event, or on PostgreSQL its position in the feed.
     package var id: Int64
     package var driver: Int64
     /// The event's time in the order of its driver's events.

@@ -97,8 +97,8 @@ extension Journey {
         return Course(direct)
     }
 
-    /// Returns whether the event's session is known to have ended: it is the session before this journey's session, or
-    /// this journey's session in SESSION_ENDED.
+    /// Returns whether the event's session is known to have ended: it is the driver's previous session
+    /// (`previousSessionID`), or this journey is in SESSION_ENDED and the session is its own.
     package func isOver(_ eventSessionID: String?) -> Bool {
         guard let eventSessionID else { return false }
         return haveSameBytes(eventSessionID, previousSessionID)

@@ -7,7 +7,7 @@ final class OutgoingCall: Sendable {
     typealias Result = Swift.Result<OutgoingResponse, OutgoingFailure>
 
     private struct State {
-        /// The call's result.
+        /// The call's result; nil until the call has ended.
         var result: Result?
         /// The waiting caller.
         var continuation: CheckedContinuation<Result, Never>?

@@ -70,8 +70,8 @@ package struct CertificateStatus: Sendable {
         }
     }
 
-    /// Reads all stored signers once. First makes `chain` reject the leaves that are recorded as revoked. Then checks
-    /// the signers that are due, for which it may have to wait for the responder.
+    /// Reads all stored signers once. First makes `chain` reject the leaves that are recorded as revoked, so that this
+    /// step does not wait for the responder. Then checks the signers that are due.
     func check() async {
         guard let signers = try? await signers() else { return }
         for signer in signers where signer.isRevoked {

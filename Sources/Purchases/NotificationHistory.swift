@@ -156,8 +156,9 @@ package struct NotificationHistory: Sendable {
         return .filled(stored: counts.stored, known: counts.known, refused: counts.refused)
     }
 
-    /// Returns the parts of one pass, in the order in which they are read. The last part ends at `now`. No part ends
-    /// before the time up to which the history was already read, so the recorded time never goes back.
+    /// Returns the parts of one pass, in the order in which they are read. If the history was never read, they contain
+    /// all notifications of the last `daysMax` days. The last part ends at `now`. No part ends before the time up to
+    /// which the history was already read, so the recorded time never goes back.
     ///
     /// At the start, the parts since the last pass contain all notifications, including those that Apple could not
     /// deliver. The part with `onlyFailures` therefore ends where the last pass ended. This part is read first, because

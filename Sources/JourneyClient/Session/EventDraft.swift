@@ -16,7 +16,8 @@ public struct EventDraft: Hashable, Sendable {
     /// Further data about the event, without coordinates. Not sent if empty.
     public var metadata: [JSONMember]
     /// The engine's state before the event. It is sent as `metadata.previous_state`. The server compares this state
-    /// with its own state, to detect that earlier events were lost. Nil in the report of a passed deadline.
+    /// with its own state, to detect that earlier events were lost. Nil in the report of a passed deadline, and in an
+    /// event of a session on another phone.
     public var previousState: JourneyState?
 
     public init(

@@ -31,7 +31,7 @@ public struct SessionEngine: Sendable {
     /// `charger` when the anchor is lost, when the journey ends, or when another session is activated after the phone
     /// left `charger`.
     var nextCharger: Place?
-    /// The session's merchant; nil before a session is activated.
+    /// The merchant of the session in progress; nil while no session is in progress.
     public internal(set) var merchant: Place?
 
     var dwell = DwellDetector()

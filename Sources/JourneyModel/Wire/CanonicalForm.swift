@@ -1,5 +1,5 @@
-// Decides whether two submissions with one idempotency key are the same event (contract, section 3, "A repeat is a
-// repeat").
+// Computes the form by which stores decide whether two submissions with one idempotency key are the same event
+// (contract, section 3, "A repeat is a repeat").
 
 extension EventSubmission {
     /// Returns canonical JSON that depends on the event's meaning and not on its notation. The form does not depend on:

@@ -24,7 +24,8 @@ public struct EventDetail: Hashable, Sendable {
         self.form = form
     }
 
-    /// All details, in the alphabetical order of their names. The order is fixed, because stored digests depend on it.
+    /// All details, in the alphabetical order of their names; at present there are none. The order is fixed, because
+    /// stored digests depend on it.
     public static let all: [EventDetail] = []
 }
 
