@@ -201,8 +201,8 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns the driver's quotas for events with and without a session, which have separate rate limits. The response
-    /// to a request that is refused before any event is charged contains these quotas.
+    /// Returns the driver's quotas for events with and without a session, which have separate rate limits. A response
+    /// contains these quotas if no event of its request was counted towards a limit.
     package func quotas(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
         RateLimitClass.ofEvents.map { ($0, admission.quota(of: driver, in: $0)) }
     }

@@ -28,8 +28,8 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// A payload member is missing, or has a type or value that Apple does not document.
     case wrongClaims = "wrong_claims"
     case wrongBundle = "wrong_bundle"
-    /// The `appAppleId` of a notification is not the app's configured id, or no id is configured, or a notification
-    /// that must contain an `appAppleId` has none. Sandbox notifications are not checked.
+    /// The `appAppleId` of a notification is not the configured id of the app, for example because none is configured.
+    /// Or a notification that must contain an `appAppleId` has none. Sandbox notifications are not checked.
     case wrongApp = "wrong_app"
     /// This server does not accept the environment, or signed data that belongs together has different environments.
     case wrongEnvironment = "wrong_environment"
