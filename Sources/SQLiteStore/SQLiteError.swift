@@ -67,7 +67,8 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
 private let ioerrWrite: Int32 = SQLITE_IOERR | (3 << 8)
 
 extension SQLiteError {
-    /// An error of this server, not of SQLite. Only the request of this event fails, with `StoreFailure.driverErased`.
+    /// An error of this server, not of SQLite: the driver of a request was deleted a moment ago. Only this request
+    /// fails, with `StoreFailure.driverErased`.
     static let driverWasErased = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "the driver was just erased")
 
     /// An error of this server, not of SQLite. This release must not fold the driver's events, because a release with

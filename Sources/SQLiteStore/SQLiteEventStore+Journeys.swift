@@ -19,7 +19,7 @@ extension SQLiteEventStore: DeadlineStore {
         }
     }
 
-    /// Returns the number of drivers whose deadline lies before `now` and whose expiry is not stored.
+    /// Returns the number of drivers who have a deadline before `now` whose expiry is not stored yet.
     package func dueDriverCount(at now: Moment) async throws(StoreFailure) -> Int {
         try await read { db in
             try Int.fetchOne(

@@ -8,6 +8,7 @@ import SharedTables
 extension SQLiteEventStore: DatabaseStatus, BackupHistory, EventStatistics, AccountStatistics, InstanceStore,
     SettingsHistoryStore, HistoryStore
 {
-    /// Only one transaction at a time adds entries.
+    /// 0, because only one transaction at a time writes. Audit entries therefore become visible in the order of their
+    /// ids.
     package var auditSettlesMilliseconds: Int64 { 0 }
 }

@@ -19,6 +19,7 @@ package final class SQLiteEventStore: EventStore {
     /// - Parameters:
     ///   - nowMilliseconds: the time recorded with the migrations that run.
     ///   - waitingMax: maximum number of requests that wait for the writer. Further requests fail with `.unavailable`.
+    ///     If nil, the maximum is `Writer.waitingMax`.
     ///   - digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
     ///   - charging: charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
     ///   - report: called during migration 26 of a database with events, which may take minutes.

@@ -48,7 +48,7 @@ struct DriverEvents {
         return try row.withUnsafeData(atIndex: 0) { data in try ChainEnd(bytes: data.map { [UInt8]($0) } ?? []) }
     }
 
-    /// As `ChainWalk.next(_:)`.
+    /// Returns the ids of the next events, like `ChainWalk.next(_:)`.
     mutating func next(_ count: Int) throws -> [Int64] {
         if case .chain(var walk) = source {
             defer { source = .chain(walk) }

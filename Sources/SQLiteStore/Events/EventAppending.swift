@@ -82,7 +82,8 @@ final class EventAppending {
         if let driver, driver.needsRefold, try !refold(driver).isComplete { return .waits(append) }
         if let driver, let stored = try repeated(append, of: driver) { return .outcome(stored) }
         // This event was stored earlier and began a refold, but is not found under its key any more. So its driver was
-        // deleted before the refold was complete. A service gets the outcome for an unknown driver.
+        // deleted before the refold was complete. The driver's own request fails, and a service gets the outcome for an
+        // unknown driver.
         if append.isStored {
             return .outcome(append.request.service == nil ? .failed(.driverErased) : .driverNotFound)
         }

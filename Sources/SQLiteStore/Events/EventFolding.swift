@@ -150,7 +150,8 @@ final class EventFolding {
     }
 
     /// Adds a late event. First folds it together with the stored events of its second, starting from the journey
-    /// before that second. Then folds later events until the journey equals the stored one.
+    /// before that second. Then folds later events until the journey equals the stored one, or until `rowsMax` events
+    /// are refolded.
     private func foldLate(
         _ new: NewEventRow, into driver: DriverRow, rowsMax: Int
     ) throws(SQLiteError) -> Folded {
@@ -209,7 +210,8 @@ final class EventFolding {
         return try journeyAtFloor(of: driver)
     }
 
-    /// Returns the journey at which the fold begins. Events below the floor are not read.
+    /// Returns the journey with which the fold begins: the journey stored for the driver's floor, or IDLE if the driver
+    /// has no floor.
     func journeyAtFloor(of driver: DriverRow) throws(SQLiteError) -> StoredJourney {
         guard driver.floor != nil else { return StoredJourney() }
         guard let base = try events.base(of: driver.id) else { throw .unreadable("journey_base") }

@@ -26,13 +26,13 @@ final class EventKeyTable {
     /// tables.
     private var noteEarly: PreparedStatement?
     private var addLater: PreparedStatement?
-    /// Only `dwell check` uses this.
+    /// Prepared at its first use, because only `dwell check` uses it.
     private var compareKeys: PreparedStatement?
 
     init(on connection: OpaquePointer) throws(SQLiteError) {
         self.connection = connection
         hash = try EventKeyHash(on: connection)
-        // `dwell check` also reads databases from before migration 27.
+        // `dwell check` also reads databases from before migration 27, which renamed the column `event` to `number`.
         let isRenamed = try PreparedStatement(
             "SELECT 1 FROM pragma_table_info('event_key') WHERE name = 'number'", on: connection
         ).first({ _ throws(SQLiteError) in }, read: { _ in true })

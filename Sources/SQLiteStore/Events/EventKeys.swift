@@ -1,7 +1,7 @@
 // Finds the event that has an idempotency key. Memory lists the newest events (NewestKeys), and the table `event_key`
 // lists all others. An event is added to memory in the transaction that stores it.
 //
-// Not Sendable: used only on the writer's queue.
+// Not Sendable: used only on the queue of its connection.
 
 final class EventKeys {
     private let table: EventKeyTable

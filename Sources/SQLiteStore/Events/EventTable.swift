@@ -73,7 +73,7 @@ final class EventTable {
     private let findBase: PreparedStatement
 
     /// - Parameters:
-    ///   - newestKeys: filled at the first use of a key.
+    ///   - newestKeys: the memory for the keys of the newest events. It is filled at the first use of a key.
     ///   - derivesEvidence: whether `forEach` computes `previous_state` and `second_place` for rows of old releases,
     ///     which did not store these values. False for a refold that writes, because such a refold first stores the
     ///     values (Refolding.swift).

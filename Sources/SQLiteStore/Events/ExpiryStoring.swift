@@ -29,9 +29,10 @@ final class ExpiryStoring {
             """, on: connection)
     }
 
-    /// Returns at most `driversMax` drivers with a due deadline, the earliest deadline first. Leaves out the drivers of a
-    /// release with newer rules, whose expiries that release stores. Reads the database and not the cache, so
-    /// `DriverCache.writeChanged` must be called before.
+    /// Returns at most `driversMax` drivers with a due deadline, the earliest deadline first. Continues after the
+    /// driver `request.after`. Leaves out drivers whose refold is not complete. Also leaves out drivers whose events a
+    /// release with newer rules has folded, because that release stores their expiries. Reads the database and not the
+    /// cache, so `DriverCache.writeChanged` must be called before.
     func due(_ request: ExpiryRequest) throws(SQLiteError) -> [DueDriver] {
         var due: [DueDriver] = []
         try findDue.forEach { (bindings) throws(SQLiteError) in

@@ -10,7 +10,7 @@ enum SentMemberColumns {
     /// - Parameters:
     ///   - details: the SQL expression for the column `details`. The caller passes a substitute if the file lacks this
     ///     column, because no server of this version has opened the file yet.
-    ///   - sender: likewise for the column `sender`.
+    ///   - sender: the SQL expression for the column `sender`, or a substitute in the same case.
     static func sql(details: String = "details", sender: String = "sender") -> String {
         """
         source, app_state, (SELECT place_id FROM place WHERE place.id = event.charger) AS charger_id,

@@ -73,7 +73,7 @@ struct StoredKey: Equatable {
     /// Whether the key is stored as the bytes of a UUID.
     var isUUID: Bool { form != .text }
 
-    /// Binds the key to a parameter of one of the writer's statements.
+    /// Binds the key to a parameter of a `PreparedStatement`.
     func bind(to bindings: borrowing Bindings, at index: Int32) throws(SQLiteError) {
         if case .text = form { return try bindings.set(index, text) }
         try bindings.check(withBytes { bindings.bind(index, blob: $0) })

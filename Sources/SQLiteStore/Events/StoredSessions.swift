@@ -15,8 +15,8 @@ enum StoredSessions {
         """
 
     /// SQL condition for the sessions that are shown. It is false for a session that has no events and no registration
-    /// left after retention. The row of such a session remains only because the driver's journey names the session as
-    /// the previous one, or the journey at the driver's floor names it.
+    /// left after retention. The row of such a session remains for one of three reasons: the driver's journey names the
+    /// session as the previous one, the journey at the driver's floor names it, or no session has a higher row number.
     static let isThere = """
         (registered_at_ms IS NOT NULL OR session.id = driver.session
         OR EXISTS (SELECT 1 FROM event WHERE event.session = session.id))
@@ -111,8 +111,9 @@ enum StoredSessions {
                 session: try summary(row, db), events: Array(events.prefix(limit)), hasMore: events.count > limit))
     }
 
-    /// Returns the events after the cursor's event. `from` is the corrected time of the cursor's event. The query
-    /// begins at this time, so the cursor's event is among its first rows.
+    /// Returns the first `limit` events after the cursor's event, or of the session if `cursor` is nil. With a cursor,
+    /// `from` is the corrected time of the cursor's event. The query begins at this time, so the cursor's event is
+    /// among its first rows.
     private static func events(
         of session: Int64, from: Int64, after cursor: Int64?, limit: Int, _ db: Database
     ) throws -> [SessionEvent] {

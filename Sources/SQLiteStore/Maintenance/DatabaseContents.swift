@@ -11,8 +11,8 @@ package struct DatabaseContents: Hashable, Sendable {
     /// The receive time of the last event; nil if there is no event.
     package var lastReceivedAt: Moment?
 
-    /// Reads the file at `path`, which may be in use. If the file is not a database of Dwell, throws
-    /// `MigrationRefusal`. May also throw SQLite's error.
+    /// Reads the file at `path`, which may be in use. Throws `MigrationRefusal` if the file is not a database of Dwell,
+    /// or if its migrations do not match those of this binary. May also throw `RecordsUnreadable` or SQLite's error.
     init(path: String) throws {
         let queue = try RecordsFile.connect(path)
         defer { try? queue.close() }
@@ -42,7 +42,7 @@ package struct RestorePlan: Sendable {
         /// The database is Dwell's, but has other migrations than this version knows, so its contents are not counted.
         /// The associated value is the reason.
         case ofAnotherVersion(String)
-        /// The file is a database, but not of Dwell. The associated value is the reason.
+        /// The file is empty, or a database of another program. The associated value is the reason.
         case foreign(String)
         case holds(DatabaseContents)
     }
@@ -74,7 +74,8 @@ package struct RestorePlan: Sendable {
 extension DatabaseBackup {
     /// Examines the backup and the database that it would replace. Changes nothing.
     ///
-    /// - Throws: when `file` is not a backup of Dwell, or the database is open elsewhere.
+    /// - Throws: if `file` is not a backup of Dwell or is the database itself, or if another process has the database
+    ///   open.
     package static func planRestore(of file: String, to path: String) throws(MaintenanceRefusal) -> RestorePlan {
         do {
             guard DatabaseCopy.exists(file) else { throw MaintenanceRefusal("\(file): file not found") }

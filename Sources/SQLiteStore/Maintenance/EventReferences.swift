@@ -11,7 +11,7 @@ enum EventReferences {
     static func problem(_ db: Database) throws -> String? {
         guard try db.tableExists("event_key") else { return nil }
         if let problem = try String.fetchOne(db, sql: damagedEventSQL) { return "a row of event \(problem)" }
-        // The check also accepts databases from before migration 27.
+        // The check also accepts databases from before migration 27, which renamed the column `event` to `number`.
         let isRenamed = try db.columns(in: "event_key").contains { $0.name == "number" }
         let keys = isRenamed ? "event_key" : "(SELECT place, event AS number FROM event_key) AS event_key"
         if try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(keys) WHERE \(isMissingSQL))") == true {

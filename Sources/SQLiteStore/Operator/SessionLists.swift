@@ -12,9 +12,9 @@ extension SQLiteEventStore: OperatorListReader {
     /// Maximum number of events examined for one page.
     static let eventRowsMax: Int64 = 50_000
 
-    /// The columns of StoredSessions.summary, then the driver. The places in the registration take precedence. If
-    /// neither the registration nor the session has a charger, the column contains the charger of one of the session's
-    /// events.
+    /// The columns of StoredSessions.summary, then the driver. The charger and the merchant are those of the
+    /// registration, otherwise those in the session's row. If neither has a charger, the column contains the charger of
+    /// one of the session's events.
     static let sessionColumnsSQL = """
         SELECT session.id, session_id, opened_at_ms, registered_at_ms,
             coalesce(registered_charger, (SELECT place_id FROM place WHERE place.id = coalesce(session.charger, (

@@ -9,7 +9,7 @@ enum RecordedEventRows {
     ///
     /// - Parameters:
     ///   - clocks: SQL expressions for the columns `timestamp_ms` and `clock_rule`.
-    ///   - details, sender: SQL expressions for these columns.
+    ///   - details, sender: SQL expressions for the columns `details` and `sender`.
     ///   - foldSettings: an SQL expression for the column `fold_settings`.
     private static func sql(clocks: String, details: String, sender: String, foldSettings: String) -> String {
         """
@@ -126,8 +126,9 @@ enum RecordedEventRows {
     }
 
     /// Collects events while walking back. An event's `before` is the journey after the event before it, which the walk
-    /// reads next. For the first event of the fold, `before` is the journey at the floor. If there are more than
-    /// `limit` events, only the last ones are collected.
+    /// reads next. For the first event of the fold, `before` is the journey at the floor. For an event below the floor,
+    /// which has no effect, `before` equals `after`. If there are more than `limit` events, only the last ones are
+    /// collected.
     private static func collect(
         _ rows: DriverEventRows, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {

@@ -7,7 +7,8 @@ import GRDB
 package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 
-    /// - Parameter path: the file; nil if it could be opened.
+    /// - Parameter path: the file that could not be opened, so that the description can name the cause
+    ///   (OpeningObstacle). Nil if the error came after the file was opened.
     init(_ error: any Error, at path: String? = nil) {
         description =
             if let error = error as? RecordsUnreadable {
@@ -70,8 +71,8 @@ enum RecordsFile {
 
     /// Opens the file read-only. To read a WAL database, SQLite needs its shared-memory file, and creates it if it is
     /// missing. The process may lack the permission for that. In this case, the file is opened as immutable, but only
-    /// if there is neither a WAL nor a rollback journal. Without them, no server has the database open, and the database
-    /// file is complete and does not change.
+    /// if there is neither a WAL nor a rollback journal. Without them, no server has the database open, and the
+    /// database file is complete and does not change.
     static func connect(_ path: String) throws -> DatabaseQueue {
         guard FileManager.default.fileExists(atPath: path) else { throw RecordsUnreadable.missing }
         try OpeningObstacle.requireFile(path)

@@ -7,11 +7,12 @@ import GRDB
 import JourneyModel
 
 enum AgedRows {
-    /// Returns the old events in one part of a walk over all events. Events are stored with ascending row numbers, so
-    /// the oldest events come first, and the walk ends at the first part without old events. The receive times of a few
-    /// events may be out of order, after slow requests. All events of a part are therefore examined, even after a
-    /// recent one. The walk also goes on if the receive time of a part's last event is in the future. The clock was
-    /// ahead when this event was stored, so later events may be old.
+    /// Returns the old events in one part of a walk over all events. An event is old if it was received before
+    /// `receivedBefore` of the request, or before `unforwardedBefore` if it is not forwarded yet. Events are stored
+    /// with ascending row numbers, so the oldest come first, and the walk ends at the first part without old events.
+    /// The receive times of a few events may be out of order, after slow requests. All events of a part are therefore
+    /// examined, even after a recent one. The walk also goes on if the receive time of a part's last event is in the
+    /// future. The clock was ahead when this event was stored, so later events may be old.
     static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
         let rows = try Row.fetchCursor(
             db,
@@ -117,8 +118,8 @@ enum AgedRows {
     /// session may have arrived since the session was found. Returns the number of deleted sessions.
     static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
         let delete = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(outlived) AND \(unneeded)")
-        // Also clears the columns `charger` and `merchant`, because old releases stored the registration's charger and
-        // merchant there.
+        // The columns `charger` and `merchant` are cleared too, because old releases stored the registration's charger
+        // and merchant there.
         let forget = try db.cachedStatement(
             sql: """
                 UPDATE session SET registered_at_ms = NULL, registered_charger = NULL, registered_merchant = NULL,

@@ -1,5 +1,6 @@
-// The columns `previous` and `jump` of all events of an old file (EventChain), in memory: 24 bytes for each event. They
-// are computed in the order of each driver's events, but needed in the order in which the events are stored.
+// The values that a rebuild (DatabaseRebuild) writes to the columns `previous` and `jump` (EventChain) of the new file.
+// They are kept in memory, 24 bytes for each event, because they are computed in the order of each driver's events, but
+// needed in the order in which the events are stored.
 
 struct ChainLinks: Sendable {
     private struct Link {
@@ -14,7 +15,7 @@ struct ChainLinks: Sendable {
     /// How many event numbers between the first and the last event are not in use.
     private var gapCount = 0
 
-    /// Reads the old file's index by time.
+    /// Computes the links of all events in the old file, from the file's index by time.
     ///
     /// - Parameter finish: called for each driver that has events, with the driver's number and the end of the driver's
     ///   chain.

@@ -18,8 +18,9 @@ package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConv
 }
 
 package enum DatabaseOpening {
-    /// Returns the reason why the database at `path` could not be opened: the obstacle, if there is one, or SQLite's
-    /// message without the SQL statement.
+    /// Returns the reason why the database at `path` could not be opened: the cause that OpeningObstacle finds for
+    /// SQLite's error, otherwise SQLite's message without the SQL statement. If `path` is nil, no cause is searched
+    /// for.
     package static func reason(_ error: any Error, at path: String? = nil) -> String {
         RecordsUnreadable(error, at: path).description
     }

@@ -17,7 +17,7 @@ import GRDB
 
 /// The messages of a rebuild to the operator, one line each.
 package enum RebuildReport: Hashable, Sendable, CustomStringConvertible {
-    /// Another process has the database open.
+    /// The rebuild waits, because another process has the database open.
     case waits(path: String)
     /// Of `rowCount` events, `copiedCount` were copied by a run that was interrupted.
     case begins(rowCount: Int, copiedCount: Int)

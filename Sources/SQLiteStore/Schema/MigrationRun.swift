@@ -133,7 +133,8 @@ package struct MigrationRun: Sendable {
         }
     }
 
-    /// The migration that creates `event` anew. It drops the table's rows, so it runs only on an empty table.
+    /// The migration that creates `event` anew. It drops the table's rows, so it runs only on an empty table. A
+    /// database with events gets this migration from DatabaseRebuild.
     private static let leanEventsNumber = 26
     private static let hasEvents = "SELECT EXISTS (SELECT 1 FROM event)"
 

@@ -40,7 +40,8 @@ enum SettingsCorrectionRows {
         return Resolved(settings: settings, version: version, row: used?[0])
     }
 
-    /// Returns how the recorded correction changes the fold; nil if there is no such correction.
+    /// Returns the settings that the correction with the row number `id` makes the fold use, and for which events; nil
+    /// if there is no such correction.
     static func foldSettings(_ id: Int64, _ db: Database) throws -> FoldSettings? {
         let row = try Row.fetchOne(
             db,
@@ -81,7 +82,8 @@ enum SettingsCorrectionRows {
             finishedAt: (row[8] as Int64?).map(Moment.init(millisecondsSinceEpoch:)))
     }
 
-    /// Records a correction, or finds the unfinished one with the same times and settings.
+    /// Records a correction, or finds an unfinished one with the same settings and the same times. An order without an
+    /// end also finds a correction that has the same beginning and any end.
     static func begin(
         _ order: CorrectionOrder, note: SettingsChangeNote, at now: Moment, _ db: Database
     ) throws -> CorrectionOutcome {

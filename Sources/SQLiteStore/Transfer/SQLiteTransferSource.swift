@@ -68,7 +68,7 @@ package final class SQLiteTransferSource: TransferSource {
     // MARK: The database
 
     /// Returns a hash of the secret in `event_key_hash`. Each database has its own secret, so the hash identifies the
-    /// database.
+    /// database. A copy of the database has the same secret.
     package func identity() throws -> [UInt8] {
         try read { db, _ in
             let secret = try Data.fetchOne(db, sql: "SELECT secret FROM event_key_hash")
@@ -77,9 +77,9 @@ package final class SQLiteTransferSource: TransferSource {
         }
     }
 
-    /// Of the unfinished refolds, the target can complete only those after a late event. In any other, some events may
-    /// still lack values that the target cannot compute (Refolding.swift), or have settings that the correction
-    /// replaces.
+    /// In the last pass, only a refold after a late event may be unfinished; the target then completes it. Before any
+    /// other refold is complete, some rows may lack values that the target cannot compute (Refolding.swift), or may
+    /// still have settings that a correction replaces.
     package func obstacle(isFinal: Bool) throws -> String? {
         try read { db, _ in
             let old = try Int.fetchOne(

@@ -87,8 +87,8 @@ final class Checkpointer: Sendable {
     // MARK: The writer
 
     /// Must be called after each of the writer's commits, with the size of the WAL in pages. Starts copying if the WAL
-    /// is long enough. Returns true once after the passes have ended: the writer must then copy the rest before the WAL
-    /// grows again.
+    /// is long enough. Returns true once after the passes have copied the WAL up to a rest: the writer must then copy
+    /// the rest before the WAL grows again.
     func logHas(pages: Int) -> Bool {
         let (isToStart, isRest) = state.withLock { state in
             // The WAL was reset.

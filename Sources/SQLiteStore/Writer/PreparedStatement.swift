@@ -1,9 +1,9 @@
-// One prepared statement of the writer's connection, kept as long as the writer exists. A thin wrapper of sqlite3_stmt.
-// GRDB's `Statement` is not used, for two reasons. First, it binds through an array of boxed values: a row of 26
-// columns takes 6 µs through GRDB, and 1.8 µs with this wrapper. Second, a `Statement` must not be used again after a
-// failure, but this store reuses its statements after a failure such as a full disk.
+// One prepared statement: a thin wrapper of sqlite3_stmt, for the writer and for reads of many rows. GRDB's `Statement`
+// is not used, for two reasons. First, it binds through an array of boxed values: a row of 26 columns takes 6 µs
+// through GRDB, and 1.8 µs with this wrapper. Second, a `Statement` must not be used again after a failure, but the
+// writer keeps its statements as long as it exists, and reuses them after a failure such as a full disk.
 //
-// Not Sendable: the statement and its connection are used only on the writer's queue.
+// Not Sendable: a statement is used only on the queue of its connection.
 
 import GRDBSQLite
 import SharedTables

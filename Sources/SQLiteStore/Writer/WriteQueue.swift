@@ -76,8 +76,8 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
     }
 
     /// Takes waiting work from the front of the queue. Takes at least one piece, and further pieces while all taken
-    /// pieces together have at most `requestsMax` requests. Returns an empty array if no work waits. The writer then
-    /// sleeps until work is added.
+    /// pieces together have at most `requestsMax` requests. Returns an empty array if no work waits. The queue then
+    /// records that the writer is idle, so the next `add` returns `.wakesWriter`.
     func take(requestsMax: Int) -> [Work] {
         let (work, whenDrained) = state.withLock { state in
             let taken = state.takeFirst(requestsMax: requestsMax)

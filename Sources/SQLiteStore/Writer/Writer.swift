@@ -35,7 +35,8 @@ final class Writer: @unchecked Sendable {
     private var parked: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
-    /// The time of the last transaction. Nil if nothing was written since the WAL was last truncated.
+    /// The time of the last transaction, or of a later failed attempt of `truncateLog`. Nil before the first
+    /// transaction, and after `truncateLog` has truncated the WAL.
     private var lastCommit: ContinuousClock.Instant?
 
     /// - Parameter digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
@@ -134,8 +135,9 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// A reader has prevented a truncation of the WAL. Retries it after a second, whether or not anything is written
-    /// until then. Only one retry is pending at a time.
+    /// Called when a truncation of the WAL is pending: a reader has prevented it, or another process has left it to be
+    /// done. Truncates the WAL after a second, whether or not anything is written until then, and tries again every
+    /// second until it succeeds. Only one attempt is pending at a time.
     private func wakeToTruncate() {
         guard !isToWake else { return }
         isToWake = true
@@ -185,7 +187,7 @@ final class Writer: @unchecked Sendable {
     }
 
     /// Refuses new work, finishes the work in the queue, and releases the statements. Fails the work that waits for
-    /// refolds; the next start completes these refolds. May be called again.
+    /// refolds; refolds and deletions that have begun are completed after the next start. May be called again.
     func close() async {
         await withCheckedContinuation { continuation in
             queue.close { continuation.resume() }
