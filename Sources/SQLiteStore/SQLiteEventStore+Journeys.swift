@@ -60,8 +60,8 @@ extension SQLiteEventStore: JourneyReader {
         }
     }
 
-    /// Returns the drivers of all events after `id`, without regard to `drivers`: one query finds them all, and the
-    /// result may contain drivers that the caller does not need.
+    /// Returns the drivers of all events after `id`, or `.any` (`CommittedChanges.Drivers`). Ignores `drivers`: one
+    /// query finds the drivers of all events, and the result may contain drivers that the caller does not need.
     package func committedChanges(
         after id: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges {

@@ -20,7 +20,7 @@ extension SQLiteEventStore: EventErasure {
             arguments: [pseudonym, driver])
     }
 
-    /// Deletes the codes in `one_time_code`, where versions before migration 14 stored them.
+    /// Deletes the phone number's codes from `one_time_code`, the table of codes before migration 14.
     package func eraseOlderCodes(ofPhone digest: [UInt8], _ db: any SQLTransaction) throws {
         try db.execute(sql: "DELETE FROM one_time_code WHERE phone_digest = ?", arguments: [digest])
     }

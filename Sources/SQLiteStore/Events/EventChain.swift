@@ -138,7 +138,8 @@ final class EventChain {
         return insertion
     }
 
-    /// Changes the rows of the events after the new one.
+    /// Makes the links of later events lead to the new event `id`, as `insertion` says. Must be called after the row of
+    /// the new event is stored.
     func link(_ insertion: Insertion, to id: Int64) throws(SQLiteError) {
         try setPrevious(of: insertion.next, to: id)
         for later in insertion.jumping { try setJump(of: later, to: id) }
@@ -188,7 +189,7 @@ final class EventChain {
         return last
     }
 
-    /// Reads the climb of a driver's last event from the rows.
+    /// Computes the end of a chain whose last event is `last`, from the rows of its events.
     func end(at last: Int64?) throws(SQLiteError) -> ChainEnd {
         guard let last else { return ChainEnd() }
         let time = try requiredLink(last).time

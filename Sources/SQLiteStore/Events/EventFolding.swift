@@ -30,7 +30,8 @@ final class EventFolding {
 
     struct Folded {
         var verdict: Verdict
-        /// The number of stored events that were refolded because the new event is late.
+        /// The number of stored events that were refolded because of the new event: it is late, or it falls into the
+        /// head's second.
         var rowCount = 0
         /// Nil if the refold after the event is complete. Otherwise its progress. The verdicts of the events that are
         /// not refolded yet, and the driver's journey, are then still out of date.

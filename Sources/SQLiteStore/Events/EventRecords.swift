@@ -11,8 +11,8 @@ package struct EventRecords: RecordsReader {
     /// read 10,000 events.
     package static let eventsMax = 10_000
 
-    /// Opens the file read-only. A file with another schema version can be read if its tables of events have the same
-    /// columns.
+    /// Opens the file read-only. The file may be of an older version of Dwell. It can then be read if RecordedEventRows
+    /// has a substitute for each column that it lacks.
     package init(path: String) throws(RecordsUnreadable) {
         queue = try RecordsFile.open(path)
     }

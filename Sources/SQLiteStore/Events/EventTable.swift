@@ -55,9 +55,9 @@ struct StoredKeyRow {
 
 /// The column `event.digest`.
 enum EventDigest {
-    /// Returns the first 16 bytes of an event's SHA-256. They suffice to tell a repeat from another event, because
-    /// equal bytes do not occur by chance. A driver who constructs two events with equal bytes harms only the driver's
-    /// own data.
+    /// Returns the first 16 bytes of an event's SHA-256 (`PreparedAppend.digest`). They suffice to tell a repeat from
+    /// another event, because equal bytes do not occur by chance. A driver who constructs two events with equal bytes
+    /// harms only the driver's own data.
     static func stored(_ digest: [UInt8]) -> ArraySlice<UInt8> { digest.prefix(16) }
 }
 

@@ -1,7 +1,8 @@
 // Moves the keys of the newest events from memory to `event_key`. Many keys are written at a time, in the order of
-// their places, so that the rows of a page are written together. A move begins when `event_key` lacks
-// `NewestKeys.countMax` events. Each event that is stored after that makes two more keys due, and a transaction writes
-// the due keys if there are enough of them. A move of n events thus ends after about n / 2 further events.
+// their places in this table (EventKeyHash.swift), so that the rows of a page are written together. A move begins when
+// `event_key` lacks `NewestKeys.countMax` events. Each event that is stored after that makes two more keys due, and a
+// transaction writes the due keys if there are enough of them. A move of n events thus ends after about n / 2 further
+// events.
 //
 // The table `event_key_progress` records how far the move is. A process continues a move that it finds in progress,
 // after a restart or because another process began it. The number of events that `event_key` lacks is therefore

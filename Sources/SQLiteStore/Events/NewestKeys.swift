@@ -1,6 +1,6 @@
 // The idempotency keys of the newest events, in memory. If each event wrote its row of `event_key` at once, a page of a
 // large table would be read, logged and copied for that one row. The rows of many events, written together in the order
-// of their places, share these pages (KeyMove.swift).
+// of their places in the table, share these pages (KeyMove.swift).
 //
 // Memory and `event_key` together list every event. When a process starts, it fills its memory from the rows of
 // `event_row` that `event_key` does not list yet. For each event, memory only has a hash of the driver and the key (its

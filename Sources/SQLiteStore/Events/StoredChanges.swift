@@ -94,8 +94,8 @@ enum StoredChanges {
             source: row[4])
     }
 
-    /// If there are more new events than this, `committedChanges` does not list their drivers, and the result is
-    /// `.any`. A server that stores ten thousand events a second reaches this number in one second.
+    /// If there are more new events than this, `committedChanges` does not list their drivers but returns `.any`. A
+    /// server that stores ten thousand events a second reaches this number in one second.
     private static let eventsMax: Int64 = 10_000
 
     static func committedChanges(after id: Int64?, _ db: Database) throws -> CommittedChanges {

@@ -1,5 +1,7 @@
 // Compares texts byte by byte, as SQLite, the contract and the fold do. Swift's `==` is not suitable, because it also
-// accepts canonically equivalent texts. For example, it treats the Kelvin sign as equal to K.
+// accepts canonically equivalent texts. For example, it treats the Kelvin sign as equal to K. A dictionary compares its
+// keys by `==`. A cache that has texts as keys therefore holds only ASCII texts: two ASCII texts are equal only if they
+// have the same bytes.
 
 extension String {
     var isASCII: Bool {

@@ -150,8 +150,8 @@ package enum DatabaseBackup {
     }
 
     /// Opens the database, copies its WAL into it, and locks it until the returned queue is closed. Throws SQLITE_BUSY
-    /// if another connection is open. No other process can open the database after its WAL is removed: a connection in
-    /// exclusive locking mode keeps the lock under which it removed the WAL.
+    /// if another connection has it open. No other process can open the database after its WAL is removed: a connection
+    /// in exclusive locking mode keeps the lock under which it removed the WAL.
     static func locked(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.busyMode = .immediateError

@@ -12,8 +12,8 @@ package struct DatabaseCheck: Sendable {
     package struct Report: Hashable, Sendable {
         package var drivers = 0
         package var events = 0
-        /// Number of drivers whose refold is not complete. The check skips these drivers, because their stored verdicts
-        /// cannot equal the fold yet.
+        /// Number of drivers that the check skips, because their stored verdicts cannot equal the fold yet. Their
+        /// refold is not complete, or has not begun (`beforeRefold`).
         package var refolding = 0
         /// Number of deleted drivers whose rows are not all rewritten yet. They are checked like all other drivers.
         package var erasing = 0

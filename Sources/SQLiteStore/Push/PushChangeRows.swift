@@ -41,10 +41,11 @@ enum PushChangeRows {
         return PushChanges(last: last, hasMore: last < newest, changes: changes)
     }
 
-    /// Returns the first late event after `id` whose refold is not complete; nil if there is none. The refold adds its
-    /// change only at its end, under the number of this event. If `changes` went past the event earlier, it would skip
-    /// that change. An event whose receive time is in the future, because the clock was set back after its receipt, is
-    /// left out: the wait for its refold could not be limited.
+    /// Returns the first late event after `id` for whose refold `changes` must wait; nil if there is none. It waits if
+    /// the refold is not complete, the event was received within the last `refoldWaitMilliseconds`, and the driver has
+    /// a device. The refold adds its change only at its end, under the number of this event. If `changes` went past the
+    /// event earlier, it would skip that change. An event whose receive time is in the future, because the clock was
+    /// set back after its receipt, is left out: the wait for its refold could not be limited.
     private static func firstCause(after id: Int64, since: Moment, _ db: Database) throws -> Int64? {
         let now = since.advanced(byMilliseconds: PushRules.ageMillisecondsMax)
         return try Int64.fetchOne(

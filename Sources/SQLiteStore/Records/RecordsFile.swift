@@ -35,7 +35,7 @@ package protocol RecordsReader: Sendable {
 }
 
 enum RecordsFile {
-    /// Opens a database of Dwell.
+    /// Opens a database of this version of Dwell or of an older one. Throws for any other file.
     static func open(_ path: String) throws(RecordsUnreadable) -> DatabaseQueue {
         do {
             let queue = try connect(path)

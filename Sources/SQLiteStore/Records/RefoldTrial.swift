@@ -51,9 +51,9 @@ private final class TrialFold {
     private let change: RefoldTrial.Change
     private let now: Moment
     private let events: EventTable
-    /// Reads events of drivers that an old release folded.
+    /// Reads events of drivers that an old release folded, and derives the values that old releases did not store.
     private let oldEvents: EventTable
-    /// The settings of a correction.
+    /// The correction to try; nil if other settings or rules are tried.
     private let correction: FoldSettings?
     private let findVersion: PreparedStatement
     private let sessions: SessionTable

@@ -16,8 +16,8 @@ struct DueRefold: Sendable {
     /// The row number of the correction that the request orders; nil if it orders none.
     var correction: Int64?
     /// The time of the first event that the correction changes. Nil while a refold of the driver is in progress,
-    /// because that refold must be completed first. It may be the unfinished refold by this correction. Also nil if the
-    /// request orders no correction.
+    /// because that refold must be completed first, even if it is by this correction. Also nil if the request orders no
+    /// correction.
     var from: Moment?
     var now: Moment?
 }

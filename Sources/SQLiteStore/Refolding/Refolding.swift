@@ -28,10 +28,11 @@ final class Refolding {
     /// Counts of pieces that were not done for the correction's own request: the driver's next event, for example, may
     /// have continued the refold. The correction's request reports these counts with its next part.
     private var unreported: (correction: Int64, counts: RefoldCounts)?
-    /// The claims for late events that services sent, by the row number of the event. A claim is kept in memory from
-    /// the beginning of the refold that its event caused to the end of that refold. The event's row says only that a
-    /// service sent the event, but not which service. If the transaction that stores the event is rolled back, the
-    /// claim is left here until another service's late event gets the same row number.
+    /// The claims for late events that services sent, by the row number of the event. A claim says whom the rate
+    /// limiter charges. It is kept in memory from the beginning of the refold that its event caused to the end of that
+    /// refold. The event's row says only that a service sent the event, but not which service. If the transaction that
+    /// stores the event is rolled back, the claim is left here until another service's late event gets the same row
+    /// number.
     private var claims: [Int64: AdmissionClaim] = [:]
 
     init(

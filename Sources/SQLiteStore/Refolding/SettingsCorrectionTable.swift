@@ -4,8 +4,8 @@
 
 import JourneyModel
 
-/// Replaces the settings of stored events, for the fold only. Whether an event's settings are replaced depends only on
-/// the event's row.
+/// How a correction of settings replaces the settings of stored events in the fold. The settings stored with the events
+/// do not change. Whether an event's settings are replaced depends only on the event's row.
 struct FoldSettings {
     /// A row of `settings_version`.
     struct Version: Hashable {

@@ -37,7 +37,8 @@ enum AgedRows {
         return AgedEvents(events: events, next: hasNext ? last : nil)
     }
 
-    /// Returns the sessions to delete, and those whose row stays but whose registration is to be forgotten.
+    /// Returns the next sessions after the row number `number`: those to delete, and those whose row stays but whose
+    /// registration is to be forgotten.
     static func sessions(
         openedBefore: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> [Int64] {

@@ -16,7 +16,8 @@ enum RebuildMark {
         try db.execute(sql: "INSERT INTO new.rebuild (source) VALUES (?)", arguments: [source])
     }
 
-    /// Returns whether the file at `path` is an unfinished copy of `source`, made with migrations that this binary has.
+    /// Returns whether the file at `path` is an unfinished copy of the old file in the state `source`
+    /// (`DatabaseRebuild.fingerprint`), made with migrations that this binary has.
     static func isOf(_ source: String, _ path: String) -> Bool {
         guard DatabaseCopy.exists(path), let queue = try? DatabaseQueue(path: path) else { return false }
         defer { try? queue.close() }

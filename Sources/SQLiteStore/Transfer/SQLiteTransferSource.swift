@@ -192,8 +192,8 @@ package final class SQLiteTransferSource: TransferSource {
 
     /// Returns the rows of the drivers in `list`, beginning with the driver's number. Adds the column `last_seq`: a
     /// number that is not lower than any event id that a client may have seen for this driver. For a driver without a
-    /// floor, this is the number of the driver's last event. For a driver with a floor, retention may have deleted that
-    /// event, so `last_seq` is the highest number that any event ever had.
+    /// floor, this is the highest number of the driver's events. For a driver with a floor, retention may have deleted
+    /// the event with that number, so `last_seq` is the highest number that any event ever had.
     private static func drivers(
         _ list: String, _ lastSeqs: [Int64: Int64], on connection: OpaquePointer, _ db: Database
     ) throws -> TransferRows {
