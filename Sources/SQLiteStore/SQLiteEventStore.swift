@@ -165,7 +165,7 @@ package final class SQLiteEventStore: EventStore {
             }
             if newest.removalCount != removalCount { continue }
             if let outcomes { return outcomes }
-            // The server has just started, or another process has stored events.
+            // Memory lacks keys, because the server has just started, or because another process has stored events.
             await withCheckedContinuation { continuation in writer.loadKeys { continuation.resume() } }
             guard newest.lastNumber >= lastNumber else { throw .unavailable("idempotency keys could not be read") }
         }

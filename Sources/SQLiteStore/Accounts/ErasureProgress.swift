@@ -162,8 +162,9 @@ struct ErasureProgress {
     /// driver any more. The order of the events stays the same:
     ///
     /// Within a millisecond, events are ordered by their sequence, then by members that the deletion keeps, and finally
-    /// by the bytes of event_id and the idempotency key. A new key contains the event's rank in that order, as a number
-    /// of fixed length. event_id becomes NULL, which means that it equals the key. A sequence becomes its rank.
+    /// by the bytes of event_id and the idempotency key. A new key contains the event's rank by time, event_id and
+    /// idempotency key, as a number of fixed length. event_id becomes NULL, which means that it equals the key. A
+    /// sequence becomes its rank among the sequences of its millisecond.
     ///
     /// A client can write any information into the digits and the offset of a time. Only two facts about a time are
     /// therefore kept: the moment, and whether the time had a fraction of a second.

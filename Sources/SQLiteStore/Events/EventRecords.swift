@@ -21,9 +21,10 @@ package struct EventRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// Returns all events of the driver from the first event of the session's journey to the last event of the session.
-    /// The journey may begin before the session, and events of other sessions may lie in between. If these are more
-    /// than `eventsMax` events, returns only the last ones. Returns nil if no event names the session.
+    /// Returns all events of the driver from the first event of the session's journey to the last event of the session,
+    /// or to the event of another journey that closed the session. The journey may begin before the session, and events
+    /// of other sessions may lie in between. If these are more than `eventsMax` events, returns only the last ones.
+    /// Returns nil if no event names the session.
     package func events(ofSession sessionID: String) throws(RecordsUnreadable) -> RecordedEvents? {
         try read { db in try RecordedEventRows.events(ofSession: sessionID, limit: Self.eventsMax, db) }
     }

@@ -31,8 +31,8 @@ struct FoldedEventRow {
     var charger: Int64?
     var verdict: Verdict
     var after: StoredJourney
-    /// The event's index among the events that share its second (`sharesSecond`). Nil for an event with a fraction of a
-    /// second.
+    /// The event's index among the events that share its second (`sharesSecond`). Nil for an expiry, and for an event
+    /// whose time has a fraction of a second.
     var secondPlace: Int64?
     var closedSession: Int64?
     /// Row numbers in `settings_version`. `settingsVersion` refers to the settings stored with the event.

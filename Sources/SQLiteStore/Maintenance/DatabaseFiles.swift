@@ -90,7 +90,7 @@ enum DatabaseFiles {
         try DatabaseCopy.sync(DatabaseCopy.folder(of: path))
     }
 
-    /// Returns whether another process has the database open.
+    /// Returns whether another process has the database open in WAL mode, or has a lock on it in another journal mode.
     static func isInUse(_ path: String) throws -> Bool {
         try isLocked(path, locks.database) || isLocked(path + "-shm", locks.sharedMemory)
     }

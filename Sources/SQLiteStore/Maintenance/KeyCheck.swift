@@ -9,7 +9,7 @@ struct KeyCheck {
     private let sql: String
     /// The number of the event that was examined last.
     private var last: Int64 = 0
-    /// The examined events that were not listed.
+    /// The examined events that need not be listed yet.
     private var unlisted = PlacedEvents()
 
     /// Returns nil for a database of an old release, which has an index by key instead of the table `event_key`.

@@ -1,15 +1,15 @@
 /// The rules by which refolds and deletions share the writer with other work. One transaction refolds at most
-/// `rowsPerPiece` events, of one or several drivers. It also continues at most one deletion, by at most
-/// `rowsPerErasurePiece` rows. Events of one millisecond are never split between transactions, so both limits may be
-/// exceeded a little. After a transaction that did a piece of a refold or deletion, all refolds and deletions pause if
-/// there was other work within the last `quiet`. The pause is `pauseFactor` times as long as the transaction worked on
-/// its pieces.
+/// `rowsPerPiece` events, of one or several drivers, not counting the refolds of its own late events. It also continues
+/// at most one deletion, by at most `rowsPerErasurePiece` rows. Events of one millisecond are never split between
+/// transactions, so both limits may be exceeded a little. After a transaction that did a piece of a refold or deletion,
+/// all refolds and deletions pause if there was other work within the last `quiet`. The pause is `pauseFactor` times as
+/// long as the transaction worked on its pieces.
 struct RefoldPace: Sendable {
-    /// The maximum number of events refolded in the transaction that stores a late event. An ordinary late event from a
-    /// phone causes fewer than ten events to be refolded.
+    /// The maximum number of events that a late event refolds in the transaction that stores it. An ordinary late event
+    /// from a phone causes fewer than ten events to be refolded.
     var rowsPerLateEvent = 50
-    /// The maximum number of events refolded per transaction. 500 events take 1.5 ms of the writer's time, about as
-    /// long as a commit.
+    /// The maximum number of events that all other refolds of a transaction refold together. 500 events take 1.5 ms of
+    /// the writer's time, about as long as a commit.
     var rowsPerPiece = 500
     /// The maximum number of rows of a deletion per transaction. 100 rows take as long as refolding 500 events: each
     /// row is rewritten, and its new key gets another place in `event_key`.

@@ -14,12 +14,12 @@ struct FoldSettings {
         var hardTimeoutSeconds: Int
     }
 
-    /// The receive times of the events: `since <= t < until`.
+    /// The receive times of the events whose settings are replaced: `since <= t < until`.
     var since: Moment
     var until: Moment
-    /// Nil for the settings stored with each event.
+    /// The settings that the fold uses instead. Nil for the settings stored with each event, to undo a correction.
     var version: Version?
-    /// If set, only events that were stored with the settings in this row of `settings_version` are changed.
+    /// If set, only the settings of events that were stored with this row of `settings_version` are replaced.
     var insteadOf: Int64?
 
     func concerns(_ row: FoldedEventRow) -> Bool {
@@ -109,7 +109,7 @@ final class SettingsCorrectionTable {
         }
     }
 
-    /// Records that the driver's journey was changed.
+    /// Records in `corrected_journey` that a correction changed the driver's journey.
     func noteCorrected(_ driver: Int64) throws(SQLiteError) {
         let id = try addCorrected.inserted { (bindings) throws(SQLiteError) in try bindings.set(1, driver) }
         try removeCorrected.run { (bindings) throws(SQLiteError) in try bindings.set(1, id - Self.correctedMax) }

@@ -38,7 +38,7 @@ enum RetentionHorizon {
         return count
     }
 
-    /// Removes the events from the driver's chain. Returns the last remaining event.
+    /// Removes the events from the driver's chain. Returns the driver's last remaining event; nil if none remains.
     private static func unlink(_ events: [Int64], from driver: Int64, _ db: Database) throws -> Int64? {
         let chain = try EventChain(db)
         // Another process that uses this file may already have deleted an event.

@@ -50,8 +50,8 @@ enum RebuiltTables {
         }
         // Copies the time when each migration was applied.
         try db.execute(sql: "INSERT OR REPLACE INTO new.schema_migration SELECT * FROM main.schema_migration")
-        // Copies `sqlite_sequence`, the highest row number that each table ever had. Retention may have deleted that
-        // row, so the number cannot be found in the table itself.
+        // `sqlite_sequence` has the highest row number that each table ever had. It is copied, because retention may
+        // have deleted the row with this number, and the number then cannot be found in the table itself.
         try db.execute(
             sql: """
                 DELETE FROM new.sqlite_sequence;
@@ -59,8 +59,8 @@ enum RebuiltTables {
                 """)
     }
 
-    /// Writes the end of each driver's chain into the copied row of the driver. The chain's links are computed from all
-    /// events of the old file.
+    /// Computes the links of all drivers' chains from the events of the old file, and returns the links. Writes the end
+    /// of each driver's chain into the copied row of the driver.
     static func writingChains(on connection: OpaquePointer, rowCount: Int) throws -> ChainLinks {
         let set = try PreparedStatement("UPDATE new.driver SET chain = ?2 WHERE id = ?1", on: connection)
         return try ChainLinks(on: connection, rowCount: rowCount) { (driver, end) throws(SQLiteError) in

@@ -111,9 +111,8 @@ extension WriterConnection {
         if let id = due.correction, let from = due.from { correction = Refolding.Correction(id: id, from: from) }
         var piece: Refolding.Piece?
         let outcome = try self.request(isolating: true) { () throws(SQLiteError) in
-            // A search has found this driver. Since then, another transaction may have completed the refold, or may
-            // have deleted the driver. The row of a deleted driver has another id. In both cases there is nothing to
-            // do.
+            // A search has found this driver. Since then, another transaction may have completed the refold, or a
+            // deletion may have replaced `driver_id` in the driver's row. In both cases there is nothing to do.
             guard let driver = try appending.drivers.row(of: driverID), driver.id == due.number,
                 driver.needsRefold || correction != nil
             else { return }
