@@ -11,8 +11,8 @@ struct HeadSecond {
     var before: StoredJourney
     /// At most `OrderWithinSecond.searchedMax` events, in the order of the fold.
     var rows: [FoldedEventRow]
-    /// The number of all events of the second. `rows` may have fewer. The events that are not in `rows` come after those
-    /// in `rows` in the order of the fold, and are sorted by their arrival.
+    /// The number of all events of the second. `rows` may have fewer. The events that are not in `rows` come after
+    /// those in `rows` in the order of the fold, and are sorted by their arrival.
     var count: Int
     /// The last event in the order.
     var head: Int64

@@ -141,10 +141,10 @@ extension WriterConnection {
         }
     }
 
-    /// Runs the body of one request. If `isolating` is true, runs it in a savepoint. An error that may be about only one
-    /// driver (`isAboutOneDriver`) then rolls back only this request, and is returned as a failure. Without a savepoint,
-    /// only the error `driverWasErased` is returned as a failure. All other errors are thrown, and the whole transaction
-    /// is rolled back.
+    /// Runs the body of one request. If `isolating` is true, runs it in a savepoint. An error that may be about only
+    /// one driver (`isAboutOneDriver`) then rolls back only this request, and is returned as a failure. Without a
+    /// savepoint, only the error `driverWasErased` is returned as a failure. All other errors are thrown, and the whole
+    /// transaction is rolled back.
     private func request<Outcome>(
         isolating: Bool, _ body: () throws(SQLiteError) -> Outcome
     ) throws(SQLiteError) -> Result<Outcome, StoreFailure> {
