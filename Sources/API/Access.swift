@@ -11,8 +11,8 @@ import Secrets
 /// A handler that requires a token and receives the caller whom the token identifies.
 typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) async throws(ProblemResponse) -> Response
 
-/// A handler for a route whose credential Access does not check. If the route requires one, the service behind the
-/// handler verifies it.
+/// A handler that does not receive the caller. It is for the operator's routes, and for routes whose credential Access
+/// does not check. If such a route requires a credential, the service behind the handler verifies it.
 typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemResponse) -> Response
 
 /// A function that handles a request whose caller is known. It returns a response, or the work that makes the response.

@@ -225,7 +225,7 @@ enum DeviceBody {
         return NotificationPreferences()
     }
 
-    /// Reads the token of a Live Activity. It has no effect on platforms other than iOS.
+    /// Reads the token of a Live Activity. The token has no effect on platforms other than iOS.
     private static func liveActivityToken(_ members: inout MemberReader) -> String? {
         members.text(
             "live_activity_token", "must be a Live Activity's update token: 1 to 512 hexadecimal digits"

@@ -7,8 +7,8 @@ import JourneyModel
 
 package enum BodyDecoding {
     /// Returns the JSON text of a request, decompressed if necessary. As received, the body has at most
-    /// `Request.bodyBytesMax` bytes, because the server has already refused longer bodies. Throws 413 if it has more
-    /// bytes after decompression.
+    /// `Request.bodyBytesMax` bytes, because the server has already refused longer bodies. Throws 413 if the
+    /// decompressed body has more bytes than that.
     package static func json(_ request: Request) throws(ProblemResponse) -> [UInt8] {
         var byteCount = 0
         return try json(request, byteCount: &byteCount)

@@ -22,7 +22,7 @@ struct PurchaseHandlers: Sendable {
 
     /// Each POST /native/purchases is charged once to the window `purchases`, and once more for each 100 stored facts
     /// (transactions and renewals) that it reads. Every such request verifies a signature of Apple. Reading 100 facts
-    /// takes as long as that.
+    /// takes as long as verifying the signature.
     private static let factsPerPurchase = 100
 
     /// The seconds that the client should wait if the time of the signature is in the future. In this case Apple's
@@ -107,9 +107,10 @@ struct PurchaseHandlers: Sendable {
         }
     }
 
-    /// Returns the problem for a failure. On Apple's route, everything that Apple did not sign for this server gets the
-    /// same 401. Only the access log contains the exact reason. A failure that may be temporary gets 503, after which
-    /// Apple sends the notification again.
+    /// Returns the problem for a failure. Data that Apple did not sign for this server gets the same problem for every
+    /// reason: 401 on the route that Apple's server calls, `refusedPurchase` on the app's route. Only the access log
+    /// contains the exact reason. A failure that may be temporary gets 503, for example a signature that is dated in
+    /// the future. After a 503, Apple sends the notification again.
     private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemResponse {
         switch failure {
         case .refused(.signedInFuture):

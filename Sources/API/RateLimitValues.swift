@@ -22,9 +22,9 @@ enum RateLimitValues {
         quota.limit > 0 ? "\"\(limitClass.rawValue)\";q=\(quota.limit);w=\(quota.windowSeconds)" : nil
     }
 
-    /// Returns the driver's quota after this event, for example `"session";r=59;t=60`. `r` is the number of requests
-    /// left. `t` is the number of seconds, rounded up, until the oldest counted request leaves the window and `r`
-    /// grows.
+    /// Returns the driver's quota after this event, for example `"session";r=59;t=60`. `r` is the number of events
+    /// left. `t` is the number of seconds, rounded up, until `r` grows, usually because the oldest counted event leaves
+    /// the window.
     static func rateLimit(_ ingested: Ingested) -> String? {
         ingested.quota.limit > 0 ? member(ingested.limitClass, ingested.quota) : nil
     }

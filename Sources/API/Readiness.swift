@@ -12,8 +12,8 @@ package final class Readiness: Sendable {
         case silent = "no_answer"
     }
 
-    /// The state of Redis. The server is also ready without Redis, because it then counts requests for the limits in
-    /// its own memory.
+    /// The state of Redis. The server is also ready without Redis, because it then counts in its own memory for the
+    /// rate limits.
     package enum Redis: String, Sendable {
         case serves = "ok"
         /// At least one node of a Redis Cluster is connected, and at least one is not.

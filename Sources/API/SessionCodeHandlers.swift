@@ -1,6 +1,6 @@
 // POST /native/sessions/{session_id}/verification-code, for services, and POST /native/sessions/{session_id}/verify,
 // for the driver's app (contract, section 3, "Verification codes"). When the driver enters the right code, the server
-// stores a visitVerifiedByWeb, as if a service had sent it.
+// stores a visitVerifiedByWeb event, as if a service had sent it.
 
 import Engine
 import HTTP1

@@ -138,8 +138,8 @@ struct StreamHandler: Sendable {
     /// found at the next heartbeat: the end of a subscription period, and a change that another process has stored.
     ///
     /// The entitlements are read again each time the stream wakes. Each read after the first is charged like a GET
-    /// /native/entitlements. While the driver has used up the limit `reads`, this function reads nothing and returns
-    /// `last`.
+    /// /native/entitlements. If the driver has used up the limit `reads` by then, this function reads nothing and
+    /// returns `last`.
     private func writeEntitlements(
         of driver: DriverID, after last: [UInt8]?, _ request: Request, to writer: any ResponseBodyWriter
     ) async throws -> [UInt8]? {

@@ -22,7 +22,8 @@ struct Exchange {
     /// Nil if `request.remoteAddress` is the address of the client.
     var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
-    /// The sentence that tells the client why the server itself refused the request. Nil if a handler responds.
+    /// The sentence that tells the client why the server itself refused the request; nil if the server itself did not
+    /// refuse the request.
     var refusalDetail: String?
     /// The owner of the request's credential. It is copied from the response for the access log.
     var principal: String?

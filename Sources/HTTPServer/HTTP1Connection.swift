@@ -147,8 +147,8 @@ final class HTTP1Connection: @unchecked Sendable {
     }
 
     /// Continues after the loop's other connections have had their turn. Called when received bytes are not served yet,
-    /// or when more bytes may be ready to read. Until then the connection does not wait for the peer, so it has no
-    /// deadline.
+    /// or when more bytes may be ready to read. Until the next round, the connection does not wait for the peer, so it
+    /// has no deadline.
     private func continueInNextRound() {
         connection.setDeadline(.never)
         connection.continueInNextRound()

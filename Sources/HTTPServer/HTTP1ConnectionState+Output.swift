@@ -7,8 +7,8 @@ extension HTTP1ConnectionState {
     /// The maximum capacity of the output buffer of a connection that waits for a request. For 10 000 connections, this
     /// is 40 MiB in total.
     private static let idleOutputBytesMax = 4 << 10
-    /// The size up to which the output buffer is not counted in the budget, nor the input buffer together with the
-    /// fields of the request. Most requests need no more.
+    /// The size up to which memory is not counted in the budget. It applies to the output buffer, and to the input
+    /// buffer together with the fields of the request. Most requests need no more.
     private static let uncountedBytes = 8 << 10
 
     // MARK: - The budget
@@ -84,8 +84,8 @@ extension HTTP1ConnectionState {
     }
 
     /// Counts in the budget the received bytes of the current request and of the pipelined requests after it. The
-    /// fields that were read are counted too, because the input buffer stays small if they arrive in small pieces.
-    /// Returns false if these bytes do not fit.
+    /// fields that were read are counted too: if they arrive in small pieces, the input buffer stays small, although
+    /// the fields take memory. Returns false if these bytes do not fit.
     @discardableResult
     mutating func holdRequest() -> Bool {
         let head = http.inputCapacityBytes + http.fieldsCapacityBytes

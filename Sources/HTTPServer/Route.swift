@@ -118,14 +118,15 @@ package struct Route: Sendable {
         self.credential = credential
     }
 
-    /// The route as it is after the middleware `Credentials` has installed the check. For tests without a connection.
+    /// The route as it is after the middleware `Credentials` has installed the check. Used by tests without a
+    /// connection.
     package var prepared: Route {
         var route = self
         Credentials().prepare(&route)
         return route
     }
 
-    /// Returns the response that the route sends for this request, with all its work done. For tests without a
+    /// Returns the response that the route sends for this request, with all its work done. Used by tests without a
     /// connection.
     package func response(to request: Request) async -> Response {
         var response = await prepared.responder(request).response()

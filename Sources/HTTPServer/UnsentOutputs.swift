@@ -28,7 +28,7 @@ struct UnsentOutputs {
         return number
     }
 
-    /// Returns nil if the output was removed before.
+    /// Removes the output and returns it; nil if it was removed before.
     mutating func remove(_ number: UInt64) -> Output? {
         guard let output = outputs.removeValue(forKey: number) else { return nil }
         bytes -= output.bytes

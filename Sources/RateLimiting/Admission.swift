@@ -35,9 +35,9 @@ package protocol Admission: Sendable {
     /// Removes the windows of a deleted driver, in this process and in Redis.
     func forget(_ driver: DriverID) async
 
-    /// Adds `times` charges to the claim's window, but at most `RateLimits.chargesMax`. They may exceed the window's
-    /// limit, by at most `RateLimits.overdraftMax`. The charges beyond the limit expire one by one, at the rate that
-    /// the limit permits. Does not wait.
+    /// Adds `times` charges to the claim's window, but at most `RateLimits.chargesMax`. The window may then have more
+    /// charges than its limit, by at most `RateLimits.overdraftMax`. The charges beyond the limit expire one by one, at
+    /// the rate that the limit permits. Does not wait.
     func charge(_ claim: AdmissionClaim, times: Int)
 
     /// Returns whether the driver's window has more charges than its limit. Uses the count in this process, and does
@@ -46,7 +46,7 @@ package protocol Admission: Sendable {
 }
 
 extension Admission {
-    /// Does nothing. For limiters that keep no windows.
+    /// Does nothing. This default is for limiters that keep no windows.
     package func forget(_ driver: DriverID) async {}
 
     package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {

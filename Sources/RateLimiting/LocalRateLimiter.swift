@@ -62,7 +62,7 @@ package final class LocalRateLimiter: Admission {
         claims.map(decide)
     }
 
-    /// Decides like `admit`. For callers that are not asynchronous.
+    /// Decides like `admit`, for callers that are not asynchronous.
     package func decide(_ claim: AdmissionClaim) -> AdmissionDecision {
         if limits.isOff(claim.limitClass) { return limits.unlimited }
         let claim = HashedClaim(claim)

@@ -97,7 +97,7 @@ final class SlidingWindowShard: Sendable {
     }
 
     /// Records that another limiter counts the window as full until `end`. `quota` then reports a full window, but
-    /// claims are decided as before. Does nothing if the window has no charges here.
+    /// claims are decided as before. Does nothing if the window has no charges in this process.
     func recordFull(_ driver: HashedText, in limitClass: RateLimitClass, until end: Int64, at time: Int64) {
         let id = WindowID(driver: driver, limitClass: limitClass)
         state.withLock { state in
@@ -197,10 +197,10 @@ final class SlidingWindowShard: Sendable {
         return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), keepsCharge: true)
     }
 
-    /// Returns how many charges the other limiter must have at least, if it has lost none. Charges that are about to
-    /// leave this window are left out. They may already have left the other limiter's window, because its clock may be
-    /// ahead. The tolerance is a hundredth of the window plus 2 ms. It is far larger than the possible difference of
-    /// two clocks (500 ppm while NTP slews them, adjtimex(2), and rounding to milliseconds).
+    /// Returns how many charges the other limiter must have at least, if it has lost none. Charges that leave this
+    /// window within a hundredth of its length plus 2 ms are left out. They may already have left the other limiter's
+    /// window, because its clock may be ahead. This tolerance is far larger than the possible difference of two clocks
+    /// (500 ppm while NTP slews them, adjtimex(2), and rounding to milliseconds).
     private func minimumCount(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)

@@ -1,4 +1,4 @@
-// Tries a refold in memory, and shows the progress. For `dwell refold --dry-run` and `dwell config try`.
+// Tries a refold in memory, and shows the progress. Used by `dwell refold --dry-run` and `dwell config try`.
 
 import Engine
 import JourneyModel

@@ -140,14 +140,14 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     }
 
     private var identifiers: [(option: String, text: String)] {
-        // Only the digits are searched for. The number is therefore found both with `+` and without.
+        // Of a phone number, only the digits are searched for. It is therefore found both with `+` and without.
         let digits = phone.flatMap { PhoneNumber($0).map { String($0.e164.dropFirst()) } ?? $0 }
         return [("--driver", driver), ("--phone", digits), ("--email", email), ("--apple-subject", appleSubject)]
             .compactMap { option, text in text.map { (option, $0) } } + text.map { ("--text", $0) }
     }
 
     private func ofDeletion(_ path: String, _ tokens: TokenConfiguration) throws -> [String] {
-        // `checkDeletion` reports an unreadable key.
+        // An unreadable key is not reported here, because `checkDeletion` reports it.
         guard let driver, let key = try? tokens.existingKey() else { return [] }
         let records = try DriverRecords(path: path)
         defer { records.close() }

@@ -55,7 +55,7 @@ extension Configuration {
         case sqlite(path: String)
         case postgres(PostgresConfiguration)
 
-        /// For the log. Contains no password.
+        /// The text for the log. It contains no password.
         var description: String {
             switch self {
             case .sqlite(let path): path

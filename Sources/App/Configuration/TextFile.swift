@@ -12,7 +12,8 @@ struct TextFileError: Error {
 /// symbolic link is followed.
 ///
 /// - Parameter mayBePipe: whether the file may also be a pipe or a device, such as /dev/stdin. This is for the
-///   arguments of commands. A server must not wait for a writer when it starts, and it reads the files again on SIGHUP.
+///   arguments of commands. The server accepts neither: it must not wait for a writer when it starts, and it reads the
+///   files again on SIGHUP.
 func readTextFile(_ path: String, bytesMax: Int, mayBePipe: Bool = false) throws(TextFileError) -> String {
     // Without O_NONBLOCK, open(2) of a FIFO waits for a writer.
     let descriptor = open(path, O_RDONLY | O_CLOEXEC | (mayBePipe ? 0 : O_NONBLOCK))

@@ -57,7 +57,7 @@ actor AuditSampling {
         guard let new = try? await store.auditCounts(after: since, through: last.id) else { return }
         // The actor is reentrant: another call may have counted the same entries during the await.
         guard countedID == since else { return }
-        // The newest entry may have been deleted since it was counted.
+        // `last.id` may be below `since`, because the newest entry may have been deleted since it was counted.
         countedID = max(since, last.id)
         settling = newest
         for entries in new {

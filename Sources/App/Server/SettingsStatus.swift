@@ -74,7 +74,8 @@ final class SettingsStatus: Sendable {
         }
     }
 
-    /// The settings of the running server, in the order in which the configuration reads them. A reload changes them.
+    /// The settings of the running server, in the order in which the configuration reads them. A reload replaces those
+    /// that it applies.
     var inForce: [ReadVariable] { state.withLock(\.inForce) }
 
     /// The values that /metrics shows.

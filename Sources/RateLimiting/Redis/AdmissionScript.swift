@@ -5,8 +5,8 @@
 enum AdmissionScript {
     /// KEYS: the driver's window, and the idempotency keys of the driver's stored events. Both are sorted sets. The
     /// members are idempotency keys, and the scores are times in milliseconds. While the driver's slot moves to another
-    /// node of a cluster, one node may not have both sets yet, and then rejects a call that names both. The repeated
-    /// call therefore omits the second key.
+    /// node of a cluster, a node may lack one of the two sets, and then rejects a call that names both. When this call
+    /// is repeated, it omits the second key.
     ///
     /// ARGV: the limit, the window's length in milliseconds, the idempotency key, the number of the call.
     ///
@@ -27,7 +27,8 @@ enum AdmissionScript {
     ///
     /// The charge should be the script's first write, because a Redis without free memory rejects a script only at its
     /// first write. If the charge is that write, Redis reports an error and the charge is not made. Only one write may
-    /// come before the charge: the deletion of charges in the future. A call that makes no charge writes nothing else.
+    /// come before the charge: the deletion of charges in the future. A call that makes no charge writes nothing,
+    /// except possibly this deletion.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')

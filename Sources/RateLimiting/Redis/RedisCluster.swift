@@ -37,8 +37,8 @@ final class RedisCluster: Sendable {
     private static let tick = Duration.milliseconds(50)
     /// The minimum time between two fetches.
     private static let refreshMin = Duration.milliseconds(100)
-    /// The time between two fetches while this process has no connection to one of the nodes. That node may have
-    /// failed, and a promoted replica may have its slots.
+    /// The time between two fetches while this process knows no node, or has no connection to one of the nodes. That
+    /// node may have failed, and a promoted replica may have its slots.
     private static let refreshWhileLost = Duration.milliseconds(500)
     private static let refreshMax = Duration.seconds(30)
     private static let strangerAge = Duration.seconds(60)

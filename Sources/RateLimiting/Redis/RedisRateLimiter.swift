@@ -30,13 +30,14 @@ package final class RedisRateLimiter: Admission {
     private let calls: RedisCalls
 
     /// How long Redis keeps the idempotency key of a repeated event after its last repeat. A phone's queue retries
-    /// within minutes. This time is short, because it also limits how long the keys of a deleted driver remain if Redis
-    /// cannot be reached at the deletion.
+    /// within minutes, so one hour is enough. The time is not longer, because it also limits how long this key of a
+    /// deleted driver remains if Redis cannot be reached at the deletion.
     private static let storedSeconds = 3600
 
     /// The maximum number of drivers in `forgotten`: the deleted drivers whose keys must still be deleted from Redis,
-    /// because Redis did not reply. The keys of further drivers are not deleted, but expire after `storedSeconds`. The
-    /// same happens to the keys of all drivers in `forgotten` if this process restarts.
+    /// because Redis did not reply. The keys of further drivers are not deleted, but expire: the idempotency keys after
+    /// `storedSeconds`, and each window with its last charge. The keys of all drivers in `forgotten` expire in this way
+    /// too if this process restarts.
     private static let forgottenMax = 10_000
     private let forgotten = Mutex<Set<DriverID>>([])
 
@@ -127,9 +128,10 @@ package final class RedisRateLimiter: Admission {
         post(AdmissionScript.forceCharge(inRedis(claim), limits), of: claim.driver)
     }
 
-    /// Charges the window here and in Redis. The window in Redis also contains the charges of other processes, and
-    /// those of this process from before its restart. The window in Redis can therefore be full while the window here
-    /// is not. If the reply of Redis says so, `quota` reports a full window until the window in Redis resets.
+    /// Charges the window in this process and the window in Redis. The window in Redis also contains the charges of
+    /// other processes, and those of this process from before its restart. It can therefore be full while the window in
+    /// this process is not. If the reply of Redis says so, `quota` reports a full window until the window in Redis
+    /// resets.
     package func charge(_ claim: AdmissionClaim, times: Int) {
         if limits.isOff(claim.limitClass) { return }
         let times = min(times, limits.chargesMax(of: claim.limitClass))
@@ -226,7 +228,7 @@ package final class RedisRateLimiter: Admission {
         return await askSeveral(claims)
     }
 
-    /// Asks each node for its claims. All nodes are asked at the same time.
+    /// Asks each node about the claims of the drivers for whom it decides. All nodes are asked at the same time.
     private nonisolated(nonsending) func askSeveral(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
         var groups: [ObjectIdentifier: (node: RedisNode, indexes: [Int])] = [:]
         for (index, claim) in claims.enumerated() {

@@ -17,8 +17,8 @@ enum RedisSource: Sendable {
             }
     }
 
-    /// Opens a connection to the first server that works. Throws `isCluster` as soon as a server is a node of a
-    /// cluster, otherwise the failure of the last server.
+    /// Opens a connection. With `.servers`, tries the servers in order until one works, and throws `isCluster` as soon
+    /// as one of them is a node of a cluster. If no connection can be opened, throws the failure of the last attempt.
     func open(
         _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {
