@@ -49,7 +49,8 @@ final class EventHandlers: Sendable {
         }
     }
 
-    /// Decodes the content without waiting. Returns the work that remains, or the response if decoding failed.
+    /// Calls `work`, which decodes the content without waiting and returns the work that remains. Returns this
+    /// remaining work, or the response to the error that `work` threw.
     func respond(
         _ request: Request, of caller: Caller, _ work: () throws(ProblemResponse) -> RequestWork
     ) -> Reply {

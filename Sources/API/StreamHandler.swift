@@ -90,8 +90,8 @@ struct StreamHandler: Sendable {
                 }
             }
             defer { group.cancelAll() }
-            // The client has ended its sending direction. Either it still receives, or it has closed its socket. Only a
-            // write shows which, so write a heartbeat at once.
+            // When the client has ended its sending direction, either it still receives, or it has closed its socket.
+            // Only a write shows which, so the closure requests a heartbeat at once.
             writer.whenClientEndsSending {
                 due.set()
                 stream.wake()

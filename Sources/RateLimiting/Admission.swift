@@ -12,8 +12,8 @@ package protocol Admission: Sendable {
     nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
 
     /// Returns the driver's quota in one class, as counted in this process. Charges nothing and does not call Redis.
-    /// Charges by other processes are not included, with one exception: if Redis replied to `charge` that its window is
-    /// full, the quota is exhausted here too.
+    /// Charges by other processes are not included, with one exception: if Redis replied to `charge` that the window in
+    /// Redis is full, this quota is exhausted too.
     func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
     /// Records that the claim's event is on disk. The limiter keeps the idempotency key for some time. During this

@@ -30,7 +30,8 @@ package struct Syscalls: Sendable {
     /// Sets O_NONBLOCK and FD_CLOEXEC on a socket that another process opened. Sockets that this process opens are
     /// created with both flags.
     package var makeOwn: @Sendable (_ descriptor: Int32) -> Int
-    /// Opens /dev/null and returns its descriptor. A listener holds this descriptor in reserve.
+    /// Opens /dev/null and returns its descriptor. A listener holds this descriptor in reserve, to accept and close a
+    /// client when no other descriptor is free.
     package var openSpare: @Sendable () -> Int
     /// Returns the st_mode of the path itself, without following symbolic links.
     package var fileMode: @Sendable (_ path: String) -> Int

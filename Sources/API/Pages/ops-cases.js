@@ -88,7 +88,8 @@ const eventRow = (one) => [dayAndTime(one.occurred_at), driverName(one.driver_id
 const refusalHeadings = ["Count", "Driver", "Route", "Status", "Last at", "Last request id"];
 const refusalRow = (one) => [one.count, driverName(one.driver_id), one.route, `${one.status} ${statusNames[one.status] || ""}`, dayAndTime(one.last_at), one.request_id];
 
-// Removes the column with the driver. This is the second column in all three tables.
+// Removes the column with the driver. This is the second column in the tables of sessions, events and rejected
+// requests.
 const withoutDriver = (columns) => columns.filter((_, index) => index !== 1);
 
 function openDriversIn(state) {

@@ -23,7 +23,7 @@ struct LinkOrigin: Hashable, Sendable {
 
 struct LinkCheck: Sendable {
     let origin: LinkOrigin
-    /// See `OutgoingRequest.authorityFile`.
+    /// The path of a PEM file whose certificates are trusted in addition to the system's; nil if there is none.
     let authorityFile: String?
     let judge: LinkJudge
 

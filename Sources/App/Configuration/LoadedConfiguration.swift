@@ -153,8 +153,8 @@ struct TokenConfiguration: Sendable {
 
 /// The settings of Sign in with Apple. They say which identity tokens are accepted, and how Apple's servers are called.
 struct AppleConfiguration: Sendable {
-    /// The team id, the key id and the key. Three variables set them; that of the key is the path of a file. All three
-    /// variables must be set, or none.
+    /// The team id, the key id and the key. Three variables set them. The variable for the key is the path of a file.
+    /// All three variables must be set, or none.
     struct CodeExchange: Sendable {
         var teamID: String
         var keyID: String

@@ -78,7 +78,7 @@ struct PushConfiguration: Sendable {
     var apple: Apple?
     /// Nil if the server sends no notifications to Android apps.
     var google: Google?
-    /// See `OutgoingRequest.authorityFile`.
+    /// The value of `PUSH_CA_FILE`: the path of a PEM file whose certificates are trusted in addition to the system's.
     var authorityFile: String?
     var texts: PushTexts
 

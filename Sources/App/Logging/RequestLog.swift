@@ -56,8 +56,8 @@ final class RequestLog: RequestObserver {
         report(limiter.withLock { $0.end(before: second) })
     }
 
-    /// Logs how many lines were omitted in the second that was counted last, even if it is still running. Called at the
-    /// end, after the last response, because no later call would log this number.
+    /// Logs how many lines were omitted in the second that was counted last, even if it is still running. Called after
+    /// the server's last response, because no later call would log this number.
     func reportLastOmitted() {
         report(limiter.withLock { $0.end(before: .max) })
     }

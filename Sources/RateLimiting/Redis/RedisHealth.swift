@@ -13,7 +13,8 @@ final class RedisHealth: Sendable {
     private let logger: Logger
     private let now: @Sendable () -> Int64
     private let counts: RedisCounts
-    /// Only for a node of a cluster: called after a failure or a redirect, because the node's slots may have moved.
+    /// Called after a failure or a redirect, because the node's slots may have moved. Nil unless this is the health of
+    /// a node of a cluster.
     private let slotsMayHaveMoved: (@Sendable () -> Void)?
 
     init(
