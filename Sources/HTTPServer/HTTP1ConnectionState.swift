@@ -119,7 +119,7 @@ struct HTTP1ConnectionState: ~Copyable {
         case end(Ending)
     }
 
-    /// Handles events until the connection has to wait.
+    /// Handles events until one of them requires a step that `serve` must take. Returns this step.
     private mutating func nextStep() -> Step {
         while true {
             switch http.nextEvent() {

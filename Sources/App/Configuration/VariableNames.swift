@@ -3,7 +3,7 @@
 enum VariableNames {
     /// An undeclared name that resembles a declared name.
     struct Finding: Hashable, Sendable {
-        /// The declared name that the operator probably meant.
+        /// The declared name that the operator probably meant; nil if no declared name is similar.
         var nearest: String?
     }
 

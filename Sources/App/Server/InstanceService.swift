@@ -61,7 +61,7 @@ struct InstanceService: Sendable {
         self.logger = logger
     }
 
-    /// Runs until the task is cancelled: `Task.sleep` throws only then.
+    /// Sends heartbeats until the task is cancelled: `Task.sleep` throws only then.
     func run() async {
         repeat { await sendHeartbeat() } while (try? await Task.sleep(for: Self.pause)) != nil
     }
