@@ -162,6 +162,27 @@ struct SessionClaimTests {
         #expect(try await database.rows("SELECT count(*) FROM session WHERE session_id = 's'") == ["1"])
     }
 
+    /// On Citus, the claim of a deleted session may still be visible for a moment after the driver was locked. A claim
+    /// that stays does not keep the driver's events from being stored.
+    @Test(arguments: [0, DriverGroup.conflictsBeforeLock, DriverGroup.conflictsBeforeLock + 1])
+    func `a late event under the lock waits for a session of which only the claim is seen`(conflictCount: Int) async {
+        let row = StoredDriver(new: driver)
+        var reads = BatchReads(of: row)
+        reads.owners[TextKey("s")] = row.id
+        let submission = EventSubmission.sample(.sessionRestored, key: "k", session: "s")
+        let request = AppendRequest.sample(submission, of: driver)
+        let outcomes = await withCheckedContinuation { waiting in
+            let reply = AppendReply(count: 1, waiting)
+            var work = Work(.append(PreparedAppend(request), reply, index: 0), until: .inSeconds(60))
+            (work.isAlone, work.conflictCount) = (true, conflictCount)
+            var fold = BatchFold(reads, charging: nil, digests: nil, tailBegin: 1, tailMax: 1)
+            let folded = fold.fold(DriverGroup(driver: driver, works: [work]))
+            #expect(folded.isStale == (conflictCount <= DriverGroup.conflictsBeforeLock))
+            work.answer(.failure(.cancelled))
+        }
+        #expect(outcomes.count == 1)
+    }
+
     @Test(arguments: Request.allCases)
     func `another new driver of the owner's lane does not get the session`(_ request: Request) async throws {
         let database = try await StoreFixture.database()

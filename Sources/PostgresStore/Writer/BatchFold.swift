@@ -176,9 +176,8 @@ struct BatchFold {
         case .unknown where request.requiresRegisteredSession:
             state.result.outcomes.append(.event(.sessionNotFound))
         case .undecided: break
-        // Another transaction has deleted the session between two reads, so the event must open it again. Under the
-        // lock, no transaction can delete a session of the driver.
-        case .known(nil) where !state.group.needsLock: state.result.isStale = true
+        // Another transaction has deleted the session between two reads, so the event must open it again.
+        case .known(nil) where state.group.mayReadAgain: state.result.isStale = true
         case .none, .known, .unknown:
             if let outcome = store(append, use, &state) { state.result.outcomes.append(.event(outcome)) }
         }
