@@ -17,7 +17,8 @@ final class BlockedThread: Sendable {
         semaphore.signal()
     }
 
-    /// Blocks the calling thread until the call has ended, but at most until `lateMilliseconds` after the deadline.
+    /// Blocks the calling thread until the call has ended, but at most until `lateMilliseconds` after the deadline. If
+    /// the call has not ended by then, returns the failure `.timedOut`, which leaves the COMMIT in doubt.
     func outcome(until deadline: Deadline) -> PostgresCall.Outcome {
         if deadline == .never {
             semaphore.wait()

@@ -42,7 +42,7 @@ struct PostgresCall: Sendable {
 
     let work: Work
     let deadline: Deadline
-    /// Nil for a ROLLBACK that the pipeline sends on its own.
+    /// Nil if nobody waits: the call is a ROLLBACK that the pipeline sends on its own.
     let caller: Caller?
     private(set) var results: [PostgresResult] = []
     private(set) var error: PostgresError?

@@ -8,13 +8,14 @@ package import Secrets
 package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     /// The time, in milliseconds, after which the server cancels a statement.
     package var statementTimeoutMilliseconds = 10_000
-    /// How long a statement waits for a lock, in milliseconds. It is shorter than the store's time limit for the call,
-    /// so that the server's error arrives before that limit closes the connection.
+    /// How long a statement waits for a lock, in milliseconds. It is shorter than the time limit of most calls
+    /// (`BatchRun.roundTripSeconds`), so that the server's error arrives before the call times out. A call that times
+    /// out closes its connection.
     package var lockTimeoutMilliseconds = 4_000
     /// The time, in milliseconds, after which the server ends a session that has an open transaction and sends nothing.
     package var idleInTransactionTimeoutMilliseconds = 10_000
-    /// The default time limit of a call, in milliseconds. It is longer than the statement timeout, so that the server's
-    /// error arrives first.
+    /// The default time limit of a call, in milliseconds. It is longer than the statement timeout, so that the server
+    /// cancels a slow statement before the call times out.
     package var callTimeoutMilliseconds = 15_000
     /// The time limit for making a connection, in milliseconds, for all hosts together.
     package var connectTimeoutMilliseconds = 10_000

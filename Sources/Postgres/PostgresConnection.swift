@@ -133,7 +133,7 @@ package final class PostgresConnection: Sendable {
     /// crash recovers commits that the standby may lack.
     package var isConfirmed: Bool { hasConfirmed.load(ordering: .acquiring) }
 
-    /// Sets `isConfirmed`. Called after the COMMIT of a transaction that wrote something.
+    /// Sets `isConfirmed`. Call it only after the COMMIT of a transaction that wrote something.
     package func noteCommit() { hasConfirmed.store(true, ordering: .releasing) }
 
     /// How many calls are sent and not answered.

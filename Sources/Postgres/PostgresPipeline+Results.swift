@@ -75,7 +75,7 @@ extension PostgresPipeline {
     }
 
     private mutating func takeRows(_ result: LibpqResult) {
-        // In a failed transaction, COMMIT rolls back and reports success.
+        // In a failed transaction, COMMIT rolls back, and the server reports success. Here this counts as an error.
         if result.command == "ROLLBACK", sent.first?.nextQuery?.statement.isCommit == true {
             let error = PostgresError(
                 .server(sqlState: SQLState.inFailedTransaction),
@@ -86,7 +86,7 @@ extension PostgresPipeline {
     }
 
     private mutating func fail(with result: LibpqResult, _ name: String) {
-        // A skipped statement has no error of its own.
+        // A statement that was skipped after an error has no error of its own.
         guard result.status == .error else { return }
         let state = result.sqlState ?? ""
         let error = PostgresError(
@@ -103,7 +103,8 @@ extension PostgresPipeline {
         return message.isEmpty ? "SQLSTATE \(state)\(constraint)" : "\(redact(message)) (SQLSTATE \(state))"
     }
 
-    /// Ends the oldest sent call, when all its answers have arrived.
+    /// Ends the oldest sent call after all its answers have arrived. If it was rejected because an earlier call had
+    /// failed, keeps it in `rejected` instead, so that it is sent again.
     private mutating func endCall() {
         transactionStatus = libpq.transactionStatus
         guard var call = sent.popFirst() else { return loseOrder() }

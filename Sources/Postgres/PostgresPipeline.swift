@@ -114,7 +114,8 @@ struct PostgresPipeline {
     }
 
     /// If the deadline of a call has passed, makes the connection unusable, which fails all calls. If the connection
-    /// were used further, a late answer would be taken for the answer to another call.
+    /// were used further, a late answer would be taken for the answer to another call. If no deadline has passed, only
+    /// updates `nextCheck`.
     mutating func failTimedOut() {
         nextCheck = (sent.all + rejected + waiting.all).lazy.map(\.deadline).min() ?? .never
         if nextCheck.hasPassed { lose(PostgresError(.timedOut, "PostgreSQL did not answer in time.")) }
@@ -134,8 +135,8 @@ struct PostgresPipeline {
         libpq.finish()
     }
 
-    /// Returns the failure of a call whose connection is lost. It is `.timedOut` only if the call's own deadline has
-    /// passed.
+    /// Returns the failure of a call whose connection is lost because of `error`. It is `.timedOut` only if the call's
+    /// own deadline has passed.
     private func failure(_ error: PostgresError, of call: PostgresCall) -> PostgresError {
         if error.kind == .timedOut && !call.deadline.hasPassed {
             return PostgresError(.connectionLost, "The connection was closed because another call timed out.")

@@ -3,8 +3,8 @@
 // version changed or the deadline gone.
 //
 // One call of `storeExpiries` waits for the expiries of up to 64 drivers, and the next call begins only when it has
-// returned. So one expiry that waits for a long refold of its driver would delay those of all other drivers. The queue
-// therefore refuses such an expiry (`WorkQueue.Refusal.slow`), and a later call stores it.
+// returned. So one expiry that waits for a long refold of its driver would delay the expiries of all other drivers.
+// `WorkQueue` therefore refuses such an expiry (`Refusal.slow`), and a later call stores it.
 
 package import Engine
 package import JourneyModel

@@ -61,14 +61,15 @@ extension PostgresEventStore: EventExport {
         }
     }
 
-    /// SQL condition on a row of the driver ?2, for Citus.
+    /// SQL condition that a row lies in the lane of the driver ?2. With it, Citus asks only the server that has this
+    /// driver.
     private static let isInLane = "lane = \(Lane.sql(ofDriver: "?2"))"
 
     private static let sessionMembers = ["session_id", "opened_at_ms", "registered_at_ms", "charger_id", "merchant_id"]
 
-    /// The columns: first the exported members. Then the journey after the session's last event that left the driver in
-    /// this session. The last column is NULL if no event at or after the time of that event closed the session.
-    /// Otherwise it tells whether the closing event was a reset.
+    /// The first columns are `sessionMembers`. The next four are the journey after the session's last event that left
+    /// the driver in this session. The last column is NULL if no event at or after the time of that event closed the
+    /// session. Otherwise it tells whether the closing event was a reset.
     private static let sessionSQL = """
         SELECT session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
             session.registered_merchant, last.after_state, last.after_grace_deadline_ms, last.after_hard_deadline_ms,
@@ -115,7 +116,8 @@ extension PostgresEventStore: EventExport {
         WHERE seq = ?1 AND driver = ?2 AND \(isInLane)
         """
 
-    /// The names are those that `JSONWriter.member` expects.
+    /// The columns of an exported event. From each name, `JSONWriter.member` derives the name and the form of the JSON
+    /// member.
     private static let eventColumns: [(name: String, sql: String)] = [
         ("event_id", "coalesce(event_id, idempotency_key)"), ("idempotency_key", "idempotency_key"), ("event", "name"),
         ("spelling", "spelling"), ("schema_version", "schema_version"), ("source", "source"),

@@ -212,9 +212,9 @@ extension PostgresEventStore: JourneyReader {
         }
     }
 
-    /// Returns, for each session, the journey after the session's last event. If an event of another journey closed the
-    /// session, returns the ended journey instead. Leaves out sessions that were never activated. Does not apply
-    /// deadlines that have passed since the last event.
+    /// Returns, for each session, the journey after the session's last event. If a reset or the beginning of another
+    /// session closed the session, returns the ended journey instead. Leaves out sessions that were never activated.
+    /// Does not apply deadlines that have passed since the last event.
     private func journeys(
         in sessions: [String], of driver: DriverID
     ) async throws(StoreFailure) -> [TextKey: Journey] {

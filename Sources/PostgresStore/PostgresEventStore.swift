@@ -27,8 +27,8 @@ package final class PostgresEventStore: EventStore {
     package static let tailMax: Int64 = 4_096
     /// The number of connections for the tables of SharedTables.
     package static let tableConnections = 4
-    /// The pause, in milliseconds, after the server could not be reached. Also the pause after a conflict, if the work
-    /// had already locked its driver.
+    /// The pause, in milliseconds, after the server could not be reached. It is also the pause after a conflict in a
+    /// batch that had locked its driver; after other conflicts there is no pause.
     private static let retryMilliseconds = 20
     /// Why the check of a deadline fails if it would have to wait for a batch that may be slow.
     private static let slowReason = "an earlier write of the driver may take long"
@@ -271,7 +271,8 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
-    /// Returns the shards. The first call reads them from the server. The time limits are those of `read`.
+    /// Returns the shards. Reads them from the server if `directory` does not know them. The time limits are those of
+    /// `read`.
     func shards() async throws(StoreFailure) -> Shards {
         if let shards = directory.shardsIfKnown { return shards }
         let deadline = Deadline.inSeconds(BatchRun.roundTripSeconds)

@@ -11,7 +11,7 @@ extension PostgresStatement {
     package static let commit = PostgresStatement("commit", "COMMIT")
     package static let rollback = PostgresStatement("rollback", "ROLLBACK")
     /// Sets the time limits of a statement and of a pause between statements for the rest of the transaction, because a
-    /// long batch may exceed those of the session. Parameter: milliseconds, as text.
+    /// long batch or a long read may exceed those of the session. Parameter: milliseconds, as text.
     static let longLimits = PostgresStatement(
         "long_limits",
         """
