@@ -1,6 +1,6 @@
 // `JourneyCheck` on PostgreSQL. It checks the references between tables, the positions of the feed, and each driver's
-// journey against the fold of the events. In SQLite, foreign keys guarantee the references; here, nothing does. The
-// files of PostgreSQL itself are checked with pg_amcheck.
+// journey against the fold of the events. In SQLite, foreign keys guarantee these references; in PostgreSQL, no foreign
+// key covers them. The files of PostgreSQL itself are checked with pg_amcheck.
 
 package import Engine
 import JourneyModel
@@ -48,8 +48,8 @@ extension PostgresEventStore: JourneyCheck {
     private enum CheckedDriver: Sendable {
         case folded(CheckedJourney)
         case refolding
-        /// Some of the driver's events have new ids and the others still have the old ones, so the rows cannot equal
-        /// the fold.
+        /// The driver's deletion is not complete. Some of the driver's events have new ids and the others still have
+        /// the old ones, so the rows cannot equal the fold.
         case erasing
         /// The driver's row was removed after the page with this driver was read.
         case removed
@@ -150,8 +150,8 @@ private enum CheckStatements {
         """)
 
     /// Statements that count rows which must not exist. Most of them check references to `driver`. No foreign key
-    /// checks these: it would have to contain the lane (Lane.swift), as the primary key of `driver` does, but tables
-    /// such as `account` have no lane.
+    /// guarantees these references: it would have to contain the lane (Lane.swift), as the primary key of `driver`
+    /// does, but tables such as `account` have no lane.
     static let references: [(what: String, statement: PostgresStatement)] =
         [
             count(

@@ -19,7 +19,8 @@ extension BatchRun {
     }
 
     /// Writes in the transaction that the reads have begun, and commits. Returns the `driver.id` of the updated
-    /// drivers. If no driver could be updated, does not commit; the pool then rolls the transaction back.
+    /// drivers. If no driver could be updated, or if a new driver was deleted since the reads, returns none and does
+    /// not commit; the pool then rolls the transaction back.
     ///
     /// - Parameter position: the position before the first event of the transaction.
     func write(

@@ -25,7 +25,7 @@ final class SettledPosition: Sendable {
 extension PostgresEventStore {
     /// The maximum number of times that the prepared transactions are read again, and the pause between two reads.
     /// Normally a transaction stays prepared for a few milliseconds. If one is still prepared after the last read,
-    /// readers stop at the last settled position.
+    /// readers stop at the last settled position; if this process has found none yet, they fail.
     private static let settleRoundsMax = 20
     private static let settlePauseMilliseconds = 5
 

@@ -15,7 +15,7 @@ final class ShardDirectory: Sendable {
         return shards
     }
 
-    /// Nil until they were read from the server.
+    /// Nil until the shards are read from the server, and after `forget`.
     var shardsIfKnown: Shards? { known.withLock { $0 } }
 
     /// Makes the next call of `shards` read them again, because a shard may have been split.

@@ -22,7 +22,7 @@ enum ErasedTexts {
         "CASE WHEN \(column) IS NOT NULL THEN ?2 || '-\(kind)' END"
     }
 
-    /// The sources that the shipped clients and the server use.
+    /// The sources that are kept: those that the shipped clients and the server use.
     private static let usualSources = "'ios_native', 'android_native', 'web', 'server'"
 
     /// SQL condition on a diagnostic event, whose name is not in the API's list.

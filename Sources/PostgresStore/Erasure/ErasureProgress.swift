@@ -122,7 +122,8 @@ struct ErasureProgress {
 
     // MARK: Rows of the driver
 
-    /// SQL condition on a row of the driver ?1, for Citus.
+    /// SQL condition that a row lies in the lane of the driver ?1. With it, Citus sends the statement only to the
+    /// server that has this driver.
     private static let isInLane = "lane = \(Lane.sql(ofDriver: "?1"))"
 
     private mutating func rewriteAudit(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {

@@ -8,10 +8,10 @@ package import SharedTables
 extension PostgresEventStore: EventErasure {
     package func prepareErasure() async {}
 
-    /// Adds the driver's row and removes it, so that this transaction conflicts with a batch that adds the same driver.
-    /// If the batch comes second, it waits for this transaction. Afterwards it finds the tombstone, and removes the row
-    /// that it has added (Events/ErasedDrivers.swift). If the batch comes first, this transaction waits for it, fails
-    /// with 40001, and is run again.
+    /// Adds the driver's row and removes it, so that the transaction of the deletion conflicts with a batch that adds
+    /// the same driver. If the batch comes second, it waits for the deletion. Afterwards it finds the tombstone, and
+    /// removes the row that it has added (Events/ErasedDrivers.swift). If the batch comes first, the deletion waits for
+    /// it, fails with 40001, and is run again.
     package func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws {
         let row = try db.addDriver(driver, at: now)
         let removedCount = try db.execute(
@@ -69,7 +69,7 @@ extension PostgresEventStore: EventErasure {
         }
     }
 
-    /// PostgreSQL keeps removed bytes in its tables until VACUUM has freed the space of the dead rows and other rows
-    /// are written there, and in the WAL until it is recycled. The store can force neither.
+    /// Does nothing. PostgreSQL keeps removed bytes in its tables until VACUUM has freed the space of the dead rows and
+    /// other rows are written there, and in the WAL until it is recycled. The store can force neither.
     package func finishRemoval(within timeout: Duration) async -> Bool { true }
 }

@@ -161,9 +161,10 @@ private enum DriverListStatements {
         SELECT \(columns) FROM driver WHERE id = (SELECT driver FROM phone_identity WHERE phone = $1::text OFFSET 0)
         """)
 
-    /// The first charger between two bounds, in events and in registered sessions. Parameters: the lower bound, the
-    /// upper bound (excluded), whether the lower bound itself counts. For the first step, the lower bound is the
-    /// searched text, which counts. For each further step, it is the charger found last, which does not.
+    /// The first charger between two bounds: `nextOfEvents` finds it in events, `nextOfSessions` in registered
+    /// sessions. Parameters: the lower bound, the upper bound (excluded), whether the lower bound itself counts. For
+    /// the first step, the lower bound is the searched text, which counts. For each further step, it is the charger
+    /// found last, which does not count.
     static let nextOfEvents = PostgresStatement(
         "next_charger_of_events",
         """

@@ -21,8 +21,8 @@ extension PostgresEventStore: DriverSearch {
 }
 
 private enum DriverRecordSQL {
-    /// The comparison of email addresses ignores the case of ASCII letters, as on SQLite. The columns have the
-    /// collation "C", with which `lower` changes only ASCII letters.
+    /// Returns the parameter of the statement `drivers`. The comparison of email addresses ignores the case of ASCII
+    /// letters, as on SQLite. The columns have the collation "C", with which `lower` changes only ASCII letters.
     static func argument(_ question: DriverQuery) -> String {
         switch question {
         case .id(let driver): driver.rawValue
@@ -48,8 +48,8 @@ private enum DriverRecordSQL {
         }
     }
 
-    /// One driver. The subqueries use the parameter ?1 instead of a column of the outer query, because on Citus their
-    /// rows are on other servers.
+    /// One driver. The subqueries use the parameter ?1 instead of a column of the outer query, because on Citus the
+    /// tables of most subqueries are on other servers than the driver.
     static let select = """
         SELECT driver_id, driver.created_at_ms, (SELECT account.name FROM account WHERE account.driver = ?1),
             (SELECT account.email FROM account WHERE account.driver = ?1),

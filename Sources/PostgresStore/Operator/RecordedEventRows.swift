@@ -71,9 +71,10 @@ extension PostgresEventStore: RecordedEventReader {
         }
     }
 
-    /// Collects events while walking back from the newest. The rows are in reverse order, so each row is followed by
-    /// the event's predecessor. The journey after the predecessor is the event's `before`. Only for the first event
-    /// above the floor, `before` is the journey at the floor.
+    /// Collects events while walking back from the last event at `lastAt` or earlier. The rows are in reverse order, so
+    /// each row is followed by the event's predecessor. The journey after the predecessor is the event's `before`, with
+    /// two exceptions. For the first event at or above the floor, `before` is the journey at the floor. For an event
+    /// below the floor, `before` is the journey stored with the event itself.
     private func collect(
         of id: Int64, _ driver: DriverID, from lastAt: Int64, limit: Int, _ step: (RecordedEvent) -> Step
     ) async throws(StoreFailure) -> RecordedEvents {

@@ -8,7 +8,7 @@ import Postgres
 import SharedTables
 
 extension PostgresEventStore: SettingsCorrecting {
-    /// The number of drivers that one call examines.
+    /// The number of drivers that one call of `correct` examines.
     private static let examinedMax: Int64 = 1000
     /// Like `examinedMax`, on Citus. The number is lower, because the query on Citus reads all events of the examined
     /// drivers.

@@ -42,7 +42,8 @@ private enum RefoldStatements {
     /// The next driver to be refolded. The statement needs only one index lookup for each older version of the rules,
     /// even if there are many drivers and none must be refolded. Leaves out a driver whose deletion is not complete:
     /// the deletion replaces the ids in the events piece by piece, and a refold would mix old and new ids. Parameters:
-    /// the version of the fold's rules, the number after which to begin, a time or NULL.
+    /// the version of the fold's rules, the number after which to begin, a time of receipt or NULL. If a time is given,
+    /// leaves out drivers without events received since then.
     static let next = PostgresStatement(
         "refold_next",
         """

@@ -180,7 +180,7 @@ private enum TrialStatements {
         FROM \(examined) ORDER BY examined.number
         """)
 
-    /// Parameters: the first two of `byRules`, then those of `FoldCorrection.changes`.
+    /// The same columns as `byRules`. Parameters: the first two of `byRules`, then those of `FoldCorrection.changes`.
     static let byCorrection = PostgresStatement(
         "trial_by_correction",
         """
@@ -216,7 +216,8 @@ private enum TrialStatements {
         FROM examined LEFT JOIN changed ON changed.id = examined.id ORDER BY examined.number
         """)
 
-    /// Parameters: the first two of `byRules`, then a time.
+    /// The same columns as `byRules`. Parameters: the first two of `byRules`, then the corrected time from which events
+    /// are to be folded with other settings.
     static let bySettings = PostgresStatement(
         "trial_by_settings",
         """
