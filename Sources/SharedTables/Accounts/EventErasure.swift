@@ -5,7 +5,8 @@ package import Engine
 package import JourneyModel
 
 package protocol EventErasure: Sendable {
-    /// Called before a transaction that may begin a deletion.
+    /// Called before a transaction that may begin a deletion, so that SQLite's store can shorten the work at the end of
+    /// the deletion. PostgreSQL's store does nothing.
     func prepareErasure() async
 
     /// Called in the transaction that deletes a driver who has no row. At the same time, another transaction may store

@@ -88,8 +88,9 @@ enum RenewalRows {
         )
     }
 
-    /// Stores the time of the session's last use, and a later expiry. If the stored time of the last use is later than
-    /// this one, it is kept, unless it is in the future: it was then stored before the clock was set back.
+    /// Stores the time of this use as the session's last use, and the new expiry if it is later than the stored one. A
+    /// later stored time of the last use is kept, unless it is in the future: it was then stored before the clock was
+    /// set back.
     private static func renewed(
         _ session: SignInSessionRow, until expiresAt: Moment, reason: String?, from origin: RequestOrigin,
         _ db: any SQLTransaction

@@ -93,7 +93,8 @@ enum SessionCodeRows {
         }
     }
 
-    /// Returns the session with this id; nil if there is none, or if it belongs to another driver than `driver`.
+    /// Returns the session with this id. Returns nil if there is none, if its driver was deleted, or if it belongs to
+    /// another driver than `driver`. If `driver` is nil, the session may belong to any driver.
     private static func session(
         _ sessionID: String, of driver: DriverID?, at now: Moment, _ db: any SQLTransaction
     ) throws -> Session? {

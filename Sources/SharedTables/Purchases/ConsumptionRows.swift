@@ -37,9 +37,9 @@ package enum ConsumptionRows {
     }
 
     /// Queues a request for consumption information. Must be called in the transaction that stores the request's
-    /// notification, so that no acknowledged request is lost. A request that is already stored does not change: its row
-    /// may be kept for longer than the row of its notification, which may then be taken again (`dwell purchases
-    /// replay`).
+    /// notification, so that no acknowledged request is lost. A request that is already stored does not change. This
+    /// case occurs because the row of a request may be kept for longer than the row of its notification. The
+    /// notification may then be taken again (`dwell purchases replay`).
     static func add(
         _ notification: StoreNotification, _ transaction: TransactionFact, of purchase: Int64, at now: Moment,
         _ db: any SQLTransaction

@@ -40,8 +40,8 @@ extension SQLDatabase {
     }
 }
 
-/// A request whose driver was deleted must not create the driver again (`DriverRows.rowOrNew`). Both stores turn this
-/// error into `StoreFailure.driverErased`.
+/// Thrown for a request that would create a deleted driver again (`DriverRows.rowOrNew`). Both stores turn this error
+/// into `StoreFailure.driverErased`.
 package struct DriverErased: Error, Hashable, Sendable {
     package init() {}
 }

@@ -14,10 +14,12 @@ package protocol SQLTransaction {
 
     func fetchAll(sql: String, arguments: SQLArguments) throws -> [SQLRow]
 
-    /// Adds a driver without events and returns its row number. The two stores keep different columns of drivers.
+    /// Adds a driver without events and returns its row number. Each store does this itself, because the two stores
+    /// keep different columns of drivers.
     func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64
 
-    /// Returns the session with this id. The two stores keep different tables of sessions.
+    /// Returns the session with this id; nil if there is none. Each store does this itself, because the two stores keep
+    /// different tables of sessions.
     func session(_ sessionID: String) throws -> ReferencedSession?
 
     /// Returns the SQL expression for the session_id that belongs to the session reference in `column`.
@@ -36,7 +38,7 @@ extension SQLTransaction {
     @discardableResult
     package func execute(sql: String) throws -> Int { try execute(sql: sql, arguments: []) }
 
-    /// The reference is the session_id.
+    /// The default, for PostgreSQL: there, the reference to a session is its session_id.
     package func sessionIDSQL(_ column: String) -> String { column }
 
     package var currentSessionSQL: String { "driver.session_id" }

@@ -81,7 +81,8 @@ package struct DatabaseTransfer: Sendable {
         (self.open, self.lock, self.target, self.report) = (open, lock, target, report)
     }
 
-    /// The drivers that the target has. It also has all events of these drivers with numbers up to `checkedEvent`.
+    /// The drivers that the target has. The target also has all events of these drivers with numbers up to
+    /// `checkedEvent`. If it has no drivers yet, `checkedEvent` is `.max`.
     private struct Copied {
         var drivers: [Int64: TransferredDriver]
         var checkedEvent: Int64

@@ -76,8 +76,8 @@ package protocol TransferSource: Sendable {
     /// Returns the reason why the database cannot be transferred now, as a sentence for the operator. Returns nil if it
     /// can be transferred.
     ///
-    /// - Parameter isFinal: whether this check is for the last pass. Before it, all work that the target cannot
-    ///   continue must be complete.
+    /// - Parameter isFinal: whether this check is for the last pass. Before the last pass, all work that the target
+    ///   cannot continue must be complete.
     func obstacle(isFinal: Bool) throws -> String?
     /// Returns all drivers as they are now, in the order of their row numbers.
     func drivers() throws -> [TransferredDriver]
@@ -104,7 +104,7 @@ package protocol TransferTarget: Sendable {
     /// Writes the part. If the next part has further events of this part's last driver, the transaction stays open
     /// until all parts with events of this driver are written.
     func write(_ part: TransferPart) async throws
-    /// Removes drivers who no longer exist in the source.
+    /// Removes all rows of these drivers, who no longer exist in the source.
     func remove(_ drivers: [Int64]) async throws
     /// Updates the statistics of PostgreSQL's query planner.
     func analyze() async throws
