@@ -43,7 +43,8 @@ enum AgedRows {
         """
     }
 
-    /// SQL condition that a table's row lies in the session's lane. For statements over the rows of all lanes.
+    /// SQL condition that a table's row lies in the session's lane. Statements over the rows of all lanes use it; other
+    /// statements use `LaneParameters.condition`.
     private static func hasSessionsLane(_ table: String) -> String { "\(table).lane = session.lane" }
 
     /// The sessions to delete, and those whose row stays but whose registration is to be forgotten. Parameters: the
@@ -56,8 +57,8 @@ enum AgedRows {
         ORDER BY session.number LIMIT $3::int8
         """)
 
-    /// Selects the next sessions in the order of their numbers. The last column tells whether retention deletes the
-    /// session. The parameters are those of `sessions`.
+    /// Selects the next sessions in the order of their numbers. The last column tells whether the session was
+    /// registered, is outlived and is unneeded, so that retention deletes it. The parameters are those of `sessions`.
     static let registrations = PostgresStatement(
         "aged_registrations",
         """
@@ -66,9 +67,10 @@ enum AgedRows {
         FROM session WHERE session.number > $1::int8 ORDER BY session.number LIMIT $3::int8
         """)
 
-    /// Deletes those sessions that are outlived and unneeded. Of an outlived session that is still needed, forgets the
-    /// registration, with the charger and the merchant. Checks the conditions again, because an event of a session may
-    /// have arrived since the session was found. Returns the number of deleted sessions.
+    /// Deletes those sessions that are outlived and unneeded, with their rows of `session_owner`, `session_code` and
+    /// `push_outbox`. Of an outlived session that is still needed, forgets the registration, with the charger and the
+    /// merchant. Checks the conditions again, because an event of a session may have arrived since the session was
+    /// found. Returns the number of deleted sessions.
     static func delete(
         sessions numbers: [Int64], openedBefore: Moment, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline

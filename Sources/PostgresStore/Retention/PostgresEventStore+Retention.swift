@@ -102,9 +102,9 @@ extension PostgresEventStore: RetentionStore {
         PostgresQuery(statement, [.int8(number), .int8(before.millisecondsSinceEpoch), .int8(Int64(limit))])
     }
 
-    /// Returns the next part of a walk over the rows. Numbers ascend with time, so the walk ends with this part if the
-    /// last row of the part is recent. The walk goes on if the time of that row is in the future. An instance's clock
-    /// was then ahead when the row was stored, so later rows may be old.
+    /// Returns the next part of a walk over all sessions or audit entries. Numbers ascend with time, so the walk ends
+    /// with this part if the last row of the part is recent. The walk goes on if the time of that row is in the future.
+    /// An instance's clock was then ahead when the row was stored, so later rows may be old.
     private func agedNumbers(
         _ statement: PostgresStatement, before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers {

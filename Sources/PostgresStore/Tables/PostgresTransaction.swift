@@ -57,7 +57,7 @@ final class PostgresTransaction: SQLTransaction {
     /// Returns the `driver.id` of the driver. Adds the driver if it has no row. If another transaction adds the same
     /// driver at the same time, this transaction waits for the other or fails with 40001 (serialization failure).
     func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64 {
-        // If another driver already has the random number, another number is tried.
+        // If another driver already has the random id, another id is tried.
         for _ in 0..<3 {
             let new = StoredDriver(new: driver)
             if try run(DriverStatements.addQuery(new, at: now)).affectedCount == 1 { return new.id }

@@ -9,7 +9,7 @@ struct TransactionFailure {
     enum Kind {
         /// Another transaction or the connection was the cause.
         case again
-        /// A unique index is violated, possibly by a transaction at the same time.
+        /// A unique index is violated. If another transaction at the same time was the cause, a further run succeeds.
         case violation
         case final
     }

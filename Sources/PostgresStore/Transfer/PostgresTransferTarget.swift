@@ -18,7 +18,7 @@ package actor PostgresTransferTarget: TransferTarget {
     /// The time recorded with the migrations, in milliseconds since 1970.
     private let startedAt: Int64
     private var tables: [String: TransferTable] = [:]
-    /// The ids of the copied drivers, by row number in SQLite.
+    /// The `driver.id` of the copied drivers, by row number in SQLite.
     private var ids: [Int64: Int64] = [:]
     /// Whether a transaction is open because a driver's events continue in the next part.
     private var isInTransaction = false

@@ -5,7 +5,7 @@ import JourneyModel
 
 extension BatchFold {
     private static let tailGrowth: Int64 = 8
-    /// How many times a batch may read `sharedTailMax` events of one driver.
+    /// A driver has few events (`tail`) if this many reads of `sharedTailMax` events would suffice to read all of them.
     private static let tailsMax: Int64 = 4
 
     /// Prepares the fold for an event at `time`. Returns false if more events must be read, or if the event is left to

@@ -176,7 +176,8 @@ struct BatchFold {
         case .unknown where request.requiresRegisteredSession:
             state.result.outcomes.append(.event(.sessionNotFound))
         case .undecided: break
-        // Another transaction has deleted the session between two reads, so the event must open it again.
+        // Another transaction may have deleted the session between two reads. So the reads are repeated, and then the
+        // event opens the session again.
         case .known(nil) where state.group.mayReadAgain: state.result.isStale = true
         case .none, .known, .unknown:
             if let outcome = store(append, use, &state) { state.result.outcomes.append(.event(outcome)) }

@@ -35,7 +35,8 @@ struct BatchReads: Sendable {
     /// The rows of sessions. The value nil means that the row was looked for, and that the driver has no such session.
     var sessions: [DriverText: SessionRow?] = [:]
     var tails: [TextKey: Tail] = [:]
-    /// The refold whose parts this transaction has written. Its driver is then the only one of the batch.
+    /// The refold whose parts this transaction has written; nil if there is none. The refolded driver is the only one
+    /// in the batch.
     var refolded: RefoldInParts?
     /// When a driver without a row was deleted. The value nil means that there is no tombstone: the driver was never
     /// deleted.

@@ -13,7 +13,9 @@ struct BatchRun: Sendable {
     /// The result of a batch for one driver's work.
     enum Result: Sendable {
         case done([WorkOutcome])
-        /// Another transaction updated the driver, or caused this transaction to fail. The work is to be tried again.
+        /// The work is to be tried again. Either another transaction updated the driver, was committed between the
+        /// reads, or caused this transaction to fail. Or this transaction cannot give valid positions to its events
+        /// (`BatchReads.isBehind`, `isOfOtherServer`).
         case conflict
         /// The work is to be tried again in a batch of its own, under a lock. `isLong`: see `Work.isLong`.
         case alone(isLong: Bool)

@@ -6,9 +6,14 @@ import Postgres
 import Synchronization
 
 struct BatchWrites {
-    /// BEGIN, the inserts of settings and new drivers, and the update of drivers. The inserts do nothing for rows that
-    /// exist already. All batches take locks in this order: settings, new drivers, drivers by id, owners of sessions.
-    /// So no two batches wait for each other.
+    /// BEGIN (unless the reads have begun the transaction), the inserts of settings and new drivers, the query for new
+    /// drivers who were deleted since the reads (ErasedDrivers), and the update of drivers. The inserts do nothing for
+    /// rows that exist already.
+    ///
+    /// All batches take locks in this order: settings, new drivers, drivers by id, owners of sessions. So no two
+    /// batches wait for each other. There is one exception: some batches lock their driver before the reads
+    /// (`DriverGroup.needsLock`). On one PostgreSQL, the update of another batch skips that driver. On Citus, it waits,
+    /// and a deadlock is possible. The batch that is then rolled back is run again.
     let moving: [PostgresQuery]
     /// The indexes in `moving` of the update of drivers. Its results contain the `driver.id` of the updated drivers.
     let moves: Range<Int>

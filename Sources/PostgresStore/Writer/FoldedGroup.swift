@@ -26,8 +26,10 @@ struct FoldedGroup: Sendable {
     /// event are left to another batch, because the refold is charged only after this batch, and the rate limit may
     /// then refuse the next late event.
     var isCharged = false
-    /// Whether the next work needs stored events that were not read. This work and those after it are left to another
-    /// batch. Only the first work of a group causes events to be read. If later works did so too, two works that need
+    /// Whether the next work and those after it are left to another batch. There are three reasons: the work needs
+    /// stored events that were not read, it follows a refold in parts, or it is a correction but not the first work.
+    ///
+    /// Only the first work of a group causes events to be read. If later works did so too, two works that need
     /// different events could replace each other's events again and again, and never be stored.
     var isLeft = false
     /// What must be read before the group can be folded. If this is not empty, ignore the other properties.

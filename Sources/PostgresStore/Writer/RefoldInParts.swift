@@ -132,7 +132,7 @@ struct RefoldInParts: Sendable {
         row.recent = RecentJourneyChanges()
     }
 
-    /// What the refold changed.
+    /// What the refold changed; all counts are 0 if it inserts a late event.
     var counts: RefoldCounts {
         guard case .refold(_, let now) = cause else { return RefoldCounts() }
         return tally.counts(stored: stored, folded: row.journey, now: now)

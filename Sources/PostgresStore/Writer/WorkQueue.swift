@@ -22,9 +22,10 @@ struct DriverGroup: Sendable {
     /// See `Work.isLong`.
     var isLong: Bool { works.contains(where: \.isLong) }
 
-    /// Whether a claim without its session may be a deletion that was committed between two reads, so that the group
-    /// is read again. On Citus, the claim is on another server, so it may be visible for a moment longer, even after
-    /// the driver was locked. If the first batch with the lock finds it too, it is a leftover.
+    /// Whether the group is read again if the reads found a session's owner but not the session. Another transaction
+    /// may have deleted the session between the two reads. On Citus, the owner's row is on another server, so it may be
+    /// visible for a moment longer, even after the driver was locked. If the first batch with the lock has found the
+    /// row without the session too, the next batch treats the row as a leftover.
     var mayReadAgain: Bool { works.allSatisfy { $0.conflictCount <= Self.conflictsBeforeLock } }
 }
 
