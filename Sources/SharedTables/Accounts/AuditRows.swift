@@ -16,11 +16,11 @@ package enum AuditRows {
     /// each.
     static let passingMax: Int64 = 500_000
 
-    /// Old entries are deleted only when an entry is added whose number is a multiple of `forgettingInterval`. Then up
-    /// to `forgottenMax` entries of each kind in `passing` are deleted. More are deleted than were added since the last
-    /// time, so old entries cannot pile up. They are not deleted with every addition, because concurrent transactions
-    /// would try to delete the same entries. On PostgreSQL, only one of these transactions succeeds, and the others
-    /// must run again.
+    /// Old entries that meet a condition of `passing` are deleted only when an entry is added whose number is a
+    /// multiple of `forgettingInterval`. Then up to `forgottenMax` entries are deleted for each condition. More are
+    /// deleted than were added since the last time, so old entries cannot pile up. They are not deleted with every
+    /// addition, because concurrent transactions would try to delete the same entries. On PostgreSQL, only one of these
+    /// transactions succeeds, and the others must run again.
     static let forgettingInterval: Int64 = 64
     private static let forgottenMax: Int64 = 128
 
@@ -35,9 +35,9 @@ package enum AuditRows {
     static let requestsPerDriverMax = 200
 
     /// SQL condition that selects further entries that a driver can add without a limit of their number: refused
-    /// renewals and sign-ins with Apple, and sign-outs everywhere with a token that has no sign-in session. Only the
-    /// newest `requestsPerDriverMax` of these entries are kept too. The index `audit_of_refusals` must have the same
-    /// condition, word for word.
+    /// renewals and sign-ins with Apple, and sign-outs everywhere with a token that has no sign-in session. As with
+    /// `requests`, only the newest `requestsPerDriverMax` of these entries are kept. The index `audit_of_refusals` must
+    /// have the same condition, word for word.
     private static let refusals = """
         driver IS NOT NULL
             AND (action = 'sign_out_all' OR outcome = 'refused' AND action IN ('refresh', 'sign_in_apple'))

@@ -5,7 +5,7 @@ import Identity
 import JourneyModel
 
 enum CodeRows {
-    /// Maximum number of expired rows deleted with each call.
+    /// Maximum number of expired rows that are deleted from a table at once.
     static let prunedMax = 16
 
     /// The digest in the row of an address all of whose codes were held back (`CodeIssue.heldBack`). No code has this

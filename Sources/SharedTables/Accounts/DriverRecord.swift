@@ -12,7 +12,7 @@ package protocol DriverSearch: Sendable {
 package enum DriverQuery: Hashable, Sendable {
     case id(DriverID)
     case phone(PhoneNumber)
-    /// An email address, compared without regard to case.
+    /// An email address, compared without regard to the case of ASCII letters.
     case email(String)
 }
 

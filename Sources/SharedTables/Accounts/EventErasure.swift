@@ -10,8 +10,8 @@ package protocol EventErasure: Sendable {
     func prepareErasure() async
 
     /// Called in the transaction that deletes a driver who has no row. At the same time, another transaction may store
-    /// an event and thereby add the driver. This method makes one of the two transactions fail and run again. Then
-    /// either the deletion finds the row, or the event finds the tombstone.
+    /// an event and thereby add the driver. This method makes the second of the two transactions wait for the first and
+    /// then repeat its work. Then either the deletion finds the row, or the event finds the tombstone.
     func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws
 
     /// Renames the driver to `pseudonym`, so that no request finds the driver any more, and stores that the deletion

@@ -21,7 +21,8 @@ package enum PurchaseRows {
     /// are stored without the members that identify a person. A transaction with the account token of a driver is
     /// always stored whole, because this driver owns the purchase.
     ///
-    /// - Parameter isShown: whether a driver's app sent the facts. If so, the driver claims an anonymous purchase.
+    /// - Parameter isShown: whether a driver's app sent the facts. If so, they are stored whole, because an anonymous
+    ///   purchase then gets an owner (`owner`).
     static func put(
         _ transaction: TransactionFact, _ renewal: RenewalFact?, isShown: Bool, _ db: any SQLTransaction
     ) throws -> (purchase: Int64, isAnonymous: Bool) {

@@ -76,9 +76,9 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
         }
     }
 
-    /// Assigns a purchase to a driver, even if the account token that Apple signed belongs to another driver. Adds one
-    /// audit entry for the old owner and one for the new owner. If the purchase or the driver is unknown, changes
-    /// nothing and returns false.
+    /// Assigns a purchase to a driver, even if the account token that Apple signed belongs to another driver. Adds an
+    /// audit entry for the new owner, and one for the old owner if this was another driver. If the purchase or the
+    /// driver is unknown, changes nothing and returns false.
     package func move(
         _ key: SubscriptionKey, to driver: DriverID, at now: Moment
     ) async throws(AccountFailure) -> Bool {
