@@ -11,7 +11,7 @@ extension PostgresEventStore: JourneyCheck {
     static let problemsMax = 20
     /// The time limit in seconds of a query that reads whole tables, or all events of a driver.
     private static let checkSeconds = 600
-    /// The number of drivers whose rows are found by one query.
+    /// The number of drivers that one query lists.
     private static let checkedPageMax: Int64 = 1000
 
     package func check(

@@ -37,7 +37,8 @@ extension PostgresEventStore: SettingsCorrecting {
         }
     }
 
-    /// Refolds the next driver with events that the correction changes.
+    /// Refolds the next driver with events that the correction changes. If none of the examined drivers has such
+    /// events, refolds none. In both cases, returns the number after which the next call begins.
     func correct(_ id: Int64, _ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
         let recorded = try await read { db in
             try SQLRow.fetchOne(db, sql: "\(CorrectionRows.select) WHERE id = ?", arguments: [id])

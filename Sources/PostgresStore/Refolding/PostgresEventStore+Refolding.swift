@@ -1,5 +1,6 @@
 // `JourneyRefolder` on PostgreSQL. A driver is refolded in one batch of its own, so no reader sees a half-finished
-// refold. The batch reads and writes all of the driver's events, or those from the first corrected one on.
+// refold. The batch reads all of the driver's events, or those from the first corrected one on, and writes those that
+// the refold changes.
 
 package import Engine
 import JourneyModel

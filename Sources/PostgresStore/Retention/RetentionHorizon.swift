@@ -20,8 +20,9 @@ enum RetentionHorizon {
         var losesHead: Bool
     }
 
-    /// Raises the floor of each driver in `events`, then deletes those `events` that are below the new floors. Returns
-    /// the number of deleted events.
+    /// Raises the floor of each driver in `events`, then deletes those `events` that are below the new floors. Leaves
+    /// out drivers who must first be refolded by the current rules, and those whose deletion is under way. Returns the
+    /// number of deleted events.
     static func delete(
         _ events: [AgedEvent], _ shards: Shards, on connection: PostgresConnection, until deadline: Deadline
     ) async throws(PostgresError) -> Int {

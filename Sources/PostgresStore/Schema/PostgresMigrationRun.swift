@@ -99,7 +99,8 @@ package struct PostgresMigrationRun: Sendable {
         return .failed(PostgresError(.unreadable, "\(error)"))
     }
 
-    /// Returns the applied migrations by number. Throws a refusal if they do not match the migrations of this binary.
+    /// Returns the applied migrations by number. Throws a refusal if they do not match the migrations of this binary,
+    /// or if this run cannot use the database for another reason.
     private func check(_ connection: PostgresConnection, _ deadline: Deadline) async throws -> [Int64: Applied] {
         let found = try await connection.run([.init(Self.contents)], until: deadline)
         let row = found[0][0]

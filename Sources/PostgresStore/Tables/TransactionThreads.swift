@@ -5,7 +5,7 @@ import Dispatch
 import Synchronization
 
 final class TransactionThreads: Sendable {
-    /// While a queue runs a body, it has its own thread.
+    /// The queues that run the closures (bodies). While a queue runs a body, it has its own thread.
     private let queues: [DispatchQueue]
     /// The number of unfinished bodies on each queue.
     private let loads: Mutex<[Int]>

@@ -26,7 +26,8 @@ extension BatchFold {
         return result
     }
 
-    /// Returns the refold in parts that has inserted the group's next work, a late event. Nil if there is none.
+    /// Returns the refold in parts that has inserted the group's first work, a late event, as long as this work has no
+    /// outcome. Otherwise returns nil.
     func insertion(after outcomes: [WorkOutcome]) -> RefoldInParts? {
         guard let refolded = reads.refolded, refolded.isInsertion, outcomes.isEmpty else { return nil }
         return refolded

@@ -7,7 +7,7 @@ import Postgres
 extension BatchFold {
     enum SessionUse {
         case none
-        /// A session of this driver; nil if the session's row was not read.
+        /// A session of this driver; nil if the reads found the session's owner, but not its row.
         case known(SessionRow?)
         case unknown(String)
         case ofAnother

@@ -48,8 +48,8 @@ struct RefoldInParts: Sendable {
         (self.row, seen, stored, next) = (row, row.version, row.journey, from)
     }
 
-    /// A refold by the rules of this release. If an older release has folded the driver's events, `from` must not be
-    /// above the floor.
+    /// A refold by the rules of this release. If an older release has folded the driver's events, all of them must be
+    /// folded: `from` must then be the floor, or the earliest time if there is no floor.
     ///
     /// - Parameter now: see `RefoldRequest.now`.
     init(of row: StoredDriver, from: Moment, now: Moment?, change: SettingsChange? = nil) {

@@ -67,7 +67,8 @@ struct Work: Sendable {
         }
     }
 
-    /// Returns the failure of work that is given up.
+    /// Returns the failure of work that is given up: `.unknown` if a batch may have stored the work, otherwise
+    /// `.unavailable`.
     func failure(_ reason: String) -> StoreFailure { isInDoubt ? .unknown(reason) : .unavailable(reason) }
 }
 

@@ -64,8 +64,8 @@ final class WorkQueue: Sendable {
         /// `readySlow`, any other in `ready`. The driver who has waited longest comes first.
         var readySlow: [TextKey] = []
         var ready: [TextKey] = []
-        /// Whether the last batch was taken from `readySlow`. The next one is then taken from `ready`, so that neither
-        /// waits forever if there is only one writer.
+        /// Whether the last batch was taken from `readySlow`. The next one is then taken from `ready` if a driver is
+        /// there, so that the drivers of neither list wait forever if there is only one writer.
         var tookSlow = false
         var workCount = 0
         /// The number of batches under way that may be slow, and its maximum.
@@ -188,7 +188,7 @@ final class WorkQueue: Sendable {
             let (groups, isDrained, woken) = state.withLock {
                 state -> ([DriverGroup], Bool, CheckedContinuation<Void, Never>?) in
                 let groups = state.takeGroups(worksMax: worksMax)
-                // The rest need not wait for this batch.
+                // Wakes another writer, so that the remaining work does not wait for this batch.
                 let woken = !groups.isEmpty && state.hasReady ? state.idle.popLast() : nil
                 return (groups, state.isDrained, woken)
             }
