@@ -51,7 +51,7 @@ final class LibpqConnection: @unchecked Sendable {
         connection = nil
     }
 
-    /// Whether the bytes pass through OpenSSL.
+    /// Whether the connection is encrypted. OpenSSL may then hold bytes that are no longer in the socket.
     var isEncrypted: Bool { PQsslInUse(connection) == 1 }
 
     /// The socket, or -1 if libpq has closed it. It does not change while the connection lasts.

@@ -66,7 +66,7 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     func connectParameters(milliseconds: Int) -> [String: String] {
         var parameters = parameters.reveal()
         let hosts = (parameters["host"] ?? parameters["hostaddr"] ?? "").split(separator: ",").count
-        // libpq counts in seconds, and treats 1 as 2. An hour has the same effect as no limit.
+        // libpq counts in seconds, and treats 1 as 2. Without a deadline, the limit is an hour for each host.
         let seconds = min(3600, max(2, milliseconds / 1000 / max(2, hosts)))
         let configured = parameters["connect_timeout"].flatMap { Int($0) } ?? 0
         parameters["connect_timeout"] = String(configured > 0 ? min(configured, seconds) : seconds)

@@ -10,7 +10,7 @@ import Synchronization
 
 /// The result of the last read for the open streams.
 struct PolledVersions: Sendable {
-    /// The number of the read.
+    /// The number of this read. The next call of `committedChanges` passes it as `mark`.
     var mark: Int64 = 0
     var versions: [DriverID: Int64] = [:]
 }

@@ -100,7 +100,8 @@ final class PostgresTransaction: SQLTransaction {
             _ = try connection.runBlocking(confirm + [PostgresQuery(.commit)], until: statementDeadline)
         } catch {
             // On Citus, another server may refuse its part of the transaction because of a serialization failure. The
-            // coordinator then rolls back and reports an internal error (XX000).
+            // coordinator then rolls back and reports an internal error (XX000). It is converted to 40001, so that the
+            // transaction is run again.
             guard error.sqlState == "XX000" else { throw error }
             throw PostgresError(.server(sqlState: Self.serializationFailure), error.message)
         }

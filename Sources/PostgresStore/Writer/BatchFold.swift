@@ -24,7 +24,7 @@ struct BatchFold {
     /// as the last one are not counted. If the journey after them still differs from the stored one, the refold is done
     /// in parts of this length.
     let tailMax: Int64
-    /// The sessions that drivers of this batch open, each with its driver's row.
+    /// The sessions that drivers of this batch open, each with the `driver.id` of its driver.
     var claimed: [TextKey: Int64] = [:]
 
     init(

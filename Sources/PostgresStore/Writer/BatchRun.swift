@@ -121,7 +121,8 @@ struct BatchRun: Sendable {
         }
         let begins = !isLocked && !shards.areDistributed
         let writes = BatchWrites(folded, batch: progress.batch, begins: begins, known: knownSettings, shards)
-        // The parts of a refold must not be committed without the driver's row.
+        // The parts of a refold must not be committed without the driver's row. If there is no row to write, the
+        // transaction is rolled back and the work is tried again.
         if writes == nil, reads.refolded != nil { return groups.map { _ in .conflict } }
         var moved: Set<Int64> = []
         if let writes {

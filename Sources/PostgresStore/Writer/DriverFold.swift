@@ -12,7 +12,7 @@ struct DriverFold {
     private(set) var belowFloor: [FoldedEvent] = []
     /// The events that a refold in parts has added.
     private var addedByRefold: [FoldedEvent] = []
-    /// The time of the driver's last stored event.
+    /// The corrected time of the driver's head: of the stored events, the last one in the order.
     private let storedHeadAt: Moment?
     /// The time span, both ends included, whose stored events are all in `tail`. If `through` is nil, the span has no
     /// end. The property itself is nil if no stored events were read.

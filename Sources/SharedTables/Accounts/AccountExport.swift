@@ -122,7 +122,7 @@ private struct Member: ExpressibleByStringLiteral, Sendable {
 
     init(_ name: String, _ sql: String) { self.init(name) { _ in sql } }
 
-    /// A column of this name.
+    /// A member whose value is the column of this name.
     init(stringLiteral name: String) { self.init(name, name) }
 
     static func sessionID(_ column: String) -> Member { Member("session_id") { $0.sessionIDSQL(column) } }

@@ -32,7 +32,8 @@ package struct ChangeEffects: Sendable {
 }
 
 extension SQLDatabase {
-    /// `keepsDriverCache` has the same meaning as in `ChangeEffects`.
+    /// Runs one transaction. `keepsDriverCache` tells whether the change leaves the rows of drivers unchanged
+    /// (`ChangeEffects`).
     package func change<Outcome: Sendable>(
         keepsDriverCache: Bool = false, _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome {

@@ -33,7 +33,7 @@ extension Int: SQLConvertible {
     package var sqlValue: SQLValue { .integer(Int64(self)) }
 }
 
-/// Stored as 0 and 1, so a condition must compare the column: `is_own = 1`.
+/// A Boolean is stored as 0 or 1, so a condition must compare the column: `is_own = 1`.
 extension Bool: SQLConvertible {
     package init?(_ value: SQLValue) {
         guard case .integer(let integer) = value else { return nil }
@@ -58,7 +58,7 @@ extension [UInt8]: SQLConvertible {
     package var sqlValue: SQLValue { .blob(self) }
 }
 
-/// Stored in milliseconds since 1970, in a column whose name ends with `_ms`.
+/// A time is stored in milliseconds since 1970, in a column whose name ends with `_ms`.
 extension Moment: SQLConvertible {
     package init?(_ value: SQLValue) {
         guard case .integer(let milliseconds) = value else { return nil }

@@ -111,6 +111,6 @@ package protocol TransferTarget: Sendable {
     /// Begins the last transaction. Returns the columns of the shared tables.
     func beginLastTransaction() async throws -> [String: [String]]
     func write(_ rows: TransferRows) async throws
-    /// Ends the transfer: servers may start.
+    /// Ends the transfer. From then on, servers may start on the target.
     func commitLastTransaction() async throws
 }
