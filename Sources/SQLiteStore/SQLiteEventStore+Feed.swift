@@ -18,7 +18,7 @@ extension SQLiteEventStore: EventFeed {
 
     package func position(of consumer: String) async throws(StoreFailure) -> FeedPosition {
         try await read { db in
-            let newest = try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(id) FROM event")) ?? 0
+            let newest = try StoredEvents.newestID(db)
             let row = try Row.fetchOne(
                 db.cachedStatement(sql: "SELECT last_event, lost_count FROM feed_consumer WHERE name = ?"),
                 arguments: [consumer])

@@ -26,7 +26,7 @@ extension SQLiteEventStore: OperatorReader {
 
     package func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies {
         try await read { db in
-            let last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
+            let last = try StoredEvents.newestID(db)
             let begin = try id ?? Self.lastEvent(before: start, newest: last, db)
             let after = max(begin, last - Self.talliedRowsMax)
             let rows = try Row.fetchCursor(

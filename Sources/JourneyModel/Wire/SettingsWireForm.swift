@@ -28,9 +28,7 @@ extension Settings {
         let digits = String(hash, radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
-}
 
-extension Settings {
     /// Reads the settings from the response of `GET /native/config`. Ignores all other members.
     ///
     /// Returns nil if any of the eight settings is missing or out of range (contract, section 2), because nothing may

@@ -99,7 +99,7 @@ enum StoredChanges {
     private static let eventsMax: Int64 = 10_000
 
     static func committedChanges(after id: Int64?, _ db: Database) throws -> CommittedChanges {
-        let newest = try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(id) FROM event")) ?? 0
+        let newest = try StoredEvents.newestID(db)
         guard let id, newest >= id, newest - id <= eventsMax else {
             return CommittedChanges(newest: newest, drivers: .any)
         }

@@ -61,6 +61,11 @@ enum StoredEvents {
         return .replayed(StoredEvent(eventID: row[0], verdict: try verdict(row, 2), journey: try journey(row, 5)))
     }
 
+    /// Returns the id of the newest event that is still stored; 0 if there is none.
+    static func newestID(_ db: Database) throws -> Int64 {
+        try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(id) FROM event")) ?? 0
+    }
+
     /// Returns the highest number that an event has or had.
     static func lastNumber(_ db: Database) throws -> Int64 {
         try Int64.fetchOne(try db.cachedStatement(sql: "SELECT seq FROM sqlite_sequence WHERE name = 'event_row'")) ?? 0

@@ -10,7 +10,7 @@ struct ChainCheck {
 
     /// Counts all events. Memory grows with the number of drivers.
     init(_ db: Database) throws {
-        last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
+        last = try StoredEvents.newestID(db)
         let rows = try Row.fetchCursor(db, sql: "SELECT driver FROM event")
         while let row = try rows.next() { counts[row[0], default: 0] += 1 }
     }

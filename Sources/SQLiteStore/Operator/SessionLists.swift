@@ -85,7 +85,7 @@ extension SQLiteEventStore: OperatorListReader {
         _ filter: EventFilter, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<EventCase> {
         try await read { db in
-            let newest = try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(id) FROM event")) ?? 0
+            let newest = try StoredEvents.newestID(db)
             let apart = Self.receiptsApartMilliseconds
             func firstEvent(receivedFrom moment: Moment) throws -> Int64 {
                 try Self.firstEvent(receivedFrom: moment, newest: newest, db)

@@ -23,7 +23,7 @@ enum PushChangeRows {
     static let refoldWaitMilliseconds = PushRules.ageMillisecondsMax / 2
 
     static func changes(after id: Int64, since: Moment, _ db: Database) throws -> PushChanges {
-        var newest = try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(id) FROM event")) ?? 0
+        var newest = try StoredEvents.newestID(db)
         if let cause = try firstCause(after: id, since: since, db) { newest = cause - 1 }
         let last = min(newest, id + eventsMax)
         guard last > id else { return PushChanges(last: id, hasMore: false, changes: []) }
