@@ -71,11 +71,12 @@ struct SessionClaimTests {
         }
     }
 
-    /// While the batch reads, another instance commits the new driver and the claim. At this moment, the batch either
-    /// has read that the driver does not exist, or has not read the driver yet.
-    @Test(arguments: Request.allCases)
-    func `a session that is claimed between two reads of a batch is its driver's own`(_ request: Request) async throws {
-        let database = try await StoreFixture.database()
+    /// Sends the request to a store, and lets another instance commit the statements when the batch waits to read the
+    /// table. Expects that the session is the driver's own afterwards.
+    private func expectOwn(
+        _ request: Request, committing statements: [String], beforeReading table: String,
+        in database: StoreFixture.Database
+    ) async throws {
         let other = try await PostgresConnection.open(
             try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
         defer { other.close() }
@@ -84,18 +85,27 @@ struct SessionClaimTests {
             // waits for the locked table only in the middle of its reads.
             let warm = EventSubmission.sample(.sessionRestored, key: "k", session: "other")
             _ = try await stores[0].appended(.sample(warm, of: DriverID("other")))
-            let lock = PostgresStatement("lock", "LOCK TABLE session_owner IN ACCESS EXCLUSIVE MODE")
+            let lock = PostgresStatement("lock", "LOCK TABLE \(table) IN ACCESS EXCLUSIVE MODE")
             _ = try await other.run([.init(.begin), .init(lock)])
             async let found = isOwn(request, of: driver, in: stores[0])
             _ = try await database.backend(waitingFor: "relation")
-            let claim = Claim(driver)
-            let rows = (claim.driverRows + claim.ownerRow).split(separator: ";").enumerated().map { number, sql in
-                PostgresQuery(PostgresStatement("row_\(number)", String(sql)))
+            let rows = statements.enumerated().map { number, sql in
+                PostgresQuery(PostgresStatement("statement_\(number)", sql))
             }
             _ = try await other.run(rows + [.init(.commit)])
             #expect(try await found)
             #expect(try await stores[0].check { _, _ in }.problems == [])
         }
+    }
+
+    /// While the batch reads, another instance commits the new driver and the claim. At this moment, the batch either
+    /// has read that the driver does not exist, or has not read the driver yet.
+    @Test(arguments: Request.allCases)
+    func `a session that is claimed between two reads of a batch is its driver's own`(_ request: Request) async throws {
+        let database = try await StoreFixture.database()
+        let claim = Claim(driver)
+        let statements = (claim.driverRows + claim.ownerRow).split(separator: ";").map(String.init)
+        try await expectOwn(request, committing: statements, beforeReading: "session_owner", in: database)
         if request == .registration {
             let charger = try await database.rows("SELECT registered_charger FROM session WHERE session_id = 's'")
             #expect(charger == ["c"])
@@ -140,25 +150,11 @@ struct SessionClaimTests {
         let database = try await StoreFixture.database()
         let claim = Claim(driver)
         try await database.rows(claim.driverRows + claim.ownerRow)
-        let other = try await PostgresConnection.open(
-            try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
-        defer { other.close() }
-        try await StoreFixture.withStores(on: database) { (stores) async throws in
-            // Prepares the statements, as above.
-            let warm = EventSubmission.sample(.sessionRestored, key: "k", session: "other")
-            _ = try await stores[0].appended(.sample(warm, of: DriverID("other")))
-            let lock = PostgresStatement("lock", "LOCK TABLE driver IN ACCESS EXCLUSIVE MODE")
-            _ = try await other.run([.init(.begin), .init(lock)])
-            async let found = isOwn(.event, of: driver, in: stores[0])
-            _ = try await database.backend(waitingFor: "relation")
-            let deletion = [
-                "UPDATE driver SET version = version + 1 WHERE id = \(claim.id)",
-                "DELETE FROM session WHERE session_id = 's'", "DELETE FROM session_owner WHERE session_id = 's'",
-            ].enumerated().map { number, sql in PostgresQuery(PostgresStatement("deletion_\(number)", sql)) }
-            _ = try await other.run(deletion + [.init(.commit)])
-            #expect(try await found)
-            #expect(try await stores[0].check { _, _ in }.problems == [])
-        }
+        let deletion = [
+            "UPDATE driver SET version = version + 1 WHERE id = \(claim.id)",
+            "DELETE FROM session WHERE session_id = 's'", "DELETE FROM session_owner WHERE session_id = 's'",
+        ]
+        try await expectOwn(.event, committing: deletion, beforeReading: "driver", in: database)
         #expect(try await database.rows("SELECT count(*) FROM session WHERE session_id = 's'") == ["1"])
     }
 
