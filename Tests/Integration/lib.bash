@@ -56,7 +56,10 @@ prepare_server() {
     else
         server_environment+=(DATABASE_PATH="$server_folder/dwell.sqlite3")
     fi
-    if [[ -n ${INTEGRATION_REDIS_URL:-} ]]; then server_environment+=(REDIS_URL="$INTEGRATION_REDIS_URL"); fi
+    # On a slow machine, Redis sometimes responds after more than the default of 50 ms.
+    if [[ -n ${INTEGRATION_REDIS_URL:-} ]]; then
+        server_environment+=(REDIS_URL="$INTEGRATION_REDIS_URL" REDIS_TIMEOUT_MS=2000)
+    fi
     server_environment+=("$@")
 }
 

@@ -112,7 +112,8 @@ class Server:
             "JWT_SECRET": SECRET,
             "LOG_FORMAT": "json",
             "LOG_LEVEL": "warning",
-            **({"REDIS_URL": options.redis_url} if options.redis_url else {}),
+            # On a slow machine, Redis sometimes responds after more than the default of 50 ms.
+            **({"REDIS_URL": options.redis_url, "REDIS_TIMEOUT_MS": "2000"} if options.redis_url else {}),
             **environment,
         }
         self.process = None
