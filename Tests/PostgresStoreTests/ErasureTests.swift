@@ -74,7 +74,7 @@ struct ErasureTests {
             let other = DriverID("drv_other")
             _ = try await store.appended(.sample(.sample(.chargerTargeted, key: "o", charger: "c"), of: other))
             let before = try await Self.order(store, database)
-            let place = try await store.storedEvents(after: 0, limit: 5000).count
+            let place = try await store.fed(before.count).count
             #expect(place == before.count)
             let row = try #require(
                 try await Self.begin(driver, pseudonym: "erased-1", at: .sample.advanced(bySeconds: 9000), in: store))
@@ -89,7 +89,7 @@ struct ErasureTests {
             #expect(try await store.leftovers(ofReceipt: "r") == [])
             #expect(try await store.leftovers(ofReceipt: "unknown") == nil)
             #expect(try await Self.order(store, database) == before)
-            let fed = try await store.storedEvents(after: 0, limit: 5000)
+            let fed = try await store.fed(before.count)
             #expect(fed.count == before.count)
             #expect(Set(fed.map(\.eventID)).count == fed.count)
             #expect(fed.last?.sent.chargerID == "c")

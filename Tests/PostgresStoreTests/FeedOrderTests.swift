@@ -4,7 +4,6 @@ import Engine
 import JourneyModel
 import Postgres
 import Sockets
-import Synchronization
 import TestSupport
 import Testing
 
@@ -20,6 +19,7 @@ struct FeedOrderTests {
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             let store = stores[0]
             try await Self.append("first", of: "a", to: store)
+            #expect(try await store.fed(1).map(\.eventID) == ["first"])
             let connection = try await PostgresConnection.open(
                 try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
             defer { connection.close() }
@@ -31,7 +31,7 @@ struct FeedOrderTests {
             #expect(try await store.storedEvents(after: 0, limit: 10).map(\.eventID) == ["first"])
             #expect(try await store.position(of: "c").waitingCount == 1)
             _ = try await connection.run([.init(.commit)], until: .inSeconds(10))
-            #expect(try await store.storedEvents(after: 0, limit: 10).map(\.eventID) == ["first", "second"])
+            #expect(try await store.fed(2).map(\.eventID) == ["first", "second"])
         }
     }
 
@@ -39,8 +39,7 @@ struct FeedOrderTests {
         let database = try await StoreFixture.database()
         let (driverCount, eventCount) = (24, 40)
         try await StoreFixture.withStores(3, on: database) { (stores) async throws in
-            let isDone = Atomic(false)
-            async let fed = Self.readAll(stores[0], until: isDone)
+            async let fed = Self.readAll(stores[0], count: driverCount * eventCount)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for driver in 0..<driverCount {
                     group.addTask {
@@ -52,7 +51,6 @@ struct FeedOrderTests {
                 }
                 try await group.waitForAll()
             }
-            isDone.store(true, ordering: .sequentiallyConsistent)
             let events = try await fed
             #expect(events.count == driverCount * eventCount)
             for driver in 0..<driverCount {
@@ -63,16 +61,15 @@ struct FeedOrderTests {
         }
     }
 
-    /// Reads as a consumer does: from the last id that it got.
-    private static func readAll(
-        _ store: PostgresEventStore, until isDone: borrowing Atomic<Bool>
-    ) async throws -> [FeedEvent] {
+    /// Reads as a consumer does: from the last id that it got. Returns when it has `count` events and there are no
+    /// further ones, or after a minute.
+    private static func readAll(_ store: PostgresEventStore, count: Int) async throws -> [FeedEvent] {
+        let end = ContinuousClock.now + .seconds(60)
         var events: [FeedEvent] = []
         while true {
-            let isLast = isDone.load(ordering: .sequentiallyConsistent)
             let new = try await store.storedEvents(after: events.last?.id ?? 0, limit: 7)
             events += new
-            if new.isEmpty, isLast { return events }
+            if new.isEmpty, events.count >= count || .now > end { return events }
             if new.isEmpty { try await Task.sleep(for: .milliseconds(2)) }
         }
     }
@@ -87,10 +84,10 @@ struct FeedOrderTests {
         _ = try await database.rows("UPDATE event SET position = position + (1000000::int8 << 16)")
         _ = try await database.migrate()
         try await StoreFixture.withStores(on: database) { (stores) async throws in
-            let before = try await stores[0].storedEvents(after: 0, limit: 10)
+            let before = try await stores[0].fed(1)
             #expect(before.map(\.eventID) == ["before"])
             try await Self.append("after", of: "a", to: stores[0])
-            let after = try await stores[0].storedEvents(after: before[0].id, limit: 10)
+            let after = try await stores[0].fed(1, after: before[0].id)
             #expect(after.map(\.eventID) == ["after"])
         }
         let offset = try await database.rows("SELECT xact_offset FROM event_position")

@@ -153,9 +153,10 @@ struct TransferTests {
         _ = await accounts.finishRemoval()
     }
 
-    /// Everything that clients and consumers can see of the drivers, as text.
+    /// Everything that clients and consumers can see of the drivers, as text. Waits until the feed has `eventCount`
+    /// events.
     private static func seen(
-        _ sent: [Sent], _ store: any EventStore & JourneyReader & EventFeed
+        _ sent: [Sent], _ store: any EventStore & JourneyReader & EventFeed, eventCount: Int = 0
     ) async throws -> [String] {
         var seen: [String] = []
         for one in sent {
@@ -183,12 +184,17 @@ struct TransferTests {
                 seen.append("timeline after \(first.id) \(rest)")
             }
         }
-        for event in try await store.storedEvents(after: 0, limit: 10_000) { seen.append("feed \(event)") }
+        for event in try await store.fed(eventCount) { seen.append("\(feedPrefix)\(event)") }
         // The number of waiting events is left out, because only PostgreSQL counts them.
         let position = try await store.position(of: "analytics")
         seen.append("position \(position.last) \(position.newest) \(position.lostCount)")
         return seen
     }
+
+    private static let feedPrefix = "feed "
+
+    /// Returns the number of events of the feed among the lines of `seen`.
+    private static func eventCount(_ lines: [String]) -> Int { lines.count { $0.hasPrefix(feedPrefix) } }
 
     private static func expectSame(_ before: [String], _ after: [String]) {
         #expect(before.count == after.count && before.count > 300)
@@ -250,14 +256,14 @@ struct TransferTests {
         let (postgres, close) = try target.open(try Self.digests())
         let store = try #require(postgres as? PostgresEventStore)
         #expect(try await store.check { _, _ in }.problems == [])
-        Self.expectSame(before, try await Self.seen(sent, store))
+        Self.expectSame(before, try await Self.seen(sent, store, eventCount: Self.eventCount(before)))
         // Deleted drivers stay deleted.
         #expect(try await store.journey(of: DriverID("driver-3")) == Journey())
         // A new event gets a position after those of the transferred events.
         let late = sent[59].deliveries[sent[59].half]
         guard case .stored = await store.append([late])[0] else { throw Interrupted() }
         #expect(await store.append([late])[0].isReplay)
-        let last = try #require(try await store.storedEvents(after: 0, limit: 10_000).last)
+        let last = try #require(try await store.fed(Self.eventCount(before) + 1).last)
         #expect(last.eventID == late.submission.eventID)
         #expect(try await store.check { _, _ in }.problems == [])
         await close()
@@ -317,7 +323,7 @@ struct TransferTests {
         let (postgres, close) = try target.open(try Self.digests())
         let store = try #require(postgres as? PostgresEventStore)
         #expect(try await store.check { _, _ in }.problems == [])
-        Self.expectSame(before, try await Self.seen(sent, store))
+        Self.expectSame(before, try await Self.seen(sent, store, eventCount: Self.eventCount(before)))
         #expect(try await store.lookUp(many.map(\.submission), of: busy).allSatisfy { $0?.isReplay == true })
         await close()
     }

@@ -13,12 +13,12 @@ extension EventTablesContract {
                     metadata: "{\"a\":1}")
                 _ = try await store.appended(.sample(submission, of: driver))
             }
-            let first = try await store.storedEvents(after: 0, limit: 3)
+            let first = try await store.fed(3, limit: 3)
             try expect(first.map(\.eventID), ["k1", "k2", "k3"], "first page")
             try expect(first.map(\.driver), [driver, driver, driver], "drivers")
             try expect(first.map(\.metadata), Array(repeating: "{\"a\":1}", count: 3), "metadata")
             try expect(first.map(\.state), [.idle, .idle, .idle], "states")
-            let rest = try await store.storedEvents(after: first[2].id, limit: 3)
+            let rest = try await store.fed(2, after: first[2].id, limit: 3)
             try expect(rest.map(\.eventID), ["k4", "k5"], "second page")
             try expect(rest.map(\.id), rest.map(\.id).sorted(), "order of ids")
             try expect(try await store.storedEvents(after: rest[1].id, limit: 3), [], "after the last event")
@@ -30,7 +30,7 @@ extension EventTablesContract {
                     of: DriverID("d\(number % 3)"))
             }
             _ = await store.append(requests)
-            let fed = try await store.storedEvents(after: 0, limit: 100)
+            let fed = try await store.fed(40)
             for driver in 0..<3 {
                 try expect(
                     fed.filter { $0.driver == DriverID("d\(driver)") }.map(\.eventID),

@@ -37,20 +37,8 @@ extension EventTablesContract {
         return deleted
     }
 
-    /// Reads the feed again and again, until it has `count` events or ten seconds have passed. On PostgreSQL the feed
-    /// leaves out an event while an older transaction is running.
-    private static func fed(_ count: Int, by store: any Store) async throws -> [FeedEvent] {
-        let end = ContinuousClock.now + .seconds(10)
-        var events = try await store.storedEvents(after: 0, limit: 100)
-        while events.count < count, .now < end {
-            try await Task.sleep(for: .milliseconds(10))
-            events = try await store.storedEvents(after: 0, limit: 100)
-        }
-        return events
-    }
-
     private static func expectEventsLeft(_ eventIDs: [String], in store: any Store) async throws {
-        try expect(try await fed(eventIDs.count, by: store).map(\.eventID), eventIDs, "events left")
+        try expect(try await store.fed(eventIDs.count).map(\.eventID), eventIDs, "events left")
     }
 
     private static func sessions(of driver: DriverID, _ store: any Store) async throws -> [String]? {
@@ -148,7 +136,7 @@ extension EventTablesContract {
             let (clock, driver) = (ManualClock(), DriverID("driver"))
             try await drive("a", of: driver, clock, to: store)
             clock.advance(bySeconds: 8 * day)
-            let all = try await fed(8, by: store)
+            let all = try await store.fed(8)
             try expect(all.count, 8, "events in the feed")
             let third = all[2].id
             try await store.move("analytics", to: third, losing: 0, at: clock.now)
@@ -164,7 +152,7 @@ extension EventTablesContract {
             let old = try await store.position(of: "analytics")
             // If the store's ids are consecutive, a reader finds the number of lost events from the gap between its
             // last id and the next one. Otherwise the store counts them for the reader.
-            let next = try await store.storedEvents(after: old.last, limit: 1)[0].id
+            let next = try await store.fed(1, after: old.last, limit: 1)[0].id
             let lost = store.hasConsecutiveIDs ? next - old.last - 1 : old.lostCount
             try expect(lost, 5, "lost to the old consumer")
         },

@@ -1,0 +1,18 @@
+// Reading the feed of events, for tests of both databases.
+
+import Engine
+
+extension EventFeed {
+    /// Reads the events after `id` again and again, until there are `count` of them or ten seconds have passed. On
+    /// PostgreSQL, the feed leaves out an event while an older transaction of the server is running. This may be a
+    /// transaction of another test or of autovacuum.
+    package func fed(_ count: Int, after id: Int64 = 0, limit: Int = 10_000) async throws -> [FeedEvent] {
+        let end = ContinuousClock.now + .seconds(10)
+        var events = try await storedEvents(after: id, limit: limit)
+        while events.count < count, .now < end {
+            try await Task.sleep(for: .milliseconds(10))
+            events = try await storedEvents(after: id, limit: limit)
+        }
+        return events
+    }
+}
