@@ -149,7 +149,7 @@ def operations_queries():
 def promtool(report):
     for words, what in ((("check", "config", CONFIGURATION), "promtool accepts the configuration and its rules"),
                         (("test", "rules", RULES_TEST), "each alert fires when it should")):
-        run = subprocess.run(["promtool", *map(str, words)], capture_output=True, text=True, timeout=60)
+        run = subprocess.run(["promtool", *map(str, words)], capture_output=True, text=True, timeout=600)
         report.check(run.returncode == 0, what, run.stdout, run.stderr)
     tested = set(re.findall(r"alertname: (\w+)\s+exp_alerts:\s+- exp_labels", RULES_TEST.read_text()))
     named = set(re.findall(r"- alert: (\w+)", RULES.read_text()))
