@@ -11,10 +11,10 @@ struct LinkOrigin: Hashable, Sendable {
 
     /// Parses an https URL that contains only a host and optionally a port. Returns nil for any other text.
     init?(_ text: String) {
-        guard let url = OutgoingURL(text)?.url, url.scheme?.lowercased() == "https", url.query() == nil,
-            ["", "/"].contains(url.path())
+        guard let parsed = OutgoingURL(text), parsed.isSecure, parsed.url.query() == nil,
+            ["", "/"].contains(parsed.url.path())
         else { return nil }
-        self.url = url
+        url = parsed.url
     }
 
     /// Whether the URL has a port other than 443. Apple and Google fetch from port 443 only.

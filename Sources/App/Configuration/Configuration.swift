@@ -128,7 +128,7 @@ enum Variables {
     static let bodyTimeoutSeconds = Variable<Int>.integer(
         "HTTP_BODY_TIMEOUT_SECONDS", .http, default: 20, in: 1...3600,
         "Time limit for a body, in addition to the time that its bytes take at HTTP_BODY_BYTES_PER_SECOND_MIN. A "
-            + "slower request gets 503, a slower GET 408.")
+            + "slower GET, HEAD or OPTIONS request gets 408, any other slower request 503.")
 
     static let bodyBytesPerSecondMin = Variable<Int>.integer(
         "HTTP_BODY_BYTES_PER_SECOND_MIN", .http, default: 500, in: 1...1_000_000_000,
@@ -154,8 +154,8 @@ enum Variables {
     static let bufferedBytesMax = Variable<Int>.integer(
         "HTTP_BUFFERED_BYTES_MAX", .http, default: 268_435_456, in: 4_194_304...1_099_511_627_776,
         "Maximum memory for bodies (as received and decompressed), incomplete requests and unsent responses of all "
-            + "connections together. Requests beyond it get 503. Unsent responses may use half of it; beyond that, clients "
-            + "that do not read are disconnected.")
+            + "connections together. A request that would exceed it gets 503. Unsent responses may use half of this "
+            + "memory. If they need more, the server disconnects clients that do not read.")
 
     // MARK: Storage
 

@@ -12,8 +12,8 @@ extension Variables {
 
     static let rateLimitServiceEvents = Variable<Int>.integer(
         "RATE_LIMIT_SERVICE_EVENTS", .limits, default: 6000, in: 0...100_000,
-        "Events that a service (token role service) posts for drivers, and codes that it requests, per service and "
-            + "window; 0 is no limit.")
+        "Maximum number of events that a service (a token with the role service) posts for drivers, plus verification "
+            + "codes that it requests, per service in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
     static let rateLimitAuth = Variable<Int>.integer(
         "RATE_LIMIT_AUTH", .limits, default: 30, in: 0...100_000,
@@ -22,8 +22,8 @@ extension Variables {
 
     static let rateLimitRegistrations = Variable<Int>.integer(
         "RATE_LIMIT_REGISTRATIONS", .limits, default: 20, in: 0...100_000,
-        "Session registrations and entered verification codes (POST /native/sessions and .../verify) per driver and "
-            + "window; 0 is no limit.")
+        "Maximum number of session registrations (POST /native/sessions) plus entered verification codes (POST "
+            + ".../verify), per driver in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
     static let rateLimitDevices = Variable<Int>.integer(
         "RATE_LIMIT_DEVICES", .limits, default: 10, in: 0...100_000,
@@ -73,8 +73,8 @@ extension Variables {
 
     static let trustedConfirmations = Variable<ConfirmationRule>.words(
         "TRUSTED_CONFIRMATIONS", .limits, default: .any,
-        "Whose exclusiveActivatedByWeb and visitVerifiedByWeb have an effect. any: everybody's; service: only those of "
-            + "tokens with the role service.")
+        "Which exclusiveActivatedByWeb and visitVerifiedByWeb events have an effect. With any, all of them. With "
+            + "service, only those posted with a token of the role service.")
 
     static let limits: [any Declaration] = [
         rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitServiceEvents, rateLimitAuth,

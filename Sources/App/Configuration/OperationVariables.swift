@@ -34,8 +34,8 @@ extension Variables {
 
     static let settingsChangeReason = Variable<String?>.text(
         "SETTINGS_CHANGE_REASON", .operation, allowed: "1 to 500 bytes of text on one line",
-        "Why the NATIVE_ settings were last changed. Rewrite this text and SETTINGS_CHANGED_BY with every change, "
-            + "because texts that are both unchanged are not stored again."
+        "Why the NATIVE_ settings were last changed. Rewrite this text and SETTINGS_CHANGED_BY with every change. If "
+            + "neither text has changed, the server does not store them again."
     ) { isLine($0, bytesMax: 500) }
 
     static let operation: [any Declaration] = watching + [operatorToken, analyticsHost, analyticsKey]

@@ -6,9 +6,12 @@ import Foundation
 /// An https URL. An http URL is allowed only if it names this machine, because traffic within the machine cannot be
 /// intercepted.
 struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
+    static let secureAllowed = "an https URL without user and fragment"
     static let allowed = "an https URL, or an http URL of localhost, 127.0.0.0/8 or [::1], without user and fragment"
 
     let url: URL
+
+    var isSecure: Bool { url.scheme?.lowercased() == "https" }
 
     var text: String { url.absoluteString }
 

@@ -9,11 +9,13 @@ import Push
 extension Variables {
     static let pushAPNsTeamID = Variable<String?>.text(
         "PUSH_APNS_TEAM_ID", .push, allowed: "Apple's team id: 1 to 64 letters and digits",
-        "With the next three, notifications can be sent to iOS apps. Default: none."
+        "If PUSH_APNS_TEAM_ID and the next three variables are set, the server can send notifications to iOS apps. "
+            + "Default: none."
     ) { isAppleID($0) }
 
     static let pushAPNsKeyID = Variable<String?>.text(
-        "PUSH_APNS_KEY_ID", .push, allowed: "Apple's key id: 1 to 64 letters and digits", "Apple's id of the key below."
+        "PUSH_APNS_KEY_ID", .push, allowed: "Apple's key id: 1 to 64 letters and digits",
+        "Apple's id of the key in PUSH_APNS_KEY_FILE."
     ) { isAppleID($0) }
 
     static let pushAPNsKeyFile = Variable<String?>.text(
@@ -29,23 +31,24 @@ extension Variables {
     static let pushFCMServiceAccountFile = Variable<String?>.text(
         "PUSH_FCM_SERVICE_ACCOUNT_FILE", .push,
         allowed: "the path of a service account's key in JSON format, not accessible to others",
-        "With it, notifications can be sent to Android apps: the key of a Google service account that may send "
-            + "Firebase messages. Default: none."
+        "The key of a Google service account that may send Firebase messages. If set, the server can send "
+            + "notifications to Android apps. Default: none."
     ) { isPath($0) }
 
-    static let pushAPNsURL = Variable<OutgoingURL>.url(
-        "PUSH_APNS_URL", .push, default: "https://api.push.apple.com", "APNs for released apps; https only.")
+    static let pushAPNsURL = Variable<OutgoingURL>.secureURL(
+        "PUSH_APNS_URL", .push, default: "https://api.push.apple.com", "APNs for released apps.")
 
-    static let pushAPNsSandboxURL = Variable<OutgoingURL>.url(
+    static let pushAPNsSandboxURL = Variable<OutgoingURL>.secureURL(
         "PUSH_APNS_SANDBOX_URL", .push, default: "https://api.sandbox.push.apple.com",
-        "APNs for apps that Xcode installed; https only.")
+        "APNs for apps that Xcode installed.")
 
-    static let pushFCMURL = Variable<OutgoingURL>.url(
-        "PUSH_FCM_URL", .push, default: "https://fcm.googleapis.com", "Firebase Cloud Messaging; https only.")
+    static let pushFCMURL = Variable<OutgoingURL>.secureURL(
+        "PUSH_FCM_URL", .push, default: "https://fcm.googleapis.com", "Firebase Cloud Messaging.")
 
     static let pushAuthorityFile = Variable<String?>.text(
         "PUSH_CA_FILE", .push, allowed: "the path of certificates in PEM format",
-        "Certificates to trust for the URLs above beside the system's, for tests; rejected with APP_ENV=production."
+        "Certificates that the server trusts for the three URLs above, in addition to the system's. For tests; "
+            + "rejected with APP_ENV=production."
     ) { isPath($0) }
 
     static let push: [any Declaration] = [
@@ -107,8 +110,8 @@ struct PushConfiguration: Sendable {
         let keyID = reading.value(of: Variables.pushAPNsKeyID)
         let path = reading.value(of: Variables.pushAPNsKeyFile)
         let topic = reading.value(of: Variables.pushAPNsTopic)
-        let url = reading.secureURL(Variables.pushAPNsURL)
-        let sandboxURL = reading.secureURL(Variables.pushAPNsSandboxURL)
+        let url = reading.value(of: Variables.pushAPNsURL)
+        let sandboxURL = reading.value(of: Variables.pushAPNsSandboxURL)
         let names = [
             Variables.pushAPNsTeamID.name, Variables.pushAPNsKeyID.name, Variables.pushAPNsKeyFile.name,
             Variables.pushAPNsTopic.name,
@@ -129,7 +132,7 @@ struct PushConfiguration: Sendable {
 
     private static func google(_ reading: inout ConfigurationReading) -> Google? {
         let variable = Variables.pushFCMServiceAccountFile
-        let url = reading.secureURL(Variables.pushFCMURL)
+        let url = reading.value(of: Variables.pushFCMURL)
         guard let path = reading.value(of: variable), reading.requireClosed(variable, path) else { return nil }
         let reason: String
         do {
@@ -152,16 +155,6 @@ struct PushConfiguration: Sendable {
 }
 
 extension ConfigurationReading {
-    /// Returns the URL. Records a problem if it is not https, because the push services are called with HTTP/2 over
-    /// TLS.
-    fileprivate mutating func secureURL(_ variable: Variable<OutgoingURL>) -> OutgoingURL {
-        let url = value(of: variable)
-        if url.url.scheme?.lowercased() != "https" {
-            note(variable.name, "=\(escaped(url.text)) is not allowed; allowed is an https URL")
-        }
-        return url
-    }
-
     /// Returns whether only the file's owner and group may access it. Records a problem otherwise. A missing file is
     /// reported by the code that reads it.
     fileprivate mutating func requireClosed(_ variable: Variable<String?>, _ path: String) -> Bool {

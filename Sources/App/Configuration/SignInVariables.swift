@@ -117,6 +117,16 @@ extension Variable<OutgoingURL> {
             allowed: .text(OutgoingURL.allowed), isSecret: false, sentence: sentence,
             parse: { OutgoingURL($0) }, show: { $0.text })
     }
+
+    /// A URL of a service that is called with HTTP/2 over TLS, so an http URL is never allowed.
+    static func secureURL(
+        _ name: String, _ section: VariableSection, default value: OutgoingURL, _ sentence: String
+    ) -> Self {
+        Variable(
+            name: name, section: section, defaultText: value.text, defaultValue: value,
+            allowed: .text(OutgoingURL.secureAllowed), isSecret: false, sentence: sentence,
+            parse: { text in OutgoingURL(text).flatMap { $0.isSecure ? $0 : nil } }, show: { $0.text })
+    }
 }
 
 extension Variable<OutgoingURL?> {
