@@ -1,6 +1,6 @@
 // Reading the feed of events, for tests of both databases.
 
-import Engine
+package import Engine
 
 extension EventFeed {
     /// Reads the events after `id` again and again, until there are `count` of them or ten seconds have passed. On

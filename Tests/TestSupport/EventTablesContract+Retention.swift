@@ -209,7 +209,7 @@ extension EventTablesContract {
                 _ = try await store.appended(ahead)
             }
             try await drive("a", of: DriverID("driver"), clock, to: store)
-            try expect(try await fed(12, by: store).count, 12, "events in the feed")
+            try expect(try await store.fed(12).count, 12, "events in the feed")
             let young = try await walk(store, clock)
             try expect(young.events, 0, "old events while those of the drive are young")
             try expect(young.parts, 2, "parts read")
