@@ -35,7 +35,7 @@ import Testing
                 text += "| \(each.section) | \(cell(each.name)) | \(code(each.input)) | \(answers) |\n"
             }
         }
-        text += "\n## Responses\n\n| section | case | asked | sent back |\n|---|---|---|---|\n"
+        text += "\n## Responses\n\n| section | case | request | response |\n|---|---|---|---|\n"
         for each in ResponseCases.all {
             let expected = each.expected.replacingOccurrences(of: "Date: \(dateText)", with: "Date: ...")
             text += "| \(each.section) | \(cell(each.name)) | \(code(Array(each.request.utf8))) "
@@ -57,34 +57,40 @@ import Testing
     private static let introduction = """
         # HTTP conformance
 
-        This page lists the server's responses to given bytes, by section of the RFCs: `9112` is RFC 9112 (HTTP/1.1),
-        `9110` is RFC 9110 (HTTP semantics), `3986` is RFC 3986 (URIs), and `6585` is RFC 6585 (431). Each line is a
-        test. The test sends the bytes in one piece, then split in two at every position, then byte by byte, and then
-        followed by another request. `WRITE_DOCS=1 make test-one TEST=ConformanceDocumentTests` generates this page
-        from the tables of the tests (`Tests/HTTP1Tests/*Cases.swift`).
+        This page lists the server's responses to given bytes. The first column of each table names a section of an RFC:
+        `9112` is RFC 9112 (HTTP/1.1), `9110` is RFC 9110 (HTTP semantics), `3986` is RFC 3986 (URIs), and `6585` is
+        RFC 6585 (status 431). Each row is a test. The test sends the bytes in one piece, then in two pieces, and then
+        byte by byte. It splits a short input in two at every position, and a long input at about 110 positions. If the
+        input is complete, the test also sends it together with another request after it. The last table, "Responses",
+        shows all bytes of each response; its tests send each request in one piece only.
+        `WRITE_DOCS=1 make test-one TEST=ConformanceDocumentTests` generates this page from the tables of the tests
+        (`Tests/HTTP1Tests/*Cases.swift`).
 
-        *Served* means a 200 response to the request as a handler gets it: `<...>` is its content, `[...]` is a
-        trailer field. The connection stays open unless the line says *closed*. A status alone means that the server
-        rejects the request: it sends one response with `Connection: close` and ignores all later bytes. *Incomplete*
-        means that there is no response yet. `ServerConnectionTests.swift` tests 100 (Continue), the limits of single
-        routes, and responses that begin before the request is complete (9110 10.1.1, 15.5.14; 9112 9.3).
+        *Served* means that a handler gets the request and that the response is 200. The row shows the request as the
+        handler gets it: `<...>` is its content, and `[...]` is a trailer field. The connection stays open after a
+        served request unless the row says *closed*. If the row shows only a status, the server rejects the request: it
+        sends one response with this status and `Connection: close`, and ignores all later bytes. *Incomplete* means
+        that the server waits for the rest of the request and has sent no response. `ServerConnectionTests.swift` tests
+        100 (Continue), the limits of single routes, and responses that begin before the request is complete
+        (9110 10.1.1, 15.5.14; 9112 9.3).
 
         Where the RFCs leave a choice, the server does this:
 
         - Input that two servers could read differently is rejected and never corrected. Examples are several
           Content-Length values, even equal ones (9112 6.3), Transfer-Encoding together with Content-Length (6.3),
-          obs-fold (5.2), bare CR and LF (2.2), and empty elements in Transfer-Encoding.
-        - An unsupported transfer coding gets 501 (9112 6.1), with or without `chunked` after it. If `chunked` is
-          present but is not the last coding, is repeated, or is malformed, the response is 400 (6.3).
+          obs-fold (5.2), bare CR and bare LF (2.2), and empty elements in Transfer-Encoding.
+        - An unsupported transfer coding gets 501 (9112 6.1), with or without `chunked` after it. The response is 400
+          (6.3) if a coding is malformed, or if `chunked` is repeated, has a parameter, or is not the last coding.
         - A path is rejected with 400 if it contains a segment `.` or `..`, an empty segment (`//`), `%2F`, `%5C`, a
-          control character, or bytes that are not UTF-8. This holds for plain and for percent-encoded characters. All
-          other bytes are percent-decoded exactly once. A trailing `/` is significant.
+          control character, or bytes that are not UTF-8. Dots, control characters and such bytes are rejected in
+          percent-encoded form too. All other percent-encoded triplets are decoded exactly once. A trailing `/` is
+          significant.
         - The authority of absolute-form replaces Host (9112 3.2.2), but a valid Host is still required. The scheme
           `https` is accepted in absolute-form, because a gateway may terminate TLS.
         - CONNECT gets 501, because the server has no tunnels. Upgrade is ignored (9110 7.8). An empty Host gets 400,
           because an http URI has a host (9110 4.2.1).
-        - Bytes above ASCII in field values are read as UTF-8; invalid UTF-8 becomes U+FFFD. Fields that this server
-          acts on cannot contain such bytes.
+        - Bytes above ASCII in field values are read as UTF-8; invalid UTF-8 becomes U+FFFD. The field values that this
+          server itself interprets consist of ASCII characters only.
 
         """
 

@@ -43,17 +43,17 @@ enum ResponseCases {
 
     private static let content: [ResponseCase] = [
         .init(
-            "9110 6.6.1", "Date, the handler's fields, the length", get("/"),
+            "9110 6.6.1", "a response has Date, the handler's fields and the length", get("/"),
             .whole(200, [("Content-Type", "text/plain"), ("X", "")], "hi"),
             "HTTP/1.1 200 OK\r\n\(date)Content-Type: text/plain\r\nX: \r\nContent-Length: 2\r\n\r\nhi"),
         .init(
-            "9110 8.6", "no content has a length of 0", get("/"), .whole(404),
+            "9110 8.6", "without content, the length is 0", get("/"), .whole(404),
             "HTTP/1.1 404 Not Found\r\n\(date)Content-Length: 0\r\n\r\n"),
         .init(
-            "9112 4", "a code without a phrase keeps its space", get("/"), .whole(299),
+            "9112 4", "a status without a phrase keeps the space after the code", get("/"), .whole(299),
             "HTTP/1.1 299 \r\n\(date)Content-Length: 0\r\n\r\n"),
         .init(
-            "9110 9.3.2", "HEAD is told the length and gets no content", head, .whole(200, [], "hi"),
+            "9110 9.3.2", "the response to HEAD has the length and no content", head, .whole(200, [], "hi"),
             "HTTP/1.1 200 OK\r\n\(date)Content-Length: 2\r\n\r\n"),
         .init(
             "9110 15.3.5", "204 has neither length nor content", get("/"), .whole(204, [], "hi"),
@@ -65,13 +65,13 @@ enum ResponseCases {
             "9110 15.3.6", "205 has a length of 0", get("/"), .whole(205, [], "hi"),
             "HTTP/1.1 205 Reset Content\r\n\(date)Content-Length: 0\r\n\r\n"),
         .init(
-            "9110 15.2", "an interim status cannot end an exchange", get("/"), .whole(101),
+            "9110 15.2", "an interim status from a handler becomes 500", get("/"), .whole(101),
             "HTTP/1.1 500 Internal Server Error\r\n\(date)Content-Length: 0\r\n\r\n"),
         .init(
-            "9110 15", "a status outside 100 to 599", get("/"), .whole(1000),
+            "9110 15", "a status above 599 becomes 500", get("/"), .whole(1000),
             "HTTP/1.1 500 Internal Server Error\r\n\(date)Content-Length: 0\r\n\r\n"),
         .init(
-            "9110 15", "a negative status", get("/"), .whole(-1),
+            "9110 15", "a negative status becomes 500", get("/"), .whole(-1),
             "HTTP/1.1 500 Internal Server Error\r\n\(date)Content-Length: 0\r\n\r\n"),
     ]
 
@@ -84,43 +84,43 @@ enum ResponseCases {
             "9112 7.1", "an empty stream", get("/"), .stream(200, [], []),
             "HTTP/1.1 200 OK\r\n\(date)Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         .init(
-            "9112 6.1", "a stream to 1.0 ends with the connection", old, .stream(200, [], ["a", "b"]),
+            "9112 6.1", "a stream to HTTP/1.0 ends when the connection closes", old, .stream(200, [], ["a", "b"]),
             "HTTP/1.1 200 OK\r\n\(date)Connection: close\r\n\r\nab"),
         .init(
-            "9112 6.1", "a stream to 1.0 with keep-alive, too", kept, .stream(200, [], ["a", "b"]),
+            "9112 6.1", "a stream to HTTP/1.0 with keep-alive ends in the same way", kept, .stream(200, [], ["a", "b"]),
             "HTTP/1.1 200 OK\r\n\(date)Connection: close\r\n\r\nab"),
         .init(
-            "9110 9.3.2", "a stream in answer to HEAD", head, .stream(200, [], ["a"]),
+            "9110 9.3.2", "a stream in response to HEAD has no content", head, .stream(200, [], ["a"]),
             "HTTP/1.1 200 OK\r\n\(date)\r\n"),
         .init(
-            "9112 6.1", "a stream with 204 is not one", get("/"), .stream(204, [], ["a"]),
+            "9112 6.1", "a stream with 204 has no content", get("/"), .stream(204, [], ["a"]),
             "HTTP/1.1 204 No Content\r\n\(date)\r\n"),
         .init(
-            "9112 6.1", "a stream with 304 is not one", get("/"), .stream(304, [], ["a"]),
+            "9112 6.1", "a stream with 304 has no content", get("/"), .stream(304, [], ["a"]),
             "HTTP/1.1 304 Not Modified\r\n\(date)\r\n"),
         .init(
-            "9110 15.3.6", "a stream with 205 is not one", get("/"), .stream(205, [], ["a"]),
+            "9110 15.3.6", "a stream with 205 has a length of 0", get("/"), .stream(205, [], ["a"]),
             "HTTP/1.1 205 Reset Content\r\n\(date)Content-Length: 0\r\n\r\n"),
         .init(
-            "9110 15.3.6", "a stream with 205 to 1.0, too", kept, .stream(205, [], ["a"]),
+            "9110 15.3.6", "a stream with 205 to HTTP/1.0 has a length of 0", kept, .stream(205, [], ["a"]),
             "HTTP/1.1 205 Reset Content\r\n\(date)Content-Length: 0\r\nConnection: keep-alive\r\n\r\n"),
     ]
 
     private static let connection: [ResponseCase] = [
         .init(
-            "9112 9.6", "the server closes", get("/"), .whole(200, [], "", close: true),
+            "9112 9.6", "the server asks for close", get("/"), .whole(200, [], "", close: true),
             "HTTP/1.1 200 OK\r\n\(date)Content-Length: 0\r\nConnection: close\r\n\r\n"),
         .init(
-            "9112 9.6", "the client closes", get(fields: "Connection: close\r\n"), .whole(200),
+            "9112 9.6", "the client asks for close", get(fields: "Connection: close\r\n"), .whole(200),
             "HTTP/1.1 200 OK\r\n\(date)Content-Length: 0\r\nConnection: close\r\n\r\n"),
         .init(
-            "9110 6.2", "1.0 is answered in the server's own version", old, .whole(200),
+            "9110 6.2", "HTTP/1.0 gets a response in the server's own version", old, .whole(200),
             "HTTP/1.1 200 OK\r\n\(date)Content-Length: 0\r\nConnection: close\r\n\r\n"),
         .init(
-            "9112 9.3", "1.0 with keep-alive is told that it persists", kept, .whole(200),
+            "9112 9.3", "the response to HTTP/1.0 with keep-alive says keep-alive", kept, .whole(200),
             "HTTP/1.1 200 OK\r\n\(date)Content-Length: 0\r\nConnection: keep-alive\r\n\r\n"),
         .init(
-            "9112 6.3", "a handler cannot frame", get("/"),
+            "9112 6.3", "a handler's framing and connection fields are omitted", get("/"),
             .whole(
                 200,
                 [
@@ -133,18 +133,18 @@ enum ResponseCases {
 
     private static let splitting: [ResponseCase] = [
         .init(
-            "9110 5.5", "CR LF in a value become spaces", get("/"),
+            "9110 5.5", "CR and LF in a value become spaces", get("/"),
             .whole(200, [("Location", "/a\r\nSet-Cookie: b=c\r\n\r\n<html>")]),
             "HTTP/1.1 200 OK\r\n\(date)Location: /a  Set-Cookie: b=c    <html>\r\nContent-Length: 0\r\n\r\n"),
         .init(
-            "9110 5.5", "a grapheme of CR and LF is still both", get("/"), .whole(200, [("X", "a\r\n\u{301}b")]),
+            "9110 5.5", "CR and LF in one grapheme become two spaces", get("/"), .whole(200, [("X", "a\r\n\u{301}b")]),
             "HTTP/1.1 200 OK\r\n\(date)X: a  \u{301}b\r\nContent-Length: 0\r\n\r\n"),
         .init(
-            "9110 5.5", "NUL and other controls become spaces, a tab stays", get("/"),
+            "9110 5.5", "NUL and other control characters become spaces; a tab stays", get("/"),
             .whole(200, [("X", "a\u{00}b\u{1B}c\u{7F}d\te")]),
             "HTTP/1.1 200 OK\r\n\(date)X: a b c d\te\r\nContent-Length: 0\r\n\r\n"),
         .init(
-            "9110 5.1", "a name that is no token is left out", get("/"),
+            "9110 5.1", "a field whose name is not a token is omitted", get("/"),
             .whole(200, [("X\r\nY", "a"), ("", "b"), ("A B", "c"), ("Z:", "d"), ("\u{E9}", "e"), ("Good", "f")]),
             "HTTP/1.1 200 OK\r\n\(date)Good: f\r\nContent-Length: 0\r\n\r\n"),
     ]

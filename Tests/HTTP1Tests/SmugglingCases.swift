@@ -16,8 +16,8 @@ enum SmugglingCases {
             post("Transfer-Encoding:\tchunked\r\nContent-Length: 3\r\n", "0\r\n\r\n"), 400),
         attack("TE.TE: vertical tab", post("Transfer-Encoding:\u{0B}chunked\r\n", "0\r\n\r\n"), 400),
         attack("TE.TE: leading space", post("X: y\r\n Transfer-Encoding: chunked\r\n", "0\r\n\r\n"), 400),
-        attack("TE.TE: bare LF before it", post("X: y\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"), 400),
-        attack("TE.TE: bare CR before it", post("X: y\rTransfer-Encoding: chunked\r\n", "0\r\n\r\n"), 400),
+        attack("TE.TE: bare LF before the field", post("X: y\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"), 400),
+        attack("TE.TE: bare CR before the field", post("X: y\rTransfer-Encoding: chunked\r\n", "0\r\n\r\n"), 400),
         attack("TE.TE: obs-fold", post("Transfer-Encoding:\r\n chunked\r\n", "0\r\n\r\n"), 400),
         attack("TE.TE: obs-fold after a comma", post("Transfer-Encoding: chunked,\r\n identity\r\n", "0\r\n\r\n"), 400),
         attack("TE.TE: NUL in the name", post("Transfer\u{00}-Encoding: chunked\r\n", "0\r\n\r\n"), 400),
@@ -35,7 +35,7 @@ enum SmugglingCases {
         attack("Content-Length folded", post("Content-Length:\r\n 5\r\n", "hello"), 400),
         attack("Content-Length with a bare CR", post("Content-Length: 5\r \r\n", "hello"), 400),
         .init(
-            "9112 11.2", "CL.0: content nobody asked for is still content",
+            "9112 11.2", "CL.0: content in a GET is read as content",
             get(fields: "Content-Length: 35\r\n") + hidden, .served("GET / <\(hidden)>")),
         .init(
             "9112 11.2", "Content-Length in a HEAD",
@@ -48,9 +48,9 @@ enum SmugglingCases {
         attack("SPILL: one LF after the data", chunked("5\r\nAAAAA\n0\r\n\r\n"), 400),
         attack("ONE.TWO: the CR is data, the LF spills", chunked("6\r\nAAAAA\r\n0\r\n\r\n"), 400),
         attack("a bare CR in an extension", chunked("1;a\rb\r\nx\r\n0\r\n\r\n"), 400),
-        attack("framing in the trailers", chunked("0\r\nContent-Length: 35\r\n\r\n"), 400),
+        attack("a framing field in the trailers", chunked("0\r\nContent-Length: 35\r\n\r\n"), 400),
         attack("duplicate Host", get(fields: "Host: b\r\n"), 400),
-        attack("Host behind a space", "GET / HTTP/1.1\r\n Host: b\r\nHost: a\r\n\r\n", 400),
+        attack("Host after a leading space", "GET / HTTP/1.1\r\n Host: b\r\nHost: a\r\n\r\n", 400),
         attack("Host with a bare LF", "GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", 400),
         attack("a request line of two requests", "GET / HTTP/1.1 GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         attack("HTTP/1.1 hidden in the target", "GET /\tHTTP/1.1\r\nHost: a\r\n\r\n", 400),
@@ -59,7 +59,7 @@ enum SmugglingCases {
             post("Connection: Content-Length\r\nContent-Length: 5\r\n", "hello"), .served("POST / <hello>")),
         .init("9112 11.2", "underscores are not hyphens", post("Content_Length: 5\r\n"), .served("POST /")),
         .init(
-            "9112 9.6", "0.CL: nothing is read after an unfinished content",
+            "9112 9.6", "0.CL: nothing is read after a request with close",
             post("Content-Length: 5\r\nConnection: close\r\n", "hello") + hidden, .servedLast("POST / <hello>")),
     ]
 
