@@ -84,8 +84,8 @@ package struct AnalyticsForwarding: Sendable {
             let position = try await feed.position(of: Self.consumer)
             let events = try await feed.storedEvents(after: position.last, limit: pace.batchSize)
             guard let last = events.last else { return Self.idleMilliseconds }
-            // Some stores number the rows of events without gaps. There, a missing number is an event that was deleted
-            // before this task read it. Such events count as lost.
+            // Some stores number the rows of events without gaps. In such a store, a missing number shows that an event
+            // was deleted before this task read it. Such events count as lost.
             let deletedCount = feed.hasConsecutiveIDs ? last.id - position.last - Int64(events.count) : 0
             return try await forward(
                 events, to: last.id, deletedCount: deletedCount, waiting: position.waitingCount, &pace)

@@ -112,7 +112,7 @@ package actor DashboardSnapshot {
     private let drivers: DriverCounts
     private var last: Int64?
     private var counts: [Key: Int] = [:]
-    /// The newest minute of which events may be missing from the counts; nil if none are missing.
+    /// The newest minute whose events may be missing from the counts; nil if no events are missing.
     private var incompleteMinute: Int64?
     private var cached: Counts?
 

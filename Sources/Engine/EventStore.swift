@@ -33,9 +33,9 @@ package struct AppendRequest: Sendable {
     package var driver: DriverID
     package var submission: EventSubmission
     package var receivedAt: Moment
-    /// The settings of the driver, unless `chargerSettings` has others for the event's charger.
+    /// The settings of the driver. If `chargerSettings` has settings for the event's charger, those apply instead.
     package var settings: VersionedSettings
-    /// The settings that depend on the charger. Empty unless a rule of SETTINGS_RULES_FILE names chargers. The store
+    /// The settings that depend on the charger. Empty if no rule of SETTINGS_RULES_FILE names chargers. The store
     /// determines the charger (`Journey.settingsCharger`).
     package var chargerSettings: [SettingsChoice.ForChargers]
     /// Whether an event with an unknown session_id is refused (`SESSION_REGISTRATION=required`). If false, the event
@@ -43,8 +43,8 @@ package struct AppendRequest: Sendable {
     package var requiresRegisteredSession: Bool
     package var sender: OrderedEvent.Sender
     /// The id of the service that sent the event. Nil if the driver's app sent it, or if the server made it because the
-    /// driver entered the right verification code. If a service sent it, the event counts against the rate limit of the
-    /// service, and is refused with `driverNotFound` if the driver is unknown.
+    /// driver entered the right verification code. An event of a service counts against the rate limit of the service,
+    /// and is refused with `driverNotFound` if the driver is unknown.
     package var service: DriverID?
 
     package init(
@@ -64,7 +64,8 @@ package struct AppendRequest: Sendable {
 }
 
 extension AppendRequest {
-    /// The event as the rate limiter counts it: the driver or service whose limit it uses, and its idempotency key.
+    /// The event as the rate limiter counts it: the driver or service against whose limit the event counts, and the
+    /// event's idempotency key.
     package var claim: AdmissionClaim { .ofEvent(submission, of: driver, from: service) }
 }
 
@@ -116,8 +117,8 @@ package struct SessionRegistration: Sendable {
 
 package enum RegistrationOutcome: Hashable, Sendable {
     case created
-    /// The driver already has this session. If it was registered before, that registration stays unchanged. If only an
-    /// event opened it, it is now registered.
+    /// The driver already has this session. If the session was registered before, that registration stays unchanged. If
+    /// only an event had opened the session, the session is now registered.
     case existed
     /// The session belongs to another driver: 404.
     case sessionNotFound

@@ -263,7 +263,7 @@ package struct Ingest: Sendable {
     /// event with any other outcome is refunded if it was charged.
     ///
     /// The rate limiter admits an event without a charge if it knows the event's idempotency key from an earlier,
-    /// charged request. If the store has no event with this key, it stores the event, and the event is charged
+    /// charged request. If no event with this key is stored, the store stores the event, and the event is charged
     /// afterwards. Without this charge, a driver could store any number of events by sending pairs of requests with one
     /// idempotency key. The first request of each pair would be refused by the store and refunded. The second request
     /// would be admitted without a charge.

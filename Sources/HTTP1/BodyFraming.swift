@@ -31,7 +31,7 @@ struct FramingFields: Sendable {
     }
 
     /// Returns the framing of the content (RFC 9112 sections 6.1 to 6.3). Malformed or contradictory fields are refused
-    /// with 400, an unknown coding with 501. If both apply, the refusal is 400.
+    /// with 400, an unknown coding with 501. If both statuses apply, the refusal is 400.
     func framing(minorVersion: Int) throws(Refusal) -> BodyFraming {
         guard codings.isPresent else { return contentLength.map(BodyFraming.length) ?? .none }
         guard minorVersion >= 1 else {

@@ -5,7 +5,7 @@ struct ConnectionOptions: Sendable {
     private var close = false
     private var keepAlive = false
 
-    /// Adds one Connection field line. Ignores options other than close and keep-alive, because this server does not
+    /// Adds one Connection field line. Ignores all options except close and keep-alive, because this server does not
     /// forward messages or upgrade connections.
     mutating func add(_ bytes: [UInt8], _ value: Range<Int>) {
         Grammar.forEachListElement(bytes, value) { option in

@@ -1,9 +1,9 @@
 // Parses the lines of a request head, one after the other, into a RequestHead (RFC 9112 sections 3 and 5). The parser
 // receives complete lines. It does not handle buffers, content or earlier requests.
 //
-// A typical head needs three allocations: two for the arrays in `Fields`, and one for the String of the path if it is
-// longer than the 15 bytes that Swift stores inline. Host, Content-Length and Connection are evaluated as bytes,
-// without a String.
+// A typical head needs three allocations: two for the arrays in `Fields`, and one for the String of the path if the
+// path is longer than the 15 bytes that Swift stores inline. Host, Content-Length and Connection are evaluated as
+// bytes, without a String.
 
 struct HeadParser: Sendable {
     /// The method of the request. It stays available if the rest of the head is rejected, because an error response to

@@ -1,7 +1,7 @@
-// Received bytes that are not yet interpreted, read by line or by count. Even if each read returns only a few bytes,
-// the search for a line end visits each byte once, and each byte is moved at most once on average. The only HTTP rule
-// here is CRLF (RFC 9112 section 2.2): a bare LF does not end a line. A bare CR is rejected later, by the parsers of
-// the lines.
+// The received bytes that are not yet interpreted. The parsers take them by line or by count. Even if each read returns
+// only a few bytes, the search for a line end visits each byte once, and each byte is moved at most once on average.
+// The only HTTP rule here is CRLF (RFC 9112 section 2.2): a bare LF does not end a line. A bare CR is rejected later,
+// by the parsers of the lines.
 
 struct InputBuffer: Sendable {
     enum Line: Hashable {

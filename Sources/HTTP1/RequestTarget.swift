@@ -4,15 +4,16 @@
 // ```
 // Paths are percent-decoded once. A path that two servers could read as different resources is rejected with 400, and
 // not normalized. Otherwise a proxy in front of this server might check one resource, and this server would serve
-// another. Clients resolve "." and ".." before they send a request (RFC 3986 section 5.2.4). Rejected are:
+// another. Clients resolve "." and ".." before they send a request (RFC 3986 section 5.2.4). The following are
+// rejected:
 //   - "." and ".." as a segment, plain or encoded
 //   - an empty segment ("//"); a single "/" at the end is accepted, but "/a/" and "/a" are different paths
 //   - %2F and %5C, which are encoded separators
 //   - %00 to %1F and %7F, which no name contains and which corrupt logs
 //   - bytes that are not UTF-8 once decoded
-// So every path has only one form. For example, "/a%62c" and "/abc" both arrive as "/abc", and "%252F" arrives as the
-// three characters "%2F". The bytes of the query are checked but not decoded, because the meaning of "+" depends on the
-// parameter.
+// Every path therefore has only one form. For example, "/a%62c" and "/abc" both arrive as "/abc", and "%252F" arrives
+// as the three characters "%2F". The bytes of the query are checked but not decoded, because the meaning of "+" depends
+// on the parameter.
 
 struct RequestTarget: Sendable {
     var path: String

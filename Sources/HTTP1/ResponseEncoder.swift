@@ -2,8 +2,8 @@
 // sent, and how its content is framed.
 //
 // A value from a handler cannot end a line early, because `Fields` replaces CR and LF with spaces. Only this file
-// writes Date, X-Request-Id, and the fields that describe the connection and the framing. If a handler sets such a
-// field, it is omitted.
+// writes Date, X-Request-Id, and the fields that describe the connection and the framing. If a handler sets one of
+// these fields, the handler's field is omitted.
 
 /// The ways to delimit the content of a response (RFC 9112 section 6.3).
 enum ResponseFraming: Hashable, Sendable {

@@ -13,12 +13,10 @@
 // `.head` makes a response due. When the request is complete and answered, both state machines start again with the
 // remaining bytes. Pipelined requests are therefore handled one at a time. In each of these cases, the connection
 // enters `closed` instead, and the remaining bytes are dropped unread:
-//   - the request was refused, because after broken framing it is unknown where the next request begins (RFC 9112
-//     section 6.3)
-//   - the request was answered before it was complete, because otherwise the rest of its content would be read as a
-//     request
-//   - the client or the server asked for close (RFC 9112 section 9.6), or the response ends with the connection
-//     (content of unknown length to HTTP/1.0)
+//   - the request was refused; after broken framing, it is unknown where the next request begins (RFC 9112 section 6.3)
+//   - the request was answered before it was complete; the rest of its content must not be read as a request
+//   - the client or the server asked for close (RFC 9112 section 9.6), or the response has content of unknown length
+//     and the client uses HTTP/1.0, so the close ends the content
 //
 // Most incorrect use by a caller is harmless. Bytes that arrive after a refusal, after the end of the input, or in
 // `closed` are dropped. Three calls append nothing and return false: encoding in `closed`, encoding a second head, and

@@ -33,8 +33,8 @@ package final class BufferBudget: Sendable {
 
     var bytesHeld: Int { bytes.load(ordering: .relaxed) }
 
-    /// The number of outputs since the start that did not fit, or whose connections were closed to make room for
-    /// others.
+    /// The number of outputs, since the start, that did not fit, or whose connections were closed to make room for
+    /// other outputs.
     var outputsDropped: Int { dropped.load(ordering: .relaxed) }
 
     func bytesHeld(by client: String) -> Int { clients.withLock { $0[client] ?? 0 } }
@@ -85,16 +85,17 @@ package final class BufferBudget: Sendable {
     }
 
     /// Reserves `count` bytes for output that a peer has not read. If the bytes do not fit, closes connections with
-    /// unread output until they fit, beginning with the peer that has read nothing for the longest time. A single
-    /// output may be larger than `outputBytesMax`. Otherwise a small budget would make a large response impossible.
+    /// unread output until the bytes fit. The connection whose peer has read nothing for the longest time is closed
+    /// first. A single output may be larger than `outputBytesMax`. Otherwise a small budget would make a large response
+    /// impossible.
     ///
     /// Returns the number of the reservation, which `giveOutput` takes. Returns nil and reserves nothing if closing all
     /// of these connections would not make enough room.
     ///
     /// - Parameters:
     ///   - number: the number of the reservation that this output already has; nil if it has none. The peer has read
-    ///     some bytes since, so the output gets a new reservation. If the old one is gone, because the connection is
-    ///     being closed to make room, the result is nil.
+    ///     some bytes since that reservation, so a new reservation replaces it. If that reservation no longer exists,
+    ///     because the connection is being closed to make room, the result is nil.
     ///   - close: closes the connection of this output. It may be called on any thread.
     func takeOutput(
         _ count: Int, insteadOf number: UInt64?, close: @escaping @Sendable () -> Void
@@ -120,7 +121,8 @@ package final class BufferBudget: Sendable {
             return (outputs.append(UnsentOutputs.Output(bytes: count, close: close)), closed)
         }
         dropped.add(closed.count, ordering: .relaxed)
-        // Closing a connection may return its bytes at once, so the lock must not be held here.
+        // Closing a connection may return its bytes to the budget at once, and returning bytes takes the lock. The lock
+        // must therefore not be held here.
         for output in closed { output.close() }
         return taken
     }

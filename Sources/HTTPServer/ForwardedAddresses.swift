@@ -1,6 +1,6 @@
 // Parses Forwarded (RFC 7239) and X-Forwarded-For. In these fields, a proxy records the address from which it received
 // the request. The addresses are returned in the order of the field, so the proxy nearest to this server added the last
-// one. TrustedProxies decides which proxies are trusted.
+// address. TrustedProxies decides which proxies are trusted.
 
 internal import HTTP1
 internal import Sockets
@@ -14,7 +14,7 @@ enum ForwardedAddresses {
     /// number of proxies in front of the server.
     private static let chainMax = 32
 
-    /// Returns the addresses in X-Forwarded-For, which separates them by commas. Some proxies add a port to an address.
+    /// Returns the addresses in X-Forwarded-For, in which commas separate them. Some proxies add a port to an address.
     static func xForwardedFor(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("X-Forwarded-For").flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }
             .suffix(chainMax)

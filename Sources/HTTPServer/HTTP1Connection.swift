@@ -243,7 +243,8 @@ final class HTTP1Connection: @unchecked Sendable {
             if try write() {
                 try await connection.yieldIfBusy()
             } else {
-                // If earlier output was stalled already, the budget may have counted only that output.
+                // If earlier output was stalled already, the budget may have counted only that output. Count the new
+                // chunk too.
                 if wasStalled { stall() }
                 try await chunkIsTaken()
             }

@@ -25,8 +25,8 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Moves the held bytes from the share of the previous client to the share of `client`; nil means that they count
-    /// only towards the total. Returns false and moves nothing if they do not fit into the share.
+    /// Moves the held bytes from the share of the previous client to the share of `client`. If `client` is nil, the
+    /// bytes count only towards the total. Returns false and moves nothing if the bytes do not fit into the share.
     mutating func hold(for client: String?) -> Bool {
         if client == self.client { return true }
         guard context.bufferBudget.move(heldBytes, from: self.client, to: client) else { return false }
@@ -34,7 +34,7 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Counts the held bytes towards the share of the client's address, unless they already count towards a share.
+    /// Counts the held bytes towards the share of the client's address, if they do not count towards a share yet.
     /// Called only when the connection has to wait for the rest of a request, so a request that arrives in one piece
     /// does not need this call. Returns false if the bytes do not fit into the share.
     mutating func holdForAddress() -> Bool {

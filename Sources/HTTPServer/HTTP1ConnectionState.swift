@@ -31,8 +31,9 @@ struct HTTP1ConnectionState: ~Copyable {
     var heldBytes = 0
     /// The number of the budget's reservation for unsent output. Nil if there is no reservation.
     var unsentOutput: UInt64?
-    /// The client to whose share of the budget `heldBytes` counts: the owner of the credential that the route's judge
-    /// has accepted, or else the address from which an incomplete request comes. Nil if neither is known.
+    /// The client whose share of the budget includes `heldBytes`. If the route's judge has accepted a credential, the
+    /// client is the owner of this credential. Otherwise it is the address from which an incomplete request comes. Nil
+    /// if the client is not known.
     var client: String?
 
     /// The current streamed response.
@@ -46,8 +47,8 @@ struct HTTP1ConnectionState: ~Copyable {
 
     private var headDeadline: Deadline?
     private var contentStart: (at: Deadline, bytesRead: Int)?
-    /// While the server drains, an idle connection may send one more request until this time. Set when the connection
-    /// is first found idle during the drain.
+    /// While the server drains, the client of an idle connection may send one more request until this time. Set when
+    /// the connection is first found idle during the drain.
     private var drainDeadline: Deadline?
 
     /// After this number of responses in a row, the loop's other connections run. Only responses that are made
@@ -195,8 +196,8 @@ struct HTTP1ConnectionState: ~Copyable {
             return
         }
         if count > held {
-            // Count the new capacity in the budget before allocating it. Doubling the capacity keeps copies rare, but
-            // no more is allocated than the rest of the content can need.
+            // Count the new capacity in the budget before allocating it. The capacity is doubled, so that copies are
+            // rare, but never beyond what the rest of the content can need.
             let capacity = max(count, min(2 * held, count + http.contentBytesLeftMax))
             guard hold(heldBytes + capacity - held) else { return shed() }
             exchange?.request.body.reserveCapacity(capacity)

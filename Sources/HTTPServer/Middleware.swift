@@ -50,7 +50,8 @@ struct MiddlewareList: Sendable {
     private var responds: [Respond] = []
     private var ends: [End] = []
 
-    // Each closure is in a struct, because Swift wraps a closure that is an array element again on each access.
+    // Each closure is in a struct. If the closure itself were the array element, Swift would wrap it again on each
+    // access.
     private struct Begin {
         let call: @Sendable (inout Exchange) -> Void
     }

@@ -30,8 +30,8 @@ package struct Response: Sendable {
 
 /// The handler's side of a streamed response body.
 package protocol ResponseBodyWriter: Sendable {
-    /// Writes the next bytes; returns when the connection can take more. Throws when the client is gone, or while
-    /// another write waits.
+    /// Writes the next bytes; returns when the connection can take more. Throws if the client is gone, or if another
+    /// write still waits.
     func write(_ bytes: [UInt8]) async throws
 
     /// Calls the closure once, when the client ends its sending direction, or at once if that has already happened. The

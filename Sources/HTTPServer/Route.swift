@@ -68,11 +68,11 @@ package struct Route: Sendable {
     /// The path as a sequence of literal segments and `{name}` segments: `/native/devices/{token}`. It is also the
     /// route's name in logs and metrics.
     package var template: String
-    /// The maximum length of a body in bytes, for routes that declare no other.
+    /// The maximum length of a body in bytes, for a route that declares no maximum of its own.
     package static let defaultBodyBytesMax = 64 * 1024
 
-    /// The maximum length of a body in bytes. A longer body is refused with 413: before it is read if its length is
-    /// declared, otherwise as soon as it exceeds the maximum.
+    /// The maximum length of a body in bytes. A longer body is refused with 413. If the request declares the length,
+    /// the body is refused before it is read. Otherwise it is refused as soon as it exceeds the maximum.
     package var bodyBytesMax: Int
     /// The judge of the content. If nil, content is accepted from every client.
     package var judge: RequestJudge?

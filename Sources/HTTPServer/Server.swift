@@ -109,8 +109,8 @@ package final class Server: Sendable {
         return left
     }
 
-    /// The figures for `/metrics`: open connections and held bytes now; connections served and rejected, and responses
-    /// dropped since the start.
+    /// The numbers for `/metrics`. Open connections and held bytes are current values. Connections served, connections
+    /// rejected and responses dropped are counted since the start.
     package var counts: ServerCounts {
         let connections = limiter.connections
         return ServerCounts(
@@ -126,7 +126,7 @@ package struct ServerCounts: Hashable, Sendable {
     package var connectionsServed: Int
     /// The connections rejected since the start because of a limit.
     package var connectionsRejected: Int
-    /// The unread responses since the start whose connections were closed because there was no memory for them.
+    /// The number of unread responses, since the start, for which there was no memory. Their connections were closed.
     package var responsesDropped: Int
     package var bytesHeld: Int
     package var bytesHeldMax: Int

@@ -53,11 +53,11 @@ package struct ServerConfiguration: Sendable {
     /// larger, it is written before the next request is parsed.
     package var outputBytesMax = 64 << 10
     /// The memory for bodies, incomplete requests and unread responses, over all connections: a quarter of a small
-    /// server's memory. For each connection, output of up to 8 KiB is not counted, and neither is input of up to 8 KiB
-    /// with its fields. A client with a valid credential may use a sixteenth of this memory, or 2 MiB if that is more.
-    /// All clients of one address without a valid credential together may use the same share. A request that does not
-    /// fit gets 503. Unread responses may use half of the memory. Beyond that, the clients that have read nothing for
-    /// the longest time are disconnected.
+    /// server's memory. Small amounts are not counted: on each connection, up to 8 KiB of output, and up to 8 KiB of
+    /// input with the fields of the request. A client with a valid credential may use a sixteenth of this memory, or
+    /// 2 MiB if that is more. Clients without a valid credential share one such amount for each address. A request that
+    /// does not fit gets 503. Unread responses may use half of the memory. Beyond that, the clients that have read
+    /// nothing for the longest time are disconnected.
     package var bufferedBytesMax = 256 << 20
 
     package init(addresses: [SocketAddress]) {

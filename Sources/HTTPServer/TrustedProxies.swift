@@ -82,8 +82,8 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Walks from the last entry to the first, as long as the proxy that added the entry is trusted. Returns the first
-    /// address that is not trusted, which is the client's. If all addresses are trusted, returns the address in the
-    /// first entry. If an entry is unreadable, returns the address of the proxy that added it.
+    /// address that is not trusted. This is the address of the client. If all addresses are trusted, returns the
+    /// address in the first entry. If an entry is unreadable, returns the address of the proxy that added it.
     private func client(peer: String, _ chain: [ForwardedAddress]) -> ClientAddress {
         var client = peer
         for entry in chain.reversed() {

@@ -21,7 +21,7 @@ public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     case recentEventsAgree = "recent_events_agree"
     /// The skew computed from `timestamp` suggests that the clock has an error, but no other event confirms this error.
     /// The `timestamp` may come from an earlier attempt, because a retry repeats the body of the first attempt. The
-    /// skew is therefore not used. The correction is one that was known before, or 0.
+    /// skew is therefore not used. The correction is one that earlier events have shown, or 0.
     case loneTimestamp = "lone_timestamp"
     /// The corrected time would be more than five minutes after the receive time. The event gets the receive time
     /// instead.

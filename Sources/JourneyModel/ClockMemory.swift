@@ -86,14 +86,14 @@ public struct ClockMemory: Hashable, Sendable {
     }
 
     /// Returns a correction if a remembered skew agrees with this skew. The correction is the smaller of the two skews,
-    /// because it contains less network delay. Returns nil if no remembered skew agrees.
+    /// because the smaller one contains less network delay. Returns nil if no remembered skew agrees.
     ///
-    /// Equal skews of two events show that the phone's clock and the server's clock advanced by the same time between
-    /// them. Small differences come from the network.
+    /// If the skews of two events are equal, the phone's clock and the server's clock advanced by the same time from
+    /// one event to the other. Small differences of the skews come from the network.
     ///
     /// For two events received more than a minute apart, the skews agree if they differ by at most a minute. If the
-    /// clock were right, these skews would be pure network delays, and two such long delays would hardly be that
-    /// similar. The clock is therefore wrong.
+    /// clock were right, these skews would be pure network delays of more than five minutes. Two delays of such a
+    /// length would hardly be that similar, so the clock is wrong.
     ///
     /// For events received within a minute of each other, three conditions must hold. The skews differ by at most two
     /// seconds. At least three events have such a skew. Nothing is known yet about the driver's clock. Two events would

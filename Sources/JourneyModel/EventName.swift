@@ -1,6 +1,6 @@
-// The names of events. A table contains, for each name, its two spellings, whether the event requires a session, and
-// the rank in the order of events of one millisecond (contract, section 1). Transition.swift has the state to which
-// each event leads.
+// The names of events. For each name, a table contains the two spellings and the rank in the order of events of one
+// millisecond. The table also says whether the event requires a session (contract, section 1). Transition.swift has the
+// state to which each event leads.
 
 /// The name of an event, in the canonical form that is stored. The one name `exitedChargerAnchorZone` has two cases in
 /// this enumeration: `departedCharger` if the event has a session, and `anchorLost` if it has none (contract, section

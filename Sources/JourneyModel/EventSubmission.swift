@@ -35,8 +35,8 @@ public struct EventSubmission: Hashable, Sendable {
     /// Canonical JSON in ASCII. The store keeps a hash of it, to tell a repeat of the event from another event with the
     /// same key. Two submissions of clients have equal forms exactly when all their parsed members except `driver_id`
     /// and `timestamp` are equal. A repeat may nevertheless differ in `app_state` and `schema_version`: see
-    /// `canonicalForm(appState:schemaVersion:)`. The form of an event that the server makes itself contains only its
-    /// id.
+    /// `canonicalForm(appState:schemaVersion:)`. The form of an event that the server itself makes contains only the
+    /// event's id.
     public var canonicalForm: [UInt8]
 
     public init(
@@ -75,8 +75,8 @@ extension EventSubmission {
     /// ASCII character. An event of an app therefore never has the same key as an event of a service.
     public static let servicePrefix = "\u{A7}service/"
 
-    /// Returns the visitVerifiedByWeb that the server stores when the driver enters the right code of the session. Its
-    /// id is a function of the session, so it is stored at most once.
+    /// Returns the event visitVerifiedByWeb, which the server stores when the driver enters the right verification code
+    /// of the session. The event's id is a function of the session, so the event is stored at most once.
     package static func verification(ofSession sessionID: String, at acceptedAt: Moment) -> EventSubmission {
         let id = "\u{A7}verification/\(sessionID)"
         return EventSubmission(

@@ -41,11 +41,11 @@ extension Journey {
     private func provenCourse(of event: OrderedEvent, insteadOf direct: Transition) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
-            // The phone's session had ended before `event`, but the phone does not report which event ended it. So no
-            // ending is added as an implied step. `event` only gets the effect that it has in SESSION_ENDED: if it
-            // belongs to the next journey, that journey begins with a reset. An event without a session id does not
-            // close a session in progress, because it may come from the driver's other phone, whose last session is
-            // an older one.
+            // The phone's session had ended before `event`, but the phone does not report which event ended it. No
+            // ending is therefore added as an implied step. `event` gets the effect that the table gives it in
+            // SESSION_ENDED. For example, an entry into an intent zone begins the next journey, with a reset. An event
+            // without a session id does not close a session in progress, because it may come from the driver's other
+            // phone, whose last session is an older one.
             if state == .idle || state.hasSessionInProgress && event.sessionID == nil { return nil }
             return Course(Transition(from: evidence, on: event.name))
         }
@@ -88,8 +88,8 @@ extension Journey {
     /// Returns the effect of an event whose session has ended, while no session is in progress. The event's evidence is
     /// not used. The end of a session is final. The event must neither begin the session again nor end the driver's
     /// next journey. An activation or a webRequestedEnd that would move the state is therefore rejected. Every other
-    /// event has the effect `direct`, the table's transition, because events about the phone's position and the reset
-    /// change no session.
+    /// event has the effect `direct`, the table's transition: neither a reset nor an event about the phone's position
+    /// changes a session.
     private func courseOfEndedSession(_ event: OrderedEvent, _ direct: Transition) -> Course {
         if case .to = direct, event.name == .exclusiveActivatedByWeb || event.name == .webRequestedEnd {
             return Course(.rejected(.noSuchTransition))
@@ -97,8 +97,8 @@ extension Journey {
         return Course(direct)
     }
 
-    /// Returns whether the event's session is known to have ended: it is the driver's previous session
-    /// (`previousSessionID`), or this journey is in SESSION_ENDED and the session is its own.
+    /// Returns whether the event's session is known to have ended. This is true of the driver's previous session
+    /// (`previousSessionID`). In SESSION_ENDED, it is also true of this journey's session.
     package func isOver(_ eventSessionID: String?) -> Bool {
         guard let eventSessionID else { return false }
         return haveSameBytes(eventSessionID, previousSessionID)

@@ -84,9 +84,9 @@ extension Journey {
         state = destination
     }
 
-    /// Sets the target to the charger of a chargerTargeted event: in IDLE and NEAR_CHARGER the target of this journey,
-    /// in SESSION_ENDED the target of the next journey. In every other state, and without a `charger_id`, the event has
-    /// no effect.
+    /// Makes the charger of a chargerTargeted event a target. In IDLE and NEAR_CHARGER, it becomes the target of this
+    /// journey. In SESSION_ENDED, it becomes the target of the next journey. In every other state, and without a
+    /// `charger_id`, the event has no effect.
     private mutating func setTarget(_ event: OrderedEvent) {
         guard event.name == .chargerTargeted, let chargerID = event.chargerID else { return }
         switch state {

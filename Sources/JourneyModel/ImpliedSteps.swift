@@ -21,8 +21,8 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
     public static let departedCharger = ImpliedSteps(rawValue: 64)
     public static let enteredMerchantZone = ImpliedSteps(rawValue: 128)
 
-    /// The steps that lead forward, one from each state. Each step leads to the state in the next row, and the last one
-    /// to AT_MERCHANT.
+    /// The steps that lead forward, each with the state from which it leads. Each step leads to the state `from` of the
+    /// next entry. The last step leads to AT_MERCHANT.
     private static let forward: [(from: JourneyState, step: ImpliedSteps)] = [
         (.idle, .enteredChargerIntentZone), (.nearCharger, .anchorDwellComplete),
         (.anchored, .exclusiveActivatedByWeb), (.sessionActive, .departedCharger), (.inTransit, .enteredMerchantZone),

@@ -31,7 +31,7 @@ public struct Journey: Hashable, Sendable {
     /// session that ends in one of these ways does not reach SESSION_ENDED.
     public var endedBy: Ending?
     /// The driver's session before `sessionID`. That session is over. Its events do not restart it, do not change
-    /// another session, and do not end a journey that has no session yet. Sessions before it are not known any more.
+    /// another session, and do not end a journey that has no session yet. Earlier sessions are not remembered.
     public var previousSessionID: String?
 
     public init(

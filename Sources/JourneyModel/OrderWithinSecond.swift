@@ -20,15 +20,16 @@ public enum OrderWithinSecond {
     /// 2. other events without a transition, by lifecycle rank and ids.
     /// 3. rejected events, by lifecycle rank and ids.
     ///
-    /// In the first group, the best event by the first of these criteria comes next. If several events are equally
-    /// good, the next criterion decides between them:
+    /// In the first group, the following criteria decide which event comes next. The second criterion decides between
+    /// events that are equal by the first one, and so on:
     ///
-    /// 1. After the event, the fewest other events are impossible even with implied steps.
-    /// 2. The event is legal without implied steps, by the table and by its evidence.
-    /// 3. The event needs the fewest implied steps.
-    /// 4. After the event, the fewest other events are impossible without implied steps.
-    /// 5. The event does not end the journey. Of events that end the journey, the lowest lifecycle rank comes first.
-    /// 6. The event arrived first.
+    /// 1. The event after which the fewest other events are impossible, even with implied steps.
+    /// 2. An event that is legal without implied steps, by the table and by its evidence.
+    /// 3. The event that needs the fewest implied steps.
+    /// 4. The event after which the fewest other events are impossible without implied steps.
+    /// 5. An event that does not end the journey. Of events that end the journey, the one with the lowest lifecycle
+    ///    rank.
+    /// 6. The event that arrived first.
     ///
     /// Events that differ only in their ids are ordered by their ids.
     ///

@@ -4,8 +4,8 @@
 /// reload, the old settings stay in force.
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     public var variable: String
-    /// The value of the variable. If the variable is not set, the value that the setting has in `base`. Such a value is
-    /// an error if it exceeds the value of another setting that limits it.
+    /// The value of the variable. If the variable is not set, the value that the setting has in the `base` of
+    /// `Settings.make`. Such a value is an error if it exceeds the value of another setting that limits this setting.
     public var value: String
     public var allowed: String
 

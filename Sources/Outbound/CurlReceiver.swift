@@ -47,7 +47,7 @@ final class CurlReceiver {
         this.map { Unmanaged<CurlReceiver>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// Returns the number of bytes consumed. Any number other than `bytes.count` makes libcurl end the exchange.
+    /// Returns the number of bytes consumed. If the number is not `bytes.count`, libcurl ends the exchange.
     private func receive(_ bytes: UnsafeRawBufferPointer) -> Int {
         guard answer.body.count + bytes.count <= bytesMax else {
             isTooLong = true

@@ -61,7 +61,7 @@ final class CurlTransfer {
             (CURLOPT_TIMEOUT_MS, timeoutMilliseconds), (CURLOPT_CONNECTTIMEOUT_MS, timeoutMilliseconds),
             (CURLOPT_NOPROGRESS, 0),
         ]
-        // Without the option for a quick exit, libcurl waits after the timeout until a name lookup in progress has ended.
+        // Without the option for a quick exit, libcurl waits after the timeout until a running name lookup has ended.
         // If the name servers do not answer, this takes half a minute or longer.
         return numbers.allSatisfy { curl_shim_set_long(handle, $0, $1) == CURLE_OK }
             && curl_shim_set_quick_exit(handle) == CURLE_OK

@@ -51,7 +51,7 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
     /// The response is a redirect. Redirects are never followed, because only the configured address may receive the
     /// request.
     case redirected
-    /// The server does not speak HTTP/2, where the caller requires it.
+    /// The caller requires HTTP/2, and the called server does not support it.
     case notHTTP2 = "not_http2"
     /// Too many calls are in progress or waiting, or the `OutgoingHTTP` was closed before the call.
     case busy

@@ -65,8 +65,8 @@ package final class WebhookCodeDelivery: CodeDelivery {
         self.clock = clock
         self.logger = logger
         self.drainSeconds = drainSeconds
-        // The stream's buffer has space for `codesMax` codes. `deliver` accepts no more than that at a time, so the
-        // stream never drops a code.
+        // The stream's buffer has space for `codesMax` codes. `deliver` accepts at most this number of codes at a time,
+        // so the stream never drops a code.
         (jobs, feed) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.codesMax))
     }
 

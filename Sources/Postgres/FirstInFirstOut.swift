@@ -1,4 +1,4 @@
-// A queue in an array. Removing the first element does not move the others each time.
+// A queue in an array. Removing the first element usually does not move the other elements.
 
 struct FirstInFirstOut<Element> {
     private var elements: [Element?] = []

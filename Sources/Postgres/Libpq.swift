@@ -1,5 +1,5 @@
-// The objects of libpq: one connection and one result. Only this file calls libpq's functions, except for the parsing
-// of URLs. Every call here returns at once, except `connect`.
+// The objects of libpq: one connection and one result. Only this file calls libpq's functions, except those that parse
+// URLs (PostgresConfiguration.swift). Every call here returns at once, except `connect`.
 
 internal import CPostgres
 
@@ -7,8 +7,8 @@ internal import CPostgres
     internal import Glibc
 #endif
 
-/// A connection of libpq. Two threads must not use a PGconn at the same time, and none do. At first, only the thread
-/// that connects has a reference. It hands the connection over to an event loop, and from then on only this loop uses
+/// A connection of libpq. Two threads must not use a PGconn at the same time. At first, only the thread that connects
+/// has a reference to it. That thread hands the connection over to an event loop, and from then on only this loop uses
 /// it.
 final class LibpqConnection: @unchecked Sendable {
     private var connection: OpaquePointer?
@@ -54,7 +54,8 @@ final class LibpqConnection: @unchecked Sendable {
     /// Whether the connection is encrypted. OpenSSL may then hold bytes that are no longer in the socket.
     var isEncrypted: Bool { PQsslInUse(connection) == 1 }
 
-    /// The socket, or -1 if libpq has closed it. It does not change while the connection lasts.
+    /// The descriptor of the socket, or -1 if libpq has closed the socket. The descriptor does not change while the
+    /// connection lasts.
     var descriptor: Int32 { connection.map { PQsocket($0) } ?? -1 }
 
     /// libpq's last message for this connection.
@@ -71,7 +72,7 @@ final class LibpqConnection: @unchecked Sendable {
         PQsendPrepare(connection, name, sql, Int32(types.count), types.map { Oid($0.rawValue) }) == 1
     }
 
-    /// Adds the execution of a prepared statement. All values are in binary form, in both directions.
+    /// Adds the execution of a prepared statement. The values of the parameters and of the result are in binary form.
     func sendQuery(_ name: String, _ parameters: EncodedParameters) -> Bool {
         parameters.bytes.withUnsafeBytes { bytes in
             let values = parameters.ranges.map { range in
@@ -154,8 +155,9 @@ final class LibpqConnection: @unchecked Sendable {
     }
 
     /// Checks whether a notice says that a COMMIT may not be on the synchronous standby. If a COMMIT is cancelled while
-    /// it waits for the standby, it does not fail; the server only sends a warning. The only part of this warning that
-    /// never changes is the name of the server's function (syncrep.c), so it is recognised by that name.
+    /// it waits for the standby, the COMMIT does not fail: the server only sends a warning. The only part of this
+    /// warning that never changes is the name of the server's function (syncrep.c), so the warning is recognised by
+    /// that name.
     fileprivate func received(_ notice: OpaquePointer) {
         if text(notice, DWELL_PG_SOURCE_FUNCTION) == "SyncRepWaitForLSN" { isCommitUnconfirmed = true }
     }

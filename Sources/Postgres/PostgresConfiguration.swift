@@ -73,7 +73,7 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
         return parameters
     }
 
-    /// Returns libpq's message with the password replaced, if it contains the password.
+    /// Returns libpq's message. If the message contains the password, the password is replaced.
     func redacting(_ message: String) -> String {
         guard let password = parameters.reveal()["password"], !password.isEmpty else { return message }
         return message.replacing(password, with: redacted)

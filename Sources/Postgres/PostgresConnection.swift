@@ -71,8 +71,8 @@ package final class PostgresConnection: Sendable {
     }
 
     /// Like `run`, but blocks the calling thread until the answer arrives or the deadline passes. Must not be called on
-    /// the thread of the event loop, which would then wait for itself, or on a thread of Swift concurrency, which must
-    /// never block.
+    /// two kinds of threads: the thread of the event loop, which would then wait for itself, and the threads of Swift
+    /// concurrency, which must never block.
     package func runBlocking(
         _ queries: [PostgresQuery], until deadline: Deadline? = nil
     ) throws(PostgresError) -> [PostgresResult] {
@@ -94,8 +94,8 @@ package final class PostgresConnection: Sendable {
     }
 
     /// Runs a text of several statements without parameters, such as a migration. Without BEGIN and COMMIT, they are
-    /// one transaction. The text is sent when all earlier calls have been answered, and later calls wait for its end.
-    /// The text must not contain COPY.
+    /// one transaction. The text is sent when all earlier calls have been answered, and later calls wait until all its
+    /// statements have ended. The text must not contain COPY.
     package nonisolated(nonsending) func runScript(
         _ sql: String, until deadline: Deadline? = nil
     ) async throws(PostgresError) {
@@ -124,10 +124,10 @@ package final class PostgresConnection: Sendable {
 
     /// Whether a transaction that wrote something was committed on this connection.
     ///
-    /// If true, everything that this connection can read is on the synchronous standby, with one exception. The COMMIT
+    /// If true, everything that this connection can read is on the synchronous standby. The reason is that the COMMIT
     /// waited until the standby had all of the WAL up to the COMMIT. Since then, a commit of another connection becomes
-    /// visible only when the standby has it. The exception: the other connection's COMMIT did not wait to the end,
-    /// because its backend was terminated or because no standby was configured at that moment.
+    /// visible only when the standby has it. There is one exception: the COMMIT of the other connection did not wait to
+    /// the end, because its backend was terminated or because no standby was configured at that moment.
     ///
     /// If false, this connection may read data that is not on the standby. For example, a server that restarts after a
     /// crash recovers commits that the standby may lack.

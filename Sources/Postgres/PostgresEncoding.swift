@@ -9,7 +9,7 @@ struct EncodedParameters: Sendable {
     /// The maximum number of parameters of a statement. The protocol counts them in 16 bits.
     static let countMax = 65_535
 
-    /// Where the value of a parameter is in `bytes`; nil for NULL.
+    /// The position of each parameter's value in `bytes`; nil for NULL.
     private(set) var ranges: [Range<Int>?] = []
     private(set) var types: [PostgresType] = []
     /// The values, and one more byte. With this byte, an empty value has an address too; libpq would treat a null

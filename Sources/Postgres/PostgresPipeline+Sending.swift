@@ -4,8 +4,9 @@
 internal import Sockets
 
 extension PostgresPipeline {
-    /// A prepared statement is named by the first bytes of `PostgresStatement.name`, at most this many, and a number.
-    /// With a longer name, PostgreSQL would cut off the number, because it truncates names to 63 bytes.
+    /// The name of a prepared statement consists of the beginning of `PostgresStatement.name`, with at most this many
+    /// bytes, and a number. If the beginning were longer, PostgreSQL might cut off the number, because it truncates
+    /// names to 63 bytes.
     private static let nameBytesMax = 40
 
     /// Whether a call can be sent before another answer arrives.

@@ -2,11 +2,11 @@
 //
 // Each call is one segment: its statements and a Sync. After an error the server skips the rest of the segment.
 // Statements that the connection has not prepared yet are prepared in a segment of their own, which is sent before the
-// call. So an error in the call cannot make the server skip a preparation.
+// call. Therefore an error in the call cannot make the server skip a preparation.
 //
 // If a segment fails within an explicit transaction, the session stays in the failed transaction. The server then
-// rejects segments that were sent before the failure was known (SQLSTATE 25P02); they have no effect. The pipeline
-// waits until all sent segments have been answered, sends ROLLBACK, and sends the rejected calls again.
+// rejects segments that were sent before the failure was known (SQLSTATE 25P02). These segments have no effect. The
+// pipeline waits until all sent segments have been answered, sends ROLLBACK, and sends the rejected calls again.
 
 internal import Sockets
 
@@ -52,10 +52,11 @@ struct PostgresPipeline {
         let types: [PostgresType]
     }
 
-    /// The maximum number of reads in one round of the loop. Each reads about 8 KiB or more.
+    /// The maximum number of reads in one round of the loop. Each read returns about 8 KiB or more.
     private static let readsMax = 64
     /// How many more times libpq reads although the socket is empty. OpenSSL may still hold decrypted bytes: at most
-    /// one record, which is 16 KiB. One read by libpq takes at least 8 KiB of them, so two reads empty the buffer.
+    /// one record, which is 16 KiB. One read by libpq takes at least 8 KiB of these bytes, so two reads empty the
+    /// buffer.
     private static let readsOfOneRecord = 2
 
     init(_ libpq: LibpqConnection, rollbackTimeoutMilliseconds: Int, redact: @escaping @Sendable (String) -> String) {
@@ -113,8 +114,8 @@ struct PostgresPipeline {
         return true
     }
 
-    /// If the deadline of a call has passed, makes the connection unusable, which fails all calls. If the connection
-    /// were used further, a late answer would be taken for the answer to another call. If no deadline has passed, only
+    /// If the deadline of a call has passed, makes the connection unusable and fails all calls. If the connection were
+    /// used further, a late answer would be taken for the answer to another call. If no deadline has passed, only
     /// updates `nextCheck`.
     mutating func failTimedOut() {
         nextCheck = (sent.all + rejected + waiting.all).lazy.map(\.deadline).min() ?? .never

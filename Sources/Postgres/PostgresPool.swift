@@ -46,7 +46,7 @@ package final class PostgresPool: Sendable {
     // MARK: - Keeping connections open
 
     /// Keeps the connections open until the task is cancelled, and then closes them. Tasks that still wait for a
-    /// connection, and later ones, get `.cancelled`. Must be called once.
+    /// connection, and tasks that ask for a connection later, get `.cancelled`. Must be called once.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<size { group.addTask { await self.keepOneOpen() } }

@@ -4,8 +4,8 @@
 package struct PostgresResult: Sendable {
     let answer: LibpqResult
     package let rowCount: Int
-    /// The number of rows that an INSERT, UPDATE, DELETE or MERGE changed; for a SELECT the number of its rows; 0 for
-    /// other statements.
+    /// The number of rows that an INSERT, UPDATE, DELETE or MERGE changed, or that a SELECT returned; 0 for other
+    /// statements.
     package let affectedCount: Int
 
     init(_ answer: LibpqResult) {

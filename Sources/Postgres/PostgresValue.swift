@@ -3,8 +3,8 @@
 
 /// A parameter, or a value of a column. The elements of an array may be NULL.
 package enum PostgresValue: Hashable, Sendable {
-    /// NULL. The server infers the type of this parameter from the statement. Where it cannot, add a cast in the SQL,
-    /// for example `$1::int8`.
+    /// NULL. The server infers the type of this parameter from the statement. If the server cannot infer the type, add
+    /// a cast in the SQL, for example `$1::int8`.
     case null
     case bool(Bool)
     case int2(Int16)

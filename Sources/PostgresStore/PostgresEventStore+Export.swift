@@ -67,9 +67,9 @@ extension PostgresEventStore: EventExport {
 
     private static let sessionMembers = ["session_id", "opened_at_ms", "registered_at_ms", "charger_id", "merchant_id"]
 
-    /// The first columns are `sessionMembers`. The next four are the journey after the session's last event that left
-    /// the driver in this session. The last column is NULL if no event at or after the time of that event closed the
-    /// session. Otherwise it tells whether the closing event was a reset.
+    /// The first columns are `sessionMembers`. The next four are the journey after a certain event: the session's last
+    /// event after which the driver was in this session. If an event at that time or later closed the session, the last
+    /// column tells whether the closing event was a reset. Otherwise the last column is NULL.
     private static let sessionSQL = """
         SELECT session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
             session.registered_merchant, last.after_state, last.after_grace_deadline_ms, last.after_hard_deadline_ms,

@@ -57,10 +57,10 @@ extension PostgresEventStore: JourneyReader {
         guard id >= 0, id <= newest else { return nil }
         guard let stored else { return [] }
         guard let oldest = stored.recent.changes.first else {
-            // No changes are stored: either there was none yet, or a refold by new rules or other settings has deleted
-            // them. After such a refold, the reader may still have the old state, so it gets the current one. This is
-            // necessary even if the journey is IDLE: a correction that was undone later may have changed it, and
-            // readers then got the changed state with the number 0.
+            // No changes are stored. Either the journey has not changed yet, or a refold by new rules or other settings
+            // has deleted the changes. After such a refold, the reader may still have the old state, so it gets the
+            // current one. This is necessary even if the current journey is IDLE: a correction may have changed the
+            // journey and may have been undone later. Readers then got the changed state with the number 0.
             return nil
         }
         guard !stored.recent.isFull || oldest.seq <= id else { return nil }

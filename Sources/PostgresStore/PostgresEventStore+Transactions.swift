@@ -1,5 +1,5 @@
-// Transactions of several round trips: for background work, which is done in pieces, for operators' commands, and for
-// the probe of `/readyz`.
+// Transactions of several round trips. Background work (which is done in pieces), operators' commands and the probe of
+// `/readyz` use them.
 
 import Engine
 import Postgres
@@ -26,8 +26,8 @@ extension PostgresEventStore {
         }
     }
 
-    /// Like `inTransaction`, but for reads that may take long: uses the connection of `searching`, all reads see the
-    /// same snapshot of the database, and a cancellation of the task ends them at once.
+    /// Like `inTransaction`, but for reads that may take long. Uses the connection of `searching`. All reads see the
+    /// same snapshot of the database. A cancellation of the task ends the reads at once.
     ///
     /// - Parameters:
     ///   - seconds: the time limit for all runs together. It is also PostgreSQL's own limit for each statement.

@@ -30,7 +30,7 @@ package final class PostgresEventStore: EventStore {
     /// The pause, in milliseconds, after the server could not be reached. It is also the pause after a conflict in a
     /// batch that had locked its driver; after other conflicts there is no pause.
     private static let retryMilliseconds = 20
-    /// Why the check of a deadline fails if it would have to wait for a batch that may be slow.
+    /// The reason given when the check of a deadline fails because it would have to wait for a batch that may be slow.
     private static let slowReason = "an earlier write of the driver may take long"
 
     let queue: WorkQueue
@@ -61,7 +61,7 @@ package final class PostgresEventStore: EventStore {
     ///   - readersMax: the number of connections for reads.
     ///   - tableConnections: the number of connections, each with a thread, for the tables of SharedTables.
     ///   - digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
-    ///   - charging: counts the refolds that late events cause against the rate limits. If nil, refolds are not
+    ///   - charging: counts, against the rate limits, the refolds that late events cause. If nil, refolds are not
     ///     counted.
     ///   - tailBegin: how many of a driver's events are read first to fold a late event.
     ///   - tailMax: the maximum number of a driver's events in memory during a fold.
@@ -226,8 +226,8 @@ package final class PostgresEventStore: EventStore {
         giveBack(driver, undone: undone)
     }
 
-    /// Makes a driver available again after its batch. Fails the checks of the driver's deadline that would now wait for
-    /// a batch that may be slow. The next call of `storeExpiries` tries them again.
+    /// Makes a driver available again after its batch. Fails the checks of the driver's deadline that would now wait
+    /// for a batch that may be slow. The next call of `storeExpiries` tries them again.
     private func giveBack(_ driver: DriverID, undone: [Work]) {
         for check in queue.giveBack(driver, undone: undone) {
             check.answer(.failure(check.failure(Self.slowReason)))
@@ -239,9 +239,10 @@ package final class PostgresEventStore: EventStore {
     /// Runs queries on a connection for reads. If the connection is lost, runs the queries on another one, because an
     /// idle connection may have been lost without notice.
     ///
-    /// A read waits for a connection for at most `roundTripSeconds`, and has as much time again for its calls. If the
-    /// wait shortened the time of the calls, many reads at once would close the connections: a read that got its
-    /// connection late would time out at once, and a call that times out closes its connection.
+    /// A read waits for a connection for at most `roundTripSeconds`, and then has the same time again for its calls to
+    /// the server. The wait must not shorten the time of the calls, because a call that times out closes its
+    /// connection. Otherwise, if many reads come at once, a read that got its connection late would time out and close
+    /// it.
     ///
     /// - Parameter isAcknowledging: whether the results tell a client that something is stored. If so, this method
     ///   returns rows only when the synchronous standby has them too.

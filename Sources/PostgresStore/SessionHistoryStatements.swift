@@ -68,9 +68,10 @@ enum SessionHistoryStatements {
         ORDER BY session.opened_at_ms DESC, session.number DESC LIMIT $7::int8
         """)
 
-    /// For each session, the journey after the session's last event that left the driver in this session. The last
-    /// column is NULL if no event at or after the time of that event closed the session. Otherwise it tells whether the
-    /// closing event was a reset. Parameters: `LaneParameters`, the `driver_id` of drivers, ids of their sessions.
+    /// For each session, the journey after a certain event: the session's last event after which the driver was in this
+    /// session. If an event at that time or later closed the session, the last column tells whether the closing event
+    /// was a reset. Otherwise the last column is NULL. Parameters: `LaneParameters`, the `driver_id` of drivers, ids of
+    /// their sessions.
     static let journeys = PostgresStatement(
         "session_journeys",
         """

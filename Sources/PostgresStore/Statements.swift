@@ -19,7 +19,7 @@ extension PostgresStatement {
             set_config('idle_in_transaction_session_timeout', $1, true)
         """)
     /// Makes the following COMMIT wait for the synchronous standby (`PostgresConnection.isConfirmed`), although the
-    /// transaction changes no row: it writes a message to the WAL.
+    /// transaction changes no row. For this purpose, the statement writes a message to the WAL.
     static let confirm = PostgresStatement("confirm", "SELECT pg_logical_emit_message(true, 'dwell', '')")
     /// Whether a synchronous standby is configured now.
     static let hasStandby = PostgresStatement(
@@ -27,8 +27,8 @@ extension PostgresStatement {
 }
 
 extension PostgresConnection {
-    /// Returns whether a COMMIT with `confirm` is necessary before something that this connection has read is
-    /// acknowledged.
+    /// Returns whether a COMMIT with `confirm` is necessary before a client is told that data read by this connection
+    /// is stored.
     func needsConfirmation(until deadline: Deadline) async throws(PostgresError) -> Bool {
         if !isConfirmed { return true }
         return try await run([PostgresQuery(.hasStandby)], until: deadline)[0][0].bool(0)
@@ -36,9 +36,9 @@ extension PostgresConnection {
 }
 
 /// The first two parameters of most statements on tables with lanes (Lane.swift): a list of lanes, and whether rows of
-/// all lanes are meant instead. On Citus, a statement gets the lanes of one shard, and runs only there. On one
-/// PostgreSQL, all lanes are meant. The OR in `condition` has a second purpose: a plain `lane = ANY($1)` would become
-/// an index condition, and PostgreSQL would choose a worse index.
+/// all lanes are meant instead. On Citus, a statement gets the lanes of one shard, and runs only there. On a single
+/// PostgreSQL server, all lanes are meant. The OR in `condition` has a second purpose: a plain `lane = ANY($1)` would
+/// become an index condition, and PostgreSQL would choose a worse index.
 enum LaneParameters {
     static let any: [PostgresValue] = [.int2s([]), .bool(true)]
 
@@ -47,10 +47,10 @@ enum LaneParameters {
 
 /// The condition of a subquery that finds a driver's n-th row in the order of an index that begins with the driver.
 ///
-/// It is a comparison of rows, and ORDER BY must begin with the driver too. For an equality, PostgreSQL expects as many
-/// rows as the average driver has. If this estimate is lower than n, PostgreSQL reads all rows of the driver and sorts
-/// them, although the driver may have hundreds of thousands. For a comparison of rows, PostgreSQL expects many rows,
-/// and reads the first n through the index.
+/// The condition is a row-wise comparison, not an equality, and the ORDER BY of the subquery must begin with the driver
+/// too. The reason: for an equality, PostgreSQL expects as many rows as the average driver has. If this estimate is
+/// lower than n, PostgreSQL reads all rows of the driver and sorts them, although the driver may have hundreds of
+/// thousands. For a row-wise comparison, PostgreSQL expects many rows, and reads the first n through the index.
 enum RowsInOrder {
     /// SQL condition on a row of `table` that belongs to `driver`.
     static func ofDriver(_ table: String) -> String {

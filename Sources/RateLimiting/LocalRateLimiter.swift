@@ -124,12 +124,12 @@ package final class LocalRateLimiter: Admission {
     package func now() -> Int64 { clock() }
 
     /// Mirrors a decision that another limiter (Redis) has made, and returns the decision. The window in this process
-    /// shows whether Redis has lost charges. If it has, the returned decision is corrected. Redis loses charges if it
-    /// is restarted empty or flushed, or if it was unreachable for a while.
+    /// shows whether Redis has lost charges. If Redis has lost charges, the returned decision is corrected. Redis loses
+    /// charges if it is restarted empty or flushed, or if it was unreachable for a while.
     ///
     /// - Parameter askedAt: the time on this limiter's clock before Redis was called. A mirrored charge gets this time,
-    ///   which is at most the time of the charge in Redis. The charge therefore leaves the window in this process no
-    ///   later than the window in Redis.
+    ///   which is the time of the charge in Redis or an earlier time. The charge therefore leaves the window in this
+    ///   process when it leaves the window in Redis, or earlier.
     package func reconcile(
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64
     ) -> ReconciledCount {
@@ -149,7 +149,8 @@ package final class LocalRateLimiter: Admission {
 /// A decision of another limiter, corrected by this process.
 package struct ReconciledCount: Hashable, Sendable {
     package var decision: AdmissionDecision
-    /// False if the other limiter must refund its charge for the claim. Has no meaning if it made no charge.
+    /// False if the other limiter must refund its charge for the claim. Has no meaning if the other limiter made no
+    /// charge.
     package var keepsCharge: Bool
 
     package init(decision: AdmissionDecision, keepsCharge: Bool) {

@@ -24,8 +24,8 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case pings
     /// Purchases that the app sends.
     case purchases
-    /// Texts sent as App Store notifications that Apple did not sign for an app of this server, and bodies that contain
-    /// no text. One window per client address.
+    /// Rejected App Store notifications: texts that Apple did not sign for an app of this server, and bodies that
+    /// contain no text. One window per client address.
     case notifications
     /// Wrong tokens on the operator's routes. One window per client address.
     case operatorGuesses = "operator"

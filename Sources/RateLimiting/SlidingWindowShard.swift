@@ -179,8 +179,8 @@ final class SlidingWindowShard: Sendable {
 
     /// Mirrors a charge of the other limiter in this window. Returns `.known` if this window already contains the key.
     /// Returns `.refused`, although the other limiter admitted the claim, if `minimumCount` has reached the limit.
-    /// Otherwise returns `.admitted`; if this window is full in this case, its oldest charge is removed, because it is
-    /// about to leave.
+    /// Otherwise returns `.admitted`. If this window is full in this last case, its oldest charge is removed, because
+    /// that charge is about to leave the window.
     private func charge(
         _ claim: HashedClaim, _ theirs: Quota, in window: inout SlidingWindowLog, askedAt: Int64, at now: Int64
     ) -> ReconciledCount {

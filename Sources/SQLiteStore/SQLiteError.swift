@@ -56,8 +56,8 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
 
     /// Whether a failed COMMIT has certainly stored nothing. COMMIT first writes all frames of the transaction to the
     /// WAL, the commit frame last, and then syncs. If a write failed, the commit frame is missing or incomplete, and
-    /// SQLite's recovery ignores the transaction. After any other error, all frames may be in the file, and the
-    /// transaction may be found again.
+    /// SQLite's recovery ignores the transaction. After any other error, all frames may be in the WAL, and SQLite's
+    /// recovery may then apply the transaction.
     var provesThatCommitDidNotHappen: Bool {
         primaryCode == SQLITE_FULL || extendedCode == ioerrWrite
     }
@@ -76,8 +76,9 @@ extension SQLiteError {
     static let foldedByNewerRelease = SQLiteError(
         extendedCode: SQLITE_CONSTRAINT, message: "the journey was folded by the rules of a newer release")
 
-    /// The database file is no longer at its path. SQLite itself refuses to write a rollback journal then, with this
-    /// error, SQLITE_READONLY_DBMOVED. In WAL mode SQLite does not check the path, so `WriterTransaction.start` does.
+    /// The database file is no longer at its path. With a rollback journal, SQLite itself returns this error
+    /// (SQLITE_READONLY_DBMOVED) in that case. In WAL mode, SQLite does not check the path, so
+    /// `WriterTransaction.start` checks it.
     static let fileMoved = SQLiteError(
         extendedCode: SQLITE_READONLY | (4 << 8), message: "the database file was moved, replaced or deleted")
 

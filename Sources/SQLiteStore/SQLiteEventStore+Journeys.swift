@@ -19,7 +19,8 @@ extension SQLiteEventStore: DeadlineStore {
         }
     }
 
-    /// Returns the number of drivers who have a deadline before `now` whose expiry is not stored yet.
+    /// Returns the number of drivers whose next deadline is before `now`. The expiry of such a deadline is not stored
+    /// yet.
     package func dueDriverCount(at now: Moment) async throws(StoreFailure) -> Int {
         try await read { db in
             try Int.fetchOne(

@@ -4,8 +4,9 @@ import Engine
 import Foundation
 
 extension SQLiteEventStore: TruncatableWAL {
-    /// The WAL is only larger than this size in bytes while a long read prevents SQLite from resetting the WAL. Without
-    /// such a read, it never exceeded 298 MB in measurements, not even while a large table was written at full speed.
+    /// The WAL exceeds this size in bytes only while a long read prevents SQLite from resetting the WAL. In
+    /// measurements without such a read, the WAL never exceeded 298 MB, not even while a large table was written at
+    /// full speed.
     package static var logBytesMax: Int64 { 2 * Int64(DatabaseOpening.walBytesMax) }
 
     package func truncateLog(quietFor quiet: Duration) async {

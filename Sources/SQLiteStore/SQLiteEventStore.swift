@@ -82,8 +82,9 @@ package final class SQLiteEventStore: EventStore {
     /// Runs one transaction of ordinary SQL.
     ///
     /// - Parameters:
-    ///   - purgesWAL: whether the data that the transaction removes must be gone from the WAL too. Normally it is gone
-    ///     when this function returns. If a read prevents the truncation of the WAL, it is gone soon after the read.
+    ///   - purgesWAL: whether the data that the transaction removes must be gone from the WAL too. Normally this data
+    ///     is gone when the function returns. If a read prevents the truncation of the WAL, the data is gone soon after
+    ///     the end of that read.
     ///   - keepsDriverCache: whether the transaction leaves the rows of drivers unchanged, so that the writer can keep
     ///     its cache of these rows.
     func change<Outcome: Sendable>(
@@ -96,7 +97,7 @@ package final class SQLiteEventStore: EventStore {
 
     /// Runs one transaction of ordinary SQL. From its outcome, `effects` computes whether the WAL must be truncated and
     /// whether the writer's caches stay valid. If `isPaced` is true, the transaction counts as a part of a refold or
-    /// deletion, and waits until these may continue (RefoldPace).
+    /// deletion, and waits until refolds and deletions may continue (RefoldPace).
     func change<Outcome: Sendable>(
         isPaced: Bool = false, effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ change: @escaping @Sendable (Database) throws -> Outcome
@@ -117,7 +118,7 @@ package final class SQLiteEventStore: EventStore {
     package var writesWaiting: Int { writer.requestsWaiting }
 
     /// Makes a test write, and returns when it is on disk. If the disk has too little free space, throws `.unavailable`
-    /// without a test write: the write might succeed nevertheless, because it may fit into the existing WAL.
+    /// without a test write. A successful test write would prove nothing, because it may fit into the existing WAL.
     package func checkWritable() async throws(StoreFailure) {
         guard FreeSpace.bytes(besideFile: pool.path) ?? .max >= FreeSpace.bytesMin else {
             throw .unavailable("the disk is full")
@@ -137,7 +138,7 @@ package final class SQLiteEventStore: EventStore {
 
     /// Looks the event up on a read connection, so that very many repeated events do not fill the writer's queue.
     /// Everything that was acknowledged before the call is found. The writer is needed only if memory lacks idempotency
-    /// keys: it then reads them from the database.
+    /// keys: the writer then reads these keys from the database.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {
@@ -153,7 +154,8 @@ package final class SQLiteEventStore: EventStore {
             let removalCount = newest.removalCount
             let (lastNumber, outcomes) = try await readOutsideRefold(of: driver) { db in
                 // A key is added to memory before its event is committed. So if this process stored the events of the
-                // snapshot, memory has their keys. If other events are in the snapshot, memory may lack their keys.
+                // snapshot, memory has their keys. If another process stored events of the snapshot, memory may lack
+                // the keys of those events.
                 let lastNumber = try StoredEvents.lastNumber(db)
                 guard newest.lastNumber >= lastNumber else { return (lastNumber, [EventOutcome?]?.none) }
                 return (

@@ -34,8 +34,9 @@ struct Binding {
         return binding
     }
 
-    /// Takes over a socket that is already listening. All loops share the socket, and other processes may share it too.
-    /// Throws `.system` with EINVAL if the socket is not listening.
+    /// Takes over a socket that is already listening. The first loop accepts connections from the socket for all loops.
+    /// Other processes may accept connections from the socket too. Throws `.system` with EINVAL if the socket is not
+    /// listening.
     static func adopt(_ descriptor: Int32, _ syscalls: Syscalls) throws(TransportError) -> Binding {
         let owned = syscalls.makeOwn(descriptor)
         if owned < 0 { throw .system(call: "fcntl", errno: Int32(clamping: -owned)) }
@@ -58,9 +59,9 @@ struct Binding {
         }
     }
 
-    /// Throws if another server listens on the port. To find this out, binds a socket without SO_REUSEPORT, which fails
-    /// if the port is in use. Without this check, both servers could bind the port with SO_REUSEPORT, and each would
-    /// silently get a part of the connections.
+    /// Throws if another server listens on the port. To find this out, binds a socket without SO_REUSEPORT: the bind
+    /// fails if the port is in use. Without this check, both servers could bind the port with SO_REUSEPORT, and each
+    /// would silently get a part of the connections.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)

@@ -16,7 +16,7 @@ extension Connection {
     }
 
     /// Tries the addresses in order. Each attempt gets an equal share of the time that is left, so that an address that
-    /// never replies leaves time for the others.
+    /// never replies leaves time for the other addresses.
     static func connect(
         toOneOf endpoints: [Endpoint], on loop: EventLoop, until deadline: Deadline
     ) async throws(TransportError) -> Connection {
@@ -54,8 +54,8 @@ extension Connection {
     private func start(
         _ descriptor: Int32, _ endpoint: Endpoint, until deadline: Deadline
     ) async throws(TransportError) {
-        // After EINTR, the kernel continues the attempt, as after EINPROGRESS (connect(2)). So connect is not called
-        // again.
+        // After EINTR, the kernel continues the attempt, as after EINPROGRESS (connect(2)). Therefore connect is not
+        // called again.
         let answer = endpoint.withPointer { loop.syscalls.connect(descriptor, $0, $1) }
         try register()
         if answer >= 0 { return }

@@ -1,4 +1,4 @@
-// Reads and writes for a task, which is suspended while the socket is not ready. Used by outgoing connections and by
+// Reads and writes for a task. The task is suspended while the socket is not ready. Used by outgoing connections and by
 // tests. HTTPServer uses only `yieldIfBusy`, for streamed responses.
 //
 // The task tries the system call first. If the call would block, the task waits until the poller reports that the

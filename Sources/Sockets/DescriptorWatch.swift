@@ -5,7 +5,7 @@
 package final class DescriptorWatch: @unchecked Sendable {
     package enum Event: Sendable {
         /// The descriptor became readable or writable, or its peer is gone. Each change is reported only once, so the
-        /// owner must read and write until both would block.
+        /// owner must read and write until reading and writing would block.
         case ready
         /// The deadline that was set last has passed.
         case timedOut

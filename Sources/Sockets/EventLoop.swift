@@ -57,8 +57,9 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     /// After a round with at least this number of events, more are likely to follow soon. The loop then yields the
     /// processor before it sleeps, because the sender of the events, such as a proxy on the same machine, may need this
-    /// processor. When the loop runs again, events are usually ready, so it need not sleep and be woken. After a round
-    /// with fewer events, the loop does not yield, because other busy processes might then delay a single request.
+    /// processor. When the loop runs again, events are usually ready, so the loop need not sleep and be woken. After a
+    /// round with fewer events, the loop does not yield, because other busy processes might then delay a single
+    /// request.
     private static let crowd = 4
 
     /// Creates a loop that owns the poller.

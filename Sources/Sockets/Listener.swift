@@ -119,8 +119,8 @@ final class Listener: @unchecked Sendable {
             if ends.hasPassed { rejectOneWithSpare() }
             return .mustPause
         case ENOBUFS, ENOMEM: return .mustPause
-        // The socket does not listen any more, because another process that has it open has shut it down. The poller
-        // reports such a socket again and again. It may listen again later.
+        // The socket does not listen any more, because another process that shares the socket has shut it down. The
+        // poller reports such a socket again and again. The socket may listen again later.
         case EINVAL: return .mustPause
         // All errors that are not handled above concern only the connection that could not be accepted (accept(2)). The
         // next connection is tried.
@@ -135,7 +135,7 @@ final class Listener: @unchecked Sendable {
     }
 
     /// Frees the spare descriptor, accepts one client with it, and closes the client's connection. The client then sees
-    /// the failure at once. In the backlog, it would wait until its own timeout.
+    /// the failure at once. If it stayed in the backlog, it would wait until its own timeout.
     private func rejectOneWithSpare() {
         if spare < 0 { return }
         _ = loop.syscalls.close(spare)

@@ -104,8 +104,8 @@ package final class ListenerGroup: Sendable {
             defer { listeners = [] }
             return listeners
         }
-        // The file is removed while the socket still listens. As soon as the socket is closed, another server may replace
-        // the file with its own, which must not be removed.
+        // The file is removed while the socket still listens. As soon as the socket is closed, another server may
+        // replace the file with its own file. This server must not remove that file.
         if case .unix(let path) = address, !isInherited, !listeners.isEmpty { _ = loops.loops[0].syscalls.unlink(path) }
         for (listener, loop) in listeners { await loop.run { listener.stop() } }
     }
@@ -163,8 +163,8 @@ package final class ListenerGroup: Sendable {
     /// connections at the deadline. Returns the number of these remaining connections. Handlers that still run find
     /// their connection closed.
     ///
-    /// The connections are marked before listening stops. So as soon as a new client is refused, all open connections
-    /// are draining. A connection that is accepted in between is marked by `ConnectionRegistry.insert`.
+    /// The connections are marked before listening stops. As soon as a new client is refused, all open connections are
+    /// therefore draining. A connection that is accepted in between is marked by `ConnectionRegistry.insert`.
     @discardableResult
     package func drain(until deadline: Deadline) async -> Int {
         for registry in registries { await registry.loop.run { registry.beginDrain() } }

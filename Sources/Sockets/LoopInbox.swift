@@ -18,8 +18,8 @@ final class LoopInbox: Sendable {
     }
 
     enum PutResult {
-        /// The caller need not do anything. Either the loop runs the added work, or the loop has ended, and the caller
-        /// that added the earlier work to the inbox runs everything in it.
+        /// The caller need not do anything. Either the loop runs the added work, or the loop has ended. In the second
+        /// case, the caller that added work to the empty inbox runs everything in the inbox.
         case loop
         /// The loop has ended, so the caller must run the contents of the inbox.
         case ended
@@ -89,7 +89,7 @@ final class LoopInbox: Sendable {
             contents.sleeps = false
             return contents.isEmpty
         }
-        // A wake takes microseconds, and a loop ends once.
+        // Polling is acceptable here: a wake takes microseconds, and an event loop ends only once.
         while wakes.load(ordering: .acquiring) > 0 { sched_yield() }
         return isEmpty
     }

@@ -11,7 +11,7 @@ package enum SocketAddress: Hashable, Sendable, CustomStringConvertible {
     case ip(host: String, port: Int)
     /// The path of a Unix socket; at most 107 bytes.
     case unix(path: String)
-    /// A socket that already listens, opened by the process that started this one. It cannot be used to connect.
+    /// A listening socket that this process inherited from the process that started it. It cannot be used to connect.
     case inherited(descriptor: Int32)
 
     package var description: String {

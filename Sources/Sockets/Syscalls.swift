@@ -4,7 +4,7 @@
 //
 // A closure returns the result of its call, which is never negative, or the negated errno if the call failed. Callers
 // do not read errno, because the next call on the thread could overwrite it. The closures do not repeat a call after
-// EINTR. Only `retried` does.
+// EINTR. Only `retried` repeats a call.
 
 internal import CEpoll
 

@@ -4,8 +4,8 @@
 // A write to a pipe whose reader has stopped would block the event loop that logs. The descriptor is therefore polled
 // first (poll(2)). A pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once. If the
 // descriptor does not report POLLOUT within `waitMilliseconds`, the line is dropped and counted. For the next lines,
-// the descriptor is polled without waiting. When one of them can be written, it is followed by a line that tells how
-// many lines were dropped. No line is buffered in memory, so a crash of the process loses no line.
+// the descriptor is polled without waiting. As soon as a line can be written again, it is followed by a line that tells
+// how many lines were dropped. No line is buffered in memory, so a crash of the process loses no line.
 
 import Logging
 import Synchronization

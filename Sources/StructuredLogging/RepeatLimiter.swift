@@ -8,7 +8,7 @@ package final class RepeatLimiter: Sendable {
     /// Maximum number of lines of one message per second.
     static let linesPerSecondMax = 50
     /// The maximum number of messages that have their own count. All further messages share one count. The server's
-    /// messages are constants in the source, and far fewer.
+    /// messages are constants in the source, and there are far fewer of them.
     static let messagesMax = 1024
 
     private struct Count: Sendable {

@@ -9,7 +9,8 @@ extension Journey {
     ///
     /// 1. the charger with which the event's session was registered
     /// 2. the charger that the event names
-    /// 3. the target charger of this journey, unless the event names a session other than the journey's session
+    /// 3. the target charger of this journey; it does not count if the event names one session and the journey is in
+    ///    another
     package func settingsCharger(registered: String?, event charger: String?, sessionID: String?) -> String? {
         if let registered { return registered }
         if let charger { return charger }

@@ -12,8 +12,8 @@ struct JSONParser {
     /// limited, because each level uses stack memory.
     static let depthMax = 64
     /// Maximum bytes of one number, including sign, fraction and exponent. The longest double written in practice has
-    /// 25 bytes, and an Int64 has 20. The limit keeps numbers so short that code which reads a number may take
-    /// quadratic time.
+    /// 25 bytes, and an Int64 has 20. Because numbers are limited to this length, code that reads a number may take
+    /// time quadratic in the length.
     static let numberBytesMax = 64
 
     /// The text. The buffer is valid only inside the closure that provides it. A parser must therefore be created and

@@ -3,8 +3,8 @@
 extension JSONValue {
     /// Reads one JSON text. Only white space may be before and after it; a byte order mark is rejected.
     ///
-    /// Throws if the text does not follow the grammar of RFC 8259. Also throws for the following texts, which follow
-    /// the grammar, but which two parsers could read differently, or could fail to read:
+    /// Throws if the text does not follow the grammar of RFC 8259. Also throws for the following texts. They follow the
+    /// grammar, but two parsers could read them differently, or could fail to read them:
     ///
     /// - duplicate member names in an object
     /// - invalid UTF-8

@@ -118,7 +118,7 @@ public struct JSONWriter: Sendable {
         bytes.append(byte)
     }
 
-    /// Writes a comma unless the next member or element is the first. Called before every value and every name.
+    /// Writes the comma between two members or two elements. Called before every value and every name.
     mutating func separate() {
         if needsComma { bytes.append(UInt8(ascii: ",")) }
         needsComma = true

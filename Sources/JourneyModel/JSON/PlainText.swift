@@ -59,7 +59,7 @@ private struct EightBytes {
     }
 
     /// Marks DEL and all bytes above 0x7F. The addition carries out of a byte 0xFF, and may then mark the next byte
-    /// too. This does no harm, because only the question whether any byte is marked matters.
+    /// too. This does no harm, because the caller only checks whether any byte is marked.
     var beyondPrintable: UInt64 { bytes | (bytes &+ Self.ones) }
 
     private static func zeros(in bytes: UInt64) -> UInt64 {

@@ -23,9 +23,9 @@ extension EventSubmission {
     }
 
     /// Returns the canonical form that this event would have with the `app_state` and `schema_version` of a stored
-    /// event. If the result equals the stored event's form, this event is a repeat of it, because a repeat may differ
-    /// in these two members. Otherwise it is not a repeat. This method parses `metadata` again. Call it only in the
-    /// rare case that the forms of the two events as sent differ.
+    /// event. A repeat may differ in these two members. This event is therefore a repeat of the stored event exactly if
+    /// the result equals the stored event's form. This method parses `metadata` again. Call it only in the rare case
+    /// that the forms of the two events as sent differ.
     ///
     /// - Parameter hasDetails: false leaves out the details. Use false if the stored event has no details, for example
     ///   because a release that did not support details stored it.

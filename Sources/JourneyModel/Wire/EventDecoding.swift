@@ -42,8 +42,8 @@ extension EventSubmission {
 
     /// Decodes the body of a request that carries one event.
     ///
-    /// - Parameter details: the optional members that only describe an event and are kept. A member that is neither one
-    ///   of these nor in `EventMemberName` is skipped.
+    /// - Parameter details: the optional members that only describe an event. They are read in addition to the members
+    ///   in `EventMemberName`. All other members are skipped.
     public static func decode(
         _ body: [UInt8], route: EventRoute, headers: EventHeaders = EventHeaders(),
         details: [EventDetail] = EventDetail.all

@@ -66,8 +66,8 @@ struct EventReader {
     private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
         let eventID = key(.eventID)
         let inBody = key(.idempotencyKey)
-        // Quotes around the header's value may be header syntax or a part of the key itself. If the body has the key
-        // with these quotes too, they are a part of it. Otherwise they are header syntax and are removed.
+        // Quotes around the header's value may be header syntax or a part of the key itself. If the key in the body has
+        // these quotes too, the quotes are a part of the key. Otherwise they are header syntax and are removed.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {

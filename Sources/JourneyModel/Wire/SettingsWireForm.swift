@@ -31,8 +31,8 @@ extension Settings {
 
     /// Reads the settings from the response of `GET /native/config`. Ignores all other members.
     ///
-    /// Returns nil if any of the eight settings is missing or out of range (contract, section 2), because nothing may
-    /// use only some of the settings. A number may have an exponent: `wireJSON` has `5e-05` for 0.00005.
+    /// Returns nil if any of the eight settings is missing or out of range (contract, section 2), because no program
+    /// may use only some of the settings. A number may have an exponent: `wireJSON` has `5e-05` for 0.00005.
     public init?(configJSON json: JSONValue) {
         self.init()
         for declaration in Self.declarations {

@@ -41,8 +41,8 @@ struct APNsResponse {
         // Apple closed the connection before the request was complete.
         case 400 where reason == "IdleTimeout": return .unavailable(reason: word, afterSeconds: retryAfterSeconds)
         case 403 where reason == Self.expiredToken: return .unavailable(reason: word, afterSeconds: retryAfterSeconds)
-        // The reason of a 429 is TooManyRequests or TooManyProviderTokenUpdates. The first means too many notifications
-        // to one device. The second occurs only after a restart, or if another server uses the same key (see
+        // A 429 has one of two reasons. TooManyRequests means too many notifications to one device.
+        // TooManyProviderTokenUpdates occurs only after a restart, or if another server uses the same key (see
         // APNsProviderToken).
         case 429: return .unavailable(reason: word, afterSeconds: retryAfterSeconds ?? 60)
         case 500...599: return .unavailable(reason: word, afterSeconds: retryAfterSeconds)

@@ -28,8 +28,8 @@ package struct FCMDelivery: PushDelivery {
         self.clock = clock
     }
 
-    /// The time limit of two requests, each with a request for an access token before it, because a rejected access
-    /// token is replaced once.
+    /// The time limit of two requests to FCM, and of a request for an access token before each of them. If FCM rejects
+    /// the access token, the request is sent once more with a new token.
     package var attemptSecondsMax: Int {
         2 * (GoogleAccessToken.timeoutMilliseconds + channel.timeoutMilliseconds) / 1000
     }

@@ -18,8 +18,8 @@ package actor GoogleAccessToken {
     static let answerBytesMax = 32_768
     /// A token is no longer used when it has less than this time left.
     static let renewalSeconds: Int64 = 300
-    /// After a failed request, the next one is made after this time. If Google asks for another time, the next request
-    /// is made after that time.
+    /// The time between a failed request and the next request. If Google's response asks for another time, that time is
+    /// used instead.
     static let retrySeconds = 10
 
     private let http: OutgoingHTTP
@@ -100,8 +100,8 @@ package actor GoogleAccessToken {
             (1...86_400).contains(lifetime)
         else { return unavailable("token_malformed") }
         // A token is no longer used when it has less than `renewalSeconds` left. A token with a shorter lifetime would
-        // never be used, and every notification would request a new one. Its stored lifetime is therefore raised, so
-        // that it is used for a minute.
+        // never be used, and every notification would request a new one. The stored lifetime of such a token is
+        // therefore raised, so that the token is used for a minute.
         return .success((Secret(text), now + max(lifetime, Self.renewalSeconds + 60)))
     }
 

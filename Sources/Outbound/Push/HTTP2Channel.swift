@@ -26,7 +26,7 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
     struct Limits: Sendable {
         /// The maximum number of requests in progress on the connection. APNs allows about 1,000. With 500 and a round
         /// trip of 100 ms, 5,000 requests a second are possible. More streams would slow libcurl down, because each
-        /// call of it visits all open transfers.
+        /// call of libcurl visits all open transfers.
         var streamsMax = 500
         /// The maximum number of requests that wait for a stream. A further request fails at once as `busy`.
         var waitingMax = 20_000
@@ -67,8 +67,8 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
     /// A multi handle of libcurl, used only to wake the thread that waits on it.
     ///
     /// `@unchecked Sendable` is safe because `wake` calls only curl_multi_wakeup, which any thread may call while the
-    /// handle exists. `wake` is called under the lock of `state`. Before the loop frees the handle, it sets `waker` to
-    /// nil under the same lock.
+    /// handle exists. `wake` is called under the lock of `state`. The loop sets `waker` to nil under the same lock
+    /// before it frees the handle.
     private struct Waker: @unchecked Sendable {
         let multi: UnsafeMutableRawPointer
 
@@ -125,8 +125,8 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
                 state.hasThread = true
                 return .needsThread
             }
-            // The loop takes all submissions out of the inbox before it waits. Only a submission to an empty inbox
-            // therefore has to wake it.
+            // The loop takes all submissions out of the inbox before it waits. Therefore only a submission to an empty
+            // inbox has to wake the loop.
             if state.inbox.count == 1 { state.waker?.wake() }
             return .taken
         }
@@ -141,7 +141,7 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
         }
     }
 
-    /// Rejects further requests, and ends those in progress as `cancelled`. The thread ends soon afterwards.
+    /// Rejects further requests, and ends the requests in progress as `cancelled`. The thread ends soon afterwards.
     package func close() {
         state.withLock { state in
             state.isClosed = true

@@ -194,7 +194,7 @@ final class HTTP2Loop {
 
     // MARK: Time limits
 
-    /// Ends the requests whose time is over, and those whose callers no longer wait.
+    /// Ends the requests whose time is over, and the requests whose callers no longer wait.
     private func check() {
         let now = ContinuousClock.now
         guard now >= nextCheckAt else { return }

@@ -30,8 +30,8 @@ final class HTTP2Slot {
         receiver = CurlReceiver(bytesMax: bytesMax)
     }
 
-    /// Sets the options that are the same for every request. Returns false if libcurl does not accept one, for example
-    /// because it was built without HTTP/2.
+    /// Sets the options that are the same for every request. Returns false if libcurl does not accept one of them, for
+    /// example because it was built without HTTP/2.
     private func setOptions() -> Bool {
         let numbers: [(CURLoption, Int)] = [
             (CURLOPT_POST, 1), (CURLOPT_MAXAGE_CONN, idleConnectionSeconds),
@@ -134,7 +134,7 @@ final class HTTP2Slot {
     }
 
     private func freeFields() {
-        // First removes the list from the handle, which must not refer to a freed list.
+        // Remove the list from the handle first, because the handle must not refer to a freed list.
         curl_shim_set_list(handle, CURLOPT_HTTPHEADER, nil)
         curl_slist_free_all(fields)
         fields = nil

@@ -20,7 +20,7 @@ extension MetricFamily {
 }
 
 package struct PushServices: PushDelivery {
-    /// The services in the order of their labels' indexes.
+    /// The labels of the services, in the order of their indexes in the metrics.
     private enum Label: Int, CaseIterable {
         case production, sandbox, google
 

@@ -10,8 +10,8 @@ struct CheckedJourney {
     private(set) var eventCount = 0
     private var journey: Journey
     private var previous: FoldedEvent?
-    /// Events of the second that is being checked, at most the first `searchedMax`. Empty if the times of these events
-    /// have fractions of a second.
+    /// The events that share the second being checked, at most the first `searchedMax` of them. Empty if the times of
+    /// these events have fractions of a second.
     private var second: [FoldedEvent] = []
     private var journeyBeforeSecond = Journey()
 

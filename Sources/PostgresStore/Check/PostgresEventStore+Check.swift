@@ -102,7 +102,8 @@ extension PostgresEventStore: JourneyCheck {
 
     /// Reads the rows of `sortedTails`. Leaves out events whose settings are missing; `references` counts these.
     ///
-    /// - Returns: the events, and the time through which the driver's events are read; nil if all are.
+    /// - Returns: the events, and the time up to which the driver's events are now read. The time is nil if all of the
+    ///   driver's events are read.
     private static func foldedEvents(
         _ part: PostgresResult
     ) throws(PostgresError) -> (events: [FoldedEvent], through: Moment?) {
@@ -150,8 +151,8 @@ private enum CheckStatements {
         """)
 
     /// Statements that count rows which must not exist. Most of them check references to `driver`. No foreign key
-    /// guarantees these references: it would have to contain the lane (Lane.swift), as the primary key of `driver`
-    /// does, but tables such as `account` have no lane.
+    /// guarantees these references. The primary key of `driver` contains the lane (Lane.swift), so a foreign key would
+    /// have to contain the lane too. But tables such as `account` have no lane.
     static let references: [(what: String, statement: PostgresStatement)] =
         [
             count(

@@ -1,7 +1,7 @@
-// How a batch is written on Citus. On one PostgreSQL, every insert joins with the drivers that the same round trip has
-// updated. On Citus this is not possible, because the claim of a session may lie in another shard than its driver. So
-// the batch first updates the drivers and waits for the results. Then it sends the other rows, only for the drivers
-// whose update succeeded.
+// How a batch is written on Citus. On a single PostgreSQL server, every insert joins with the drivers that the same
+// round trip has updated. On Citus this is not possible, because the claim of a session may lie in another shard than
+// its driver. So the batch first updates the drivers and waits for the results. Then it sends the other rows, only for
+// the drivers whose update succeeded.
 
 import Engine
 import JourneyModel
@@ -10,7 +10,7 @@ import Sockets
 
 extension BatchRun {
     /// Rolls back the transaction of the reads, and runs `EventPosition.raiseForServer`, which is necessary after each
-    /// start of the coordinator. If several instances do so at the same time, one of them raises the offset and the
+    /// start of the coordinator. If several instances do so at the same time, one of them raises `xact_offset` and the
     /// others wait.
     func raisePositions(on connection: PostgresConnection, until deadline: Deadline) async throws(PostgresError) {
         _ = try await connection.run([.init(.rollback)], until: deadline)
@@ -18,9 +18,9 @@ extension BatchRun {
         _ = try await connection.run([.init(.begin)] + raise + [.init(.commit)], until: deadline)
     }
 
-    /// Writes in the transaction that the reads have begun, and commits. Returns the `driver.id` of the updated
-    /// drivers. If no driver could be updated, or if a new driver was deleted since the reads, returns none and does
-    /// not commit; the pool then rolls the transaction back.
+    /// Writes the batch in the transaction that the reads have begun, and commits. Returns the `driver.id` of the
+    /// updated drivers. If no driver could be updated, or if a new driver was deleted since the reads, returns an empty
+    /// set and does not commit. The pool then rolls the transaction back.
     ///
     /// - Parameter position: the position before the first event of the transaction.
     func write(

@@ -1,10 +1,10 @@
-// Finds the position below which no new event can appear on Citus. On one PostgreSQL, the lowest number of an
-// unfinished transaction is this limit. On Citus it is not: the coordinator prepares a transaction on the workers
+// Finds the position below which no new event can appear on Citus. On a single PostgreSQL server, the lowest number of
+// an unfinished transaction is this limit. On Citus it is not: the coordinator prepares a transaction on the workers
 // (PREPARE TRANSACTION), commits it locally, and only then sends COMMIT PREPARED to the workers. In between, the
-// transaction counts as ended although its rows are not visible. So the reader takes the lowest number, reads the names
-// of the prepared transactions from every server, and waits until these transactions have ended. Every transaction
-// below that number was already prepared on the workers when the reader took the number. So the rows of all these
-// transactions are visible after the wait.
+// transaction counts as ended although its rows are not visible. So the reader first takes the lowest number. Then it
+// reads the names of the prepared transactions from every server, and waits until these transactions have ended. When
+// the reader took the number, every transaction with a lower number was already prepared on the workers. So after the
+// wait, the rows of all transactions with lower numbers are visible.
 //
 // After a crash, a prepared transaction remains until the maintenance daemon of Citus ends it (every
 // citus.recover_2pc_interval, 60 s). Until then, readers stop at the last settled position.
@@ -30,8 +30,8 @@ extension PostgresEventStore {
     private static let settlePauseMilliseconds = 5
 
     /// Returns the position before which readers of the feed must stop on Citus. The readers' own statements compute
-    /// `EventPosition.end` too, and stop at the lower of the two. On one PostgreSQL this method returns `.max`, so only
-    /// `EventPosition.end` counts.
+    /// `EventPosition.end` too, and stop at the lower of the two. On a single PostgreSQL server this method returns
+    /// `.max`, so only `EventPosition.end` counts.
     func settledEnd() async throws(StoreFailure) -> Int64 {
         guard try await shards().areDistributed else { return .max }
         let found = try await read([

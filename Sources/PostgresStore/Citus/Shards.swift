@@ -1,15 +1,15 @@
-// Where the rows of the tables of events lie. On one PostgreSQL, a statement may contain rows of any lanes. On Citus,
-// all rows of a lane (Lane.swift), in all these tables, lie in the same shard. A statement runs on a single server only
-// if all its rows lie in one shard. So each statement of a batch is sent once for each shard.
+// Where the rows of the tables of events lie. On a single PostgreSQL server, a statement may contain rows of any lanes.
+// On Citus, all rows of a lane (Lane.swift), in all these tables, lie in the same shard. A statement runs on a single
+// server only if all its rows lie in one shard. So each statement of a batch is sent once for each shard.
 
 import JourneyModel
 import Postgres
 
 struct Shards: Hashable, Sendable {
-    /// The shard of each lane; nil on one PostgreSQL.
+    /// The shard of each lane; nil on a single PostgreSQL server.
     private let ofLane: [Int64]?
 
-    /// One PostgreSQL.
+    /// A single PostgreSQL server, without Citus.
     static let none = Shards(ofLane: nil)
 
     /// - Parameter ofLane: the shard of each lane, `Lane.count` numbers.
@@ -29,9 +29,10 @@ struct Shards: Hashable, Sendable {
     func parameters(of driver: DriverID) -> [PostgresValue] { parameters(ofLane: Lane.of(driver.rawValue)) }
     func parameters(ofDriver id: Int64) -> [PostgresValue] { parameters(ofLane: Lane.of(driver: id)) }
 
-    /// Groups the rows into those that may be in one statement, each group with the first two parameters of its
-    /// statement. On one PostgreSQL there is one group. On Citus there is one for each shard, in the order of the
-    /// shards. This order is the same in all instances, so that they lock rows in the same order.
+    /// Groups the rows, so that one statement may contain all rows of a group. Returns each group with the first two
+    /// parameters of its statement. On a single PostgreSQL server there is one group. On Citus there is one for each
+    /// shard, in the order of the shards. This order is the same in all instances, so that they lock rows in the same
+    /// order.
     func groups<Row>(
         _ rows: [Row], lane: (Row) -> Int16
     ) -> [(parameters: [PostgresValue], rows: [Row])] {

@@ -8,9 +8,9 @@
 // stored between two pieces, it has the new ids too.
 //
 // Meanwhile, no other code may copy ids from one row to another. Therefore refolds, corrections and retention skip the
-// driver (`DriverStatements.erasing`). If one of them was under way when the deletion began, there are two cases. If it
-// has locked the driver's row, the deletion waits for it. If not, it finds that the driver's version was raised, and
-// writes nothing.
+// driver (`DriverStatements.erasing`). If one of these operations is under way when the deletion begins, there are two
+// cases. If the operation has locked the driver's row, the deletion waits for the operation. If not, the operation
+// finds that the driver's version was raised, and writes nothing.
 
 import JourneyModel
 import SharedTables
@@ -75,8 +75,8 @@ struct ErasureProgress {
     }
 
     /// Rewrites at most `rowsMax` rows. Returns whether the deletion is complete. The events of one millisecond are
-    /// rewritten in one piece, even if they exceed `rowsMax`: their new sequences are ranks, which begin at 1 in each
-    /// piece.
+    /// rewritten in one piece, even if they exceed `rowsMax`. The reason: their new sequences are ranks, and the ranks
+    /// begin at 1 again in each piece.
     ///
     /// Raises the driver's version first, so that a batch that has read the old rows writes nothing.
     mutating func advance(_ db: any SQLTransaction, rowsMax: Int = ErasureProgress.rowsMax) throws -> Bool {

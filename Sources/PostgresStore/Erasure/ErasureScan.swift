@@ -1,6 +1,6 @@
-// Searches for remains of a deleted driver, for `dwell verify-erased`. The search covers every column of every table
-// that contains texts or bytes, not the files of the server. It only reads, and is independent of the code that
-// deletes, so that it also finds what an error in that code leaves behind.
+// Searches for remains of a deleted driver, for `dwell verify-erased`. The search covers all columns with texts or
+// bytes in all tables, but not the files of the server. It only reads. It is independent of the code that deletes, so
+// that it also finds what an error in that code leaves behind.
 
 import Engine
 import Postgres
@@ -155,8 +155,8 @@ private enum ErasureScan {
                 to_char(TIMESTAMP 'epoch' + occurred_at_ms * INTERVAL '1 millisecond', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
             """
         ),
-        // A deletion replaces each sequence by its rank in the order. A number of ten million or more cannot be
-        // such a rank, and may be a phone number.
+        // A deletion replaces each sequence by its rank in the order. A number of ten million or more cannot be such a
+        // rank, and may be a phone number.
         ("event.sequence", "SELECT 1 FROM event WHERE driver = ? AND sequence >= 10000000"),
         ("audit.address", "SELECT 1 FROM audit WHERE driver = ? AND address IS NOT NULL"),
         ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ? AND request_id IS NOT NULL"),

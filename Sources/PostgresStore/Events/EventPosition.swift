@@ -12,7 +12,8 @@
 // this order. The reason: a batch reads the driver's version, then gets its transaction number, and stores events only
 // if the version is still the same. So the transaction that wrote this version had ended before the batch got its own,
 // higher number. Only a batch that locks the driver's row may get its number too early: it may get the number first,
-// and then wait for the row. Such a batch therefore compares the positions (`BatchReads.isBehind`).
+// and then wait for the row. Such a batch therefore compares its position with that of the driver's last event
+// (`BatchReads.isBehind`).
 //
 // For an event that was transferred from SQLite, the position is the number that the event had in SQLite. `raise` makes
 // all later events get higher positions than the transferred ones.

@@ -212,11 +212,11 @@ enum EventStatements {
     static let foldedColumnCount = 30
     static let foldedVersionColumn = 27
 
-    /// The events of drivers from a time on. For each driver, the last one read is the n-th event after that time
-    /// (counted from 0); all further events of its millisecond are read too. The last column is this millisecond. If
-    /// there are fewer events, all are read and the column is NULL. The rows are not sorted; the caller sorts the
-    /// events in memory. Without OFFSET 0, PostgreSQL could compute the millisecond once per event. Parameters:
-    /// `LaneParameters`, the `driver.id` of drivers, and for each driver the time and n.
+    /// For each driver, the events from a given time on. The read ends with the n-th event after that time (counted
+    /// from 0) and all further events of the same millisecond. The last column contains this millisecond. If the driver
+    /// has fewer events, all are read and the column is NULL. The rows are not sorted; the caller sorts the events in
+    /// memory. Without OFFSET 0, PostgreSQL could compute the millisecond once per event. Parameters: `LaneParameters`,
+    /// the `driver.id` of drivers, and for each driver the time and n.
     static let tails = PostgresStatement("event_tails", tailsSQL("JOIN"))
 
     /// Like `tails`, but PostgreSQL sorts the rows, because the check must not rely on the code of the fold. Also
@@ -300,7 +300,7 @@ extension FoldedEvent {
     }
 
     /// Returns whether `one` comes before `other` in the stored order. `secondPlace` contains the order that the fold
-    /// has found for events that share a second. It is the same order as that of FoldOrder in SQLite's store.
+    /// has found for events that share a second. The stored order is the same as that of FoldOrder in SQLite's store.
     static func isStored(_ one: FoldedEvent, before other: FoldedEvent) -> Bool {
         if one.event.sharesSecond(with: other.event), let place = one.secondPlace, let otherPlace = other.secondPlace,
             place != otherPlace

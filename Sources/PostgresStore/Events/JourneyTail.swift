@@ -30,8 +30,8 @@ struct JourneyTail: Sendable {
 
     /// The effects of an insertion.
     struct Insertion {
-        /// The number that the event got. Normally the `seq` of the parameter `new`. One higher if a deadline passed
-        /// before the event and the event comes last: then the expiry gets the first number.
+        /// The number that the event got, normally the `seq` of the parameter `new`. If a deadline passed before the
+        /// event and the event comes last, the expiry gets that number, and the event gets the next one.
         var seq: Int64
         var verdict = Verdict.none
         /// The number of stored events that were folded again.
@@ -65,8 +65,8 @@ struct JourneyTail: Sendable {
         return insertion.unfinished == nil ? insertion : nil
     }
 
-    /// Puts a late event in its place, and folds the events after it again, even if this does not end within `events`
-    /// (`Insertion.unfinished`). The last second of `events` must be complete.
+    /// Puts a late event in its place, and folds the events after it again, even if the refold does not end within
+    /// `events` (`Insertion.unfinished`). The last second of `events` must be complete.
     mutating func insertInPart(_ new: consuming FoldedEvent, expiry: MakeExpiry) -> Insertion {
         insertLate(new, isPart: true, expiry)
     }
@@ -215,8 +215,8 @@ struct JourneyTail: Sendable {
     }
 }
 
-/// Folds events in order. Determines the order of events that share a second again, because this order depends on the
-/// journey before them, which may have changed.
+/// Folds events in order. For events that share a second, it determines their order anew, because this order depends on
+/// the journey before them, and that journey may have changed.
 private struct Walk {
     /// The journey after the last folded event.
     var running: Journey

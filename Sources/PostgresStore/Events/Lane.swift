@@ -1,5 +1,5 @@
-// The lane of a row: a hash of the text by which the row is found (for example, the driver's id). On one PostgreSQL,
-// the lane is stored and otherwise unused. On Citus, it decides on which server the row lies
+// The lane of a row: a hash of the text by which the row is found (for example, the driver's id). On a single
+// PostgreSQL server, the lane is stored and otherwise unused. On Citus, it decides on which server the row lies
 // (migrations/postgresql/0001_events.sql).
 
 enum Lane {

@@ -134,8 +134,9 @@ enum SessionStatements {
             \(RowByKey.askedSession)
         """)
 
-    /// A driver may have this many unused sessions among the last `recentMax` ones. A session is unused if it was
-    /// registered, has no event, and occurs neither in the driver's current journey nor in the journey at the floor.
+    /// A driver may have at most `unusedMax` unused sessions among the last `recentMax` sessions. A session is unused
+    /// if it was registered, has no event, and occurs neither in the driver's current journey nor in the journey at the
+    /// floor.
     private static let unusedMax = 100
     private static let recentMax = 200
 
@@ -167,8 +168,8 @@ enum SessionStatements {
         """)
 
     /// The newest of the unused sessions are those with the highest numbers, not those with the latest opening times.
-    /// By these times, after the server's clock was ahead and was set back, a new session would count as the oldest,
-    /// and its own registration would delete it.
+    /// The reason: the server's clock may have been ahead and then set back. By the opening times, a new session would
+    /// then count as the oldest, and its own registration would delete it.
     ///
     /// - Parameter lanes: returns a further condition on the table with the given name.
     private static func unused(_ driver: String, _ batch: String, _ lanes: (String) -> String) -> String {

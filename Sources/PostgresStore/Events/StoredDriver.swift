@@ -138,8 +138,8 @@ enum DriverStatements {
     /// Updates ("moves") the drivers that still have the version that was read: writes their new values and raises the
     /// version. Returns the `driver.id` of the updated drivers. `batch` is a random number, by which the later
     /// statements of the transaction find these drivers. The rows are locked in the order of their ids; OFFSET 0 has
-    /// the same purpose as in RowByKey. `locked` also returns the new values. Otherwise the UPDATE would have to join
-    /// with the parameters a second time, and would compare each driver with every other.
+    /// the same purpose as in RowByKey. The subquery `locked` also returns the new values. Otherwise the UPDATE would
+    /// have to join with the parameters a second time, and would compare each driver with every other.
     ///
     /// A row that another transaction has locked is skipped, and its driver is not updated. That transaction most
     /// likely updates the driver itself, and the other drivers of the batch must not wait for it.

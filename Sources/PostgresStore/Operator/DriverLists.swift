@@ -92,8 +92,8 @@ extension PostgresEventStore {
             drivers: drivers, sessions: try await operatorSessions(named: found[1]), chargerIDs: chargers)
     }
 
-    /// Finds the chargers on Citus. Does the same as the statement `chargersByName` on one PostgreSQL, but sends two
-    /// statements for each step.
+    /// Finds the chargers on Citus. Does the same as the statement `chargersByName` on a single PostgreSQL server, but
+    /// sends two statements for each step.
     private func searchChargers(from text: String, limit: Int) async throws(StoreFailure) -> [String] {
         var chargers: [String] = []
         while chargers.count < limit {

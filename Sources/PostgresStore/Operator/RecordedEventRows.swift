@@ -150,8 +150,8 @@ private enum RecordedEventStatements {
     static let owner = PostgresStatement(
         "recorded_owner", "SELECT owner FROM session_owner WHERE session_id = $1::text AND lane = $2::int2")
 
-    /// The session's driver, the time of its last event, the number of the event that closed it, and how many events it
-    /// has. Parameters: `LaneParameters`, `driver.id`, the session's id.
+    /// The session's driver, the time of the session's last event, the number of the event that closed the session, and
+    /// the number of the session's events. Parameters: `LaneParameters`, `driver.id`, the session's id.
     static let session = PostgresStatement(
         "recorded_session",
         """

@@ -50,8 +50,8 @@ extension PostgresEventStore: OperatorListReader {
         var sessionID: TextKey
     }
 
-    /// Reads the rows (`SessionLists.rows`) of sessions. `named` contains the `driver.id` and the session's id for each
-    /// of them.
+    /// Reads the rows (`SessionLists.rows`) of sessions. `named` contains one row for each session: the `driver.id` and
+    /// the session's id.
     private func rows(
         ofSessions named: PostgresResult, charger: String?, sortedBy isBefore: (Place, Place) -> Bool
     ) async throws(StoreFailure) -> [PostgresRow] {
@@ -78,15 +78,15 @@ extension PostgresEventStore: OperatorListReader {
         }
     }
 
-    /// Returns the sessions in the order of their ids. `named` contains the `driver.id` and the session's id for each
-    /// of them.
+    /// Returns the sessions in the order of their ids. `named` contains one row for each session: the `driver.id` and
+    /// the session's id.
     func operatorSessions(named: PostgresResult) async throws(StoreFailure) -> [OperatorSession] {
         try await operatorSessions(
             rows(ofSessions: named, charger: nil) { one, other in one.sessionID < other.sessionID })
     }
 
-    /// Converts rows with `SessionLists.columns`, and adds the journey in each session, which it reads from the
-    /// database.
+    /// Converts rows that consist of `SessionLists.columns`. Reads the journey in each session from the database, and
+    /// adds it.
     func operatorSessions(_ rows: [PostgresRow]) async throws(StoreFailure) -> [OperatorSession] {
         var sessions = try decoded { () throws(PostgresError) in
             var sessions: [OperatorSession] = []
@@ -119,8 +119,8 @@ enum SessionLists {
     static let place = PostgresStatement(
         "operator_session_place", "SELECT opened_at_ms FROM session WHERE number = $1::int8")
 
-    /// The drivers and ids of sessions, the last opened first. Parameters: the first opening time, the time after the
-    /// last, the cursor's time and number, the number of rows.
+    /// The drivers and ids of sessions, the last opened first. Parameters: the earliest opening time, the upper bound
+    /// of the opening times (excluded), the cursor's time and number, the number of rows.
     static let page = PostgresStatement(
         "operator_session_page",
         """

@@ -34,7 +34,7 @@ enum SimulatedDrivers {
                 let count = try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
                 if table == "event" { removed.events += count }
             }
-            // Facts signed by Apple are kept longer than the driver who sent them.
+            // A purchase and its facts, which Apple signed, are kept after the driver who sent them is removed.
             try db.execute(sql: "UPDATE purchase SET driver = NULL WHERE driver = ?", arguments: [driver])
             try db.execute(sql: "DELETE FROM driver WHERE id = ?", arguments: [driver])
         }

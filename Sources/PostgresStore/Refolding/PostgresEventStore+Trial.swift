@@ -158,7 +158,7 @@ private enum TrialStatements {
 
     /// Returns an SQL expression for the time from which the events of a driver are to be folded; NULL if no event
     /// changes. Normally, it is the time of the first changed event (`changed`). If an older release folded the driver,
-    /// all events must be folded by the new rules, so it is the floor, or the lowest time if there is no floor.
+    /// all events must be folded by the new rules, so the time is the floor, or the lowest time if there is no floor.
     private static func start(changed: String) -> String {
         """
         CASE WHEN examined.rules < \(Fold.rulesVersion) AND \(changed) IS NOT NULL

@@ -8,7 +8,7 @@ struct RefoldTally {
     private var old: [TextKey: SessionOutcome] = [:]
     private var new: [TextKey: SessionOutcome] = [:]
 
-    /// Compares the driver's events before and after the refold, each in the order of the fold.
+    /// Compares the driver's events before and after the refold. Both lists are in the order of the fold.
     mutating func note(_ stored: [FoldedEvent], _ folded: [FoldedEvent]) {
         let verdicts = Dictionary(stored.map { ($0.seq, $0.verdict) }) { first, _ in first }
         for event in stored { Self.note(event, in: &old) }

@@ -25,9 +25,9 @@ enum AgedRows {
     }
 
     /// SQL condition on an outlived session: its row can be deleted, because no journey names the session. Two journeys
-    /// are checked: the driver's current one, which may name it as the previous session, and the one at the driver's
-    /// floor. (The journeys after the stored events need no check. They follow from these events and the journey at the
-    /// floor, so they contain no other sessions.)
+    /// are checked: the driver's current journey, which may name the session as the previous one, and the journey at
+    /// the driver's floor. (The journeys after the stored events need no check. They follow from these events and the
+    /// journey at the floor, so they contain no other sessions.)
     ///
     /// - Parameters:
     ///   - lanes: like that of `outlived`.

@@ -35,8 +35,8 @@ enum RetentionHorizon {
         return positions.count
     }
 
-    /// Like the method above, for events of one shard on Citus, or any events on one PostgreSQL (`Shards.groups`).
-    /// Returns the positions of the deleted events.
+    /// Like the method above, for events of one shard on Citus, or any events on a single PostgreSQL server
+    /// (`Shards.groups`). Returns the positions of the deleted events.
     private static func delete(
         _ events: [AgedEvent], _ lanes: [PostgresValue], on connection: PostgresConnection, until deadline: Deadline
     ) async throws(PostgresError) -> [Int64?] {

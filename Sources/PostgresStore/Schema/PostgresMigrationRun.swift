@@ -4,7 +4,7 @@
 package import Postgres
 package import Sockets
 
-/// The reason why this binary cannot use a database. The database is unchanged, unless the reason is `failed`.
+/// The reason why this binary cannot use a database. For every reason except `failed`, the database is unchanged.
 package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// The database has migrations that this binary does not contain.
     case databaseIsNewer(applied: Int64, known: Int64)

@@ -12,7 +12,7 @@ import Synchronization
 final class TableTransactions: Sendable {
     /// How often a change is run again after it violated a unique index. Two transactions may both look for a key, not
     /// find it, and then add it; one of them then violates the index (PostgreSQL manual, section 13.5). A further run
-    /// avoids that. If the violation remains, the change itself is the cause.
+    /// finds the key. If the violation remains, the change itself is the cause.
     private static let violationsMax = 3
     /// The longest pause before a change is run again, in milliseconds. The first pauses are shorter.
     private static let pauseMillisecondsMax = 100

@@ -52,7 +52,7 @@ struct TransactionNumber: Hashable, Sendable {
     }
 
     /// Reads the error of `query`. 22023 means that the server has not yet given the number to a transaction. A crash
-    /// or failover has then undone this transaction, so it is not committed. Returns nil for another error, which does
-    /// not tell the status.
+    /// or failover has then undone this transaction, so it is not committed. Returns nil for any other error, because
+    /// other errors do not tell the status.
     static func status(_ error: PostgresError) -> Status? { error.sqlState == "22023" ? .notCommitted : nil }
 }

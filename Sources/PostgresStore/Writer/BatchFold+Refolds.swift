@@ -33,8 +33,8 @@ extension BatchFold {
         return refolded
     }
 
-    /// Returns whether the work is left to the next batch because of a refold in parts. The refold may have changed the
-    /// verdicts of the keys that were read before it, and the next batch reads them again.
+    /// Returns whether the work is left to the next batch because of a refold in parts. The refold may have changed
+    /// verdicts that were read before it. The next batch reads these verdicts again.
     func isLeft(_ work: Work, after outcomes: [WorkOutcome]) -> Bool {
         reads.refolded != nil && work.refold == nil && insertion(after: outcomes) == nil
     }

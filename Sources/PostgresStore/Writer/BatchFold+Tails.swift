@@ -5,7 +5,8 @@ import JourneyModel
 
 extension BatchFold {
     private static let tailGrowth: Int64 = 8
-    /// A driver has few events (`tail`) if this many reads of `sharedTailMax` events would suffice to read all of them.
+    /// The method `tail` treats a driver as one with few events if this number of reads, each of `sharedTailMax`
+    /// events, suffices to read all of the driver's events.
     private static let tailsMax: Int64 = 4
 
     /// Prepares the fold for an event at `time`. Returns false if more events must be read, or if the event is left to
@@ -24,13 +25,13 @@ extension BatchFold {
         return false
     }
 
-    /// Returns which events to read for the group's first event, at `time`, and for as many of its other late events as
-    /// possible, so that they can be stored in one batch. The events of a phone's queue may arrive in any order. If the
-    /// stored events were read for each of them alone, 300 late events would need 300 batches.
+    /// Returns which events to read for the group's first event, at `time`, and for as many of the group's other late
+    /// events as possible, so that one batch can store these events together. The events of a phone's queue may arrive
+    /// in any order. If each late event had a read of its own, 300 late events would need 300 batches.
     ///
     /// The first read begins at the earliest late event. If the events that it returns end before `time`, there is a
-    /// second read. For a driver with few events, it begins at the earliest late event after the events already read,
-    /// and further reads may follow in the same way. For other drivers, it begins at `time`.
+    /// second read. For a driver with few events, the second read begins at the earliest late event after the events
+    /// already read, and further reads may follow in the same way. For other drivers, the second read begins at `time`.
     private func tail(of group: DriverGroup, _ fold: DriverFold, from time: Moment) -> BatchNeed.Tail {
         var need = BatchNeed.Tail(from: time, eventsMax: 0)
         let read = reads.tails[TextKey(fold.row.driver.rawValue)]

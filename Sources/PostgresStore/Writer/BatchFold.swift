@@ -9,11 +9,11 @@ import Postgres
 import RateLimiting
 
 struct BatchFold {
-    /// The maximum number of events of one driver that a batch with other drivers reads.
+    /// The maximum number of one driver's events that are read in a batch that has work of other drivers too.
     static let sharedTailMax: Int64 = 1_000
 
     let reads: BatchReads
-    /// Counts the refolds that late events cause against the rate limits. If nil, refolds are not counted.
+    /// Counts, against the rate limits, the refolds that late events cause. If nil, refolds are not counted.
     private let charging: (any RefoldCharging)?
     /// Nil if no driver is ever deleted.
     private let digests: KeyedHashes?
@@ -87,8 +87,8 @@ struct BatchFold {
 
     /// Does no work for a driver whose events are being rewritten by a deletion. If the group has the driver's old id,
     /// the deletion has renamed the driver after the batch read the row. Then the group is stale, and is read again;
-    /// under the old id there is no driver any more. If the group already has the new id, its work is left undone. A
-    /// later search finds a refold by new rules, and a later check stores an expiry.
+    /// under the old id there is no driver any more. If the group already has the new id, its work is left undone and
+    /// is done later: a later search finds the driver that must be refolded, and a later check stores the expiry.
     private func leave(_ group: DriverGroup, _ result: inout FoldedGroup) {
         result.isStale = !group.driver.isPseudonym
         result.outcomes = group.works.map { work in
@@ -114,9 +114,9 @@ struct BatchFold {
             fold = row.map { DriverFold($0, tail: tail) }
         }
 
-        /// Removes the driver from this state and returns it; creates it if it does not exist. The caller puts it back.
-        /// In the meantime only the caller refers to the arrays of events, so that Swift does not copy them at a
-        /// change.
+        /// Removes the driver's fold from this state and returns it; creates a fold if the driver does not exist. The
+        /// caller puts the fold back. In the meantime only the caller refers to the arrays of events, so that Swift
+        /// does not copy the arrays when they are changed.
         mutating func take(at now: Moment) -> DriverFold {
             defer { fold = nil }
             if let fold { return fold }
@@ -241,8 +241,8 @@ struct BatchFold {
         var sharingTime = 0
         if let charging, let headAt = fold.headAt, clock.corrected <= headAt {
             sharingTime = fold.count(at: clock.corrected, max: RefoldCharges.sharingTimeMax)
-            // An event whose refold is written must be stored too. The rate limit permitted it before the refold, even if
-            // other drivers of the same service have used up the limit since then.
+            // An event whose refold is written must be stored too. The rate limit permitted it before the refold, even
+            // if other drivers of the same service have used up the limit since then.
             let isInserted = insertion(after: state.result.outcomes) != nil
             guard isInserted || charging.permitsRefold(request.claim, sharingTime: sharingTime) else {
                 return .rateLimited

@@ -44,11 +44,11 @@ struct BatchReads: Sendable {
     /// The `driver.id` of those drivers in `tails` whose deletion is not complete. A deletion replaces the ids in the
     /// events piece by piece, so these events may contain old and new ids. BatchFold does not fold them.
     var erasing: Set<Int64> = []
-    /// On Citus, the position before the first event of the transaction. Nil on one PostgreSQL, where the INSERT of the
-    /// events computes it.
+    /// On Citus, the position before the first event of the transaction. Nil on a single PostgreSQL server, where the
+    /// INSERT of the events computes it.
     var position: Int64?
-    /// Whether the coordinator of Citus was restarted since `EventPosition.raiseForServer` ran, so that it must run
-    /// again.
+    /// Whether `EventPosition.raiseForServer` must run again, because the coordinator of Citus was restarted since the
+    /// last run.
     var isOfOtherServer = false
     /// Whether a locked driver's last event has a higher position than this transaction would give to its events. This
     /// happens if this transaction got its number, waited for the driver's row, and meanwhile a transaction with a
@@ -57,7 +57,7 @@ struct BatchReads: Sendable {
 
     init() {}
 
-    /// The reads of one driver's parts (`readPart`).
+    /// Creates the reads for the parts of one driver's events (`readPart`).
     init(of driver: StoredDriver) { drivers[TextKey(driver.driver.rawValue)] = driver }
 
     /// Reads the rows for the groups. With `isLocked`, begins a transaction and locks the drivers first. On Citus,

@@ -13,9 +13,9 @@ struct BatchRun: Sendable {
     /// The result of a batch for one driver's work.
     enum Result: Sendable {
         case done([WorkOutcome])
-        /// The work is to be tried again. Either another transaction updated the driver, was committed between the
-        /// reads, or caused this transaction to fail. Or this transaction cannot give valid positions to its events
-        /// (`BatchReads.isBehind`, `isOfOtherServer`).
+        /// The work is to be tried again. There are two possible causes. First: another transaction updated the driver,
+        /// was committed between the reads, or made this transaction fail. Second: this transaction cannot give valid
+        /// positions to its events (`BatchReads.isBehind`, `isOfOtherServer`).
         case conflict
         /// The work is to be tried again in a batch of its own, under a lock. `isLong`: see `Work.isLong`.
         case alone(isLong: Bool)
@@ -140,9 +140,9 @@ struct BatchRun: Sendable {
             // A transaction that has updated no driver may have written nothing. Its COMMIT then waits for no standby.
             if moved.isEmpty { progress.noteNothingWritten() } else { connection.noteCommit() }
         }
-        // The answers tell clients that events are stored, so the standby must have these events. It may lack an event
-        // that this connection has read: the backend that committed the event may have been terminated while it waited
-        // for the standby.
+        // The answers tell clients that events are stored, so the standby must have these events. The standby may lack
+        // an event that this connection has read, because the backend that committed the event may have been terminated
+        // while it waited for the standby.
         let answers = folded.contains { $0.isDone(afterMoving: moved) }
         if answers, moved.isEmpty, try await needsConfirmation(isLocked, connection) {
             let deadline = Deadline.inSeconds(Self.roundTripSeconds)
@@ -236,7 +236,7 @@ struct BatchRun: Sendable {
 
     /// The consequence of a batch's error for its works.
     private enum Failure {
-        /// The transaction lost against another one and was rolled back.
+        /// The transaction conflicted with another one and was rolled back.
         case race
         /// The connection is gone. Whether the transaction was committed is unknown if its COMMIT was sent.
         case lost

@@ -12,13 +12,14 @@ struct BatchWrites {
     ///
     /// All batches take locks in this order: settings, new drivers, drivers by id, owners of sessions. So no two
     /// batches wait for each other. There is one exception: some batches lock their driver before the reads
-    /// (`DriverGroup.needsLock`). On one PostgreSQL, the update of another batch skips that driver. On Citus, it waits,
-    /// and a deadlock is possible. The batch that is then rolled back is run again.
+    /// (`DriverGroup.needsLock`). On a single PostgreSQL server, the update of another batch skips that driver. On
+    /// Citus, the update waits for the lock, and a deadlock is possible. The batch that is rolled back because of the
+    /// deadlock is run again.
     let moving: [PostgresQuery]
     /// The indexes in `moving` of the update of drivers. Its results contain the `driver.id` of the updated drivers.
     let moves: Range<Int>
     /// On Citus, the indexes in `moving` of the query that finds new drivers who were deleted since the reads
-    /// (ErasedDrivers). Empty on one PostgreSQL.
+    /// (ErasedDrivers). Empty on a single PostgreSQL server.
     let erased: Range<Int>
     let settings: [String]
     /// The groups with something to write.
@@ -60,8 +61,8 @@ struct BatchWrites {
         moving = trip.queries
     }
 
-    /// The queries after the update of drivers, on one PostgreSQL. They join with the updated drivers, so they write
-    /// nothing for the others.
+    /// The queries after the update of drivers, on a single PostgreSQL server. They join with the updated drivers, so
+    /// they write nothing for drivers that were not updated.
     var storing: [PostgresQuery] {
         var queries: [PostgresQuery] = []
         let claims = changed.flatMap(\.claims)

@@ -45,8 +45,8 @@ struct FoldedGroup: Sendable {
     /// Whether this batch also folds the driver's next work.
     var takesMore: Bool { !isStale && !isCharged && !isLeft && need.isNothing }
 
-    /// Returns whether the outcomes are valid after the batch has updated these drivers. They are not if the group's
-    /// driver had to be updated too and was not.
+    /// Returns whether the outcomes are valid after the batch has updated these drivers. The outcomes are not valid if
+    /// the group's driver had to be updated and is not among these drivers.
     func isDone(afterMoving drivers: Set<Int64>) -> Bool {
         !mustBeAlone && !isStale && (moved.map { drivers.contains($0.row.id) } ?? true)
     }

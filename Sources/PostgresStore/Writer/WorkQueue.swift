@@ -60,7 +60,7 @@ final class WorkQueue: Sendable {
 
     private struct State {
         var lines: [TextKey: Line] = [:]
-        /// The drivers with waiting work of whom no batch has work. A driver whose next batch may be slow is in
+        /// The drivers that have waiting work, but no work in a batch. A driver whose next batch may be slow is in
         /// `readySlow`, any other in `ready`. The driver who has waited longest comes first.
         var readySlow: [TextKey] = []
         var ready: [TextKey] = []
@@ -161,8 +161,8 @@ final class WorkQueue: Sendable {
 
     var count: Int { state.withLock(\.workCount) }
 
-    /// Adds all of the works, or none. Refuses the check of a deadline that would wait for a batch that may be slow. The
-    /// caller waits for the checks of several drivers together, so one such driver would delay the expiries of all.
+    /// Adds all of the works, or none. Refuses the check of a deadline that would wait for a batch that may be slow.
+    /// The caller waits for the checks of several drivers together, so one such driver would delay the expiries of all.
     func add(_ works: [(driver: DriverID, work: Work)]) throws(Refusal) {
         let result = state.withLock { state -> Result<CheckedContinuation<Void, Never>?, Refusal> in
             if state.isClosed { return .failure(.closed) }

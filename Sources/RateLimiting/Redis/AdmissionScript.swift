@@ -163,7 +163,7 @@ enum AdmissionScript {
             String(limits.windowMilliseconds), String(times), String(RateLimits.overdraftMax), claim.idempotencyKey)
     }
 
-    /// Parses a reply to `charge`. Returns nil if it is an error, or if the script cannot have returned it.
+    /// Parses a reply to `charge`. Returns nil if the reply is an error, or if the script cannot have returned it.
     static func quotaAfterCharge(
         _ reply: RedisReply?, _ limitClass: RateLimitClass, _ limits: RateLimits
     ) -> Quota? {
@@ -195,8 +195,8 @@ enum AdmissionScript {
     }
 
     /// The maximum of `resetMilliseconds` that a script can compute: the time for the longest overdraft to expire, with
-    /// a limit of 1 and the longest window. It does not depend on the limits of this process. A window may hold charges
-    /// that a process with other settings has spaced more widely.
+    /// a limit of 1 and the longest window. The maximum does not depend on the limits of this process, because a window
+    /// may hold charges that a process with other settings has spaced more widely.
     private static let resetMillisecondsMax = Int64(RateLimits.overdraftMax + 3) * 366 * 86_400_000
 
     /// Returns nil if a script cannot have computed these numbers.

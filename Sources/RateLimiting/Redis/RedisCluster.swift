@@ -10,8 +10,8 @@ final class RedisCluster: Sendable {
         var address: SocketAddress
         var node: RedisNode
         /// Whether the cluster assigned slots to the node. If not, this process knows the node only because another
-        /// node redirected a request to it. Such a node is dropped at a fetch of the slots if it got no redirect for
-        /// `strangerAge`.
+        /// node redirected a request to it. A fetch of the slots drops such a node if no request was redirected to it
+        /// during the last `strangerAge`.
         var hasSlots: Bool
         var lastRedirect: ContinuousClock.Instant?
     }

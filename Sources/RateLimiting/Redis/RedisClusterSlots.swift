@@ -1,5 +1,5 @@
-// Asks the nodes of a cluster which primary has which slot. Each question uses a new connection, because the
-// connections for requests do not accept replies as long as the answer.
+// Asks the nodes of a cluster which primary has which slot. Each question uses a new connection, because the answer is
+// longer than the replies that the connections for requests accept.
 
 internal import Sockets
 

@@ -13,8 +13,8 @@ final class RedisHealth: Sendable {
     private let logger: Logger
     private let now: @Sendable () -> Int64
     private let counts: RedisCounts
-    /// Called after a failure or a redirect, because the node's slots may have moved. Nil unless this is the health of
-    /// a node of a cluster.
+    /// Called after a failure or a redirect, because the node's slots may have moved. Nil if the server is not a node
+    /// of a cluster.
     private let slotsMayHaveMoved: (@Sendable () -> Void)?
 
     init(
@@ -50,9 +50,9 @@ final class RedisHealth: Sendable {
         let time = now()
         let chance = Double.random(in: 0..<1)
         let (opened, wasClosed) = breaker.withLock { breaker -> (Bool, Bool) in
-            // Redis redirects a command before it checks whether it may write. A redirected probe therefore does not
-            // show that Redis accepts writes, and its connection is closed. The breaker therefore opens again. The next
-            // probe uses a slot that the node has at that time.
+            // Redis redirects a command before it checks whether writes are permitted. So a redirected probe does not
+            // show that Redis accepts writes. The connection of the probe is closed, and the breaker opens again. The
+            // next probe uses a slot that the node has at that time.
             if isRedirect && breaker.state != .halfOpen { return (false, false) }
             let wasClosed = breaker.state == .closed
             return (breaker.recordFailure(at: time, chance: chance), wasClosed)

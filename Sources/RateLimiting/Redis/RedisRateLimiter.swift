@@ -22,7 +22,7 @@ package final class RedisRateLimiter: Admission {
     private let fallback: LocalRateLimiter
     private let keyedHash: @Sendable (String) -> String
     private let counts = RedisCounts()
-    /// The node that decides for all drivers, unless `usesCluster`.
+    /// The node that decides for all drivers while `usesCluster` is false.
     private let sole: RedisNode
     private let cluster: RedisCluster
     /// Whether a server turned out to be a node of a cluster. Once true, it stays true.
@@ -30,8 +30,8 @@ package final class RedisRateLimiter: Admission {
     private let calls: RedisCalls
 
     /// How long Redis keeps the idempotency key of a repeated event after its last repeat. A phone's queue retries
-    /// within minutes, so one hour is enough. The time is not longer, because it also limits how long this key of a
-    /// deleted driver remains if Redis cannot be reached at the deletion.
+    /// within minutes, so one hour is enough. A longer time would have a disadvantage: if Redis cannot be reached when
+    /// the driver is deleted, the key remains in Redis for this time.
     private static let storedSeconds = 3600
 
     /// The maximum number of drivers in `forgotten`: the deleted drivers whose keys must still be deleted from Redis,

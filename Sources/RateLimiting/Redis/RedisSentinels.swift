@@ -7,8 +7,8 @@ final class RedisSentinels: Sendable {
     /// The URL, whose servers are the sentinels.
     private let endpoint: RedisEndpoint
     private let sentinel: RedisEndpoint.Sentinel
-    /// The index of the sentinel that is asked first: the one that answered last, or the one after it if the primary
-    /// that it named could not be used.
+    /// The index of the sentinel that is asked first. This is the sentinel that answered last. If the primary that this
+    /// sentinel named could not be used, it is the next sentinel.
     private let first = Atomic<Int>(0)
 
     /// How long one sentinel may take to answer. No request waits during this time.

@@ -29,7 +29,7 @@ final class RedisTLS: Hashable, Sendable {
         let files: [FileState?]
     }
 
-    /// What changes when a file is replaced or written.
+    /// The properties of a file that change when the file is replaced or written.
     private struct FileState: Hashable, Sendable {
         let device: UInt64
         let inode: UInt64

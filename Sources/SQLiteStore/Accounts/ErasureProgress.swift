@@ -85,8 +85,8 @@ struct ErasureProgress {
     /// Rewrites at most `rowsMax` rows, and continues with the next step when a step has no rows left. Events of one
     /// millisecond are always rewritten together, even beyond `rowsMax`, because their order would change if two calls
     /// rewrote them. If nothing is left to rewrite, completes the deletion, and the writer then truncates the WAL. If
-    /// `mayComplete` is false, a call that rewrites the last rows does not complete the deletion; the next call, which
-    /// finds no rows, does.
+    /// `mayComplete` is false, a call that rewrites the last rows does not complete the deletion; the next call finds
+    /// no rows, and completes it.
     mutating func advance(rowsMax: Int, mayComplete: Bool, _ db: Database) throws -> ErasurePiece {
         var piece = ErasurePiece(step: step)
         while let step = piece.step, piece.rowCount < rowsMax {
@@ -192,7 +192,8 @@ struct ErasureProgress {
     /// Gives the event a key with the number `place`, and removes the other values that could identify the driver. The
     /// text of `occurred_at` becomes one of the two forms that can be computed from the moment
     /// (OccurredAtColumn.swift). If an old release stored the event, only the metadata contains the state that the
-    /// phone reported. The fold needs this state, so it is put into its column when the metadata is removed.
+    /// phone reported. The fold needs this state, so the state is stored in the column `previous_state` when the
+    /// metadata is removed.
     private func rewriteEvent(
         _ event: Int64, place: Int64, sequencePlace: Int64, _ keys: EventKeyTable, _ db: Database
     ) throws {

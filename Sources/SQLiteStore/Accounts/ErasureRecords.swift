@@ -36,9 +36,9 @@ package enum ErasureRecords {
         return try handle.read(upToCount: 16) == Data("SQLite format 3\0".utf8)
     }
 
-    /// Returns the deletions in a database of any version of Dwell, even of a newer one. After a downgrade, the
-    /// database that the restore moved aside is newer than this binary, and often the only record of the latest
-    /// deletions.
+    /// Returns the deletions in a database of any version of Dwell, even of a newer one. For example, a `dwell restore`
+    /// after a downgrade keeps the database that it replaces. That database is newer than this binary, and is often the
+    /// only record of the latest deletions.
     private static func database(_ path: String) throws -> [RecordedErasure] {
         let queue = try RecordsFile.connect(path)
         defer { try? queue.close() }

@@ -86,7 +86,7 @@ package struct ErasureScan: ErasureSearch {
         return false
     }
 
-    // In these queries and the following ones, ?1 is the driver's row number, and ?2 the list of the driver's events
+    // In these queries and the following ones, ?1 is the driver's row number, and ?2 is the list of the driver's events
     // (DriverEvents).
 
     private static let incompleteErasureQueries = [

@@ -51,8 +51,8 @@ extension SQLiteEventStore: EventExport {
                 """)
     }
 
-    /// A function that returns the row numbers of the driver's rows that follow the row `last`, at most `limit` of
-    /// them. If `last` is nil, begins with the first row.
+    /// A function that returns the row numbers of at most `limit` rows of the driver, beginning with the row after
+    /// `last`. If `last` is nil, it begins with the driver's first row.
     private typealias Keys =
         @Sendable (_ driver: Int64, _ last: Int64?, _ limit: Int, _ db: Database) throws -> [Int64]
 

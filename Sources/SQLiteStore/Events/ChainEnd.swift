@@ -39,8 +39,8 @@ struct ChainEnd: Equatable {
     }
 
     /// Adds an event that is not the last in the order. The event becomes part of the climb only if its level is higher
-    /// than the level of every event after it. Earlier events whose level is not higher than its own then leave the
-    /// climb.
+    /// than the level of every event after it. In this case, earlier events whose level is not higher than the new
+    /// event's level leave the climb.
     ///
     /// - Parameter isLater: returns whether the event with this id, which is in the climb, comes after the new event.
     mutating func insert(_ id: Int64, isLater: (Int64) -> Bool) {

@@ -66,9 +66,9 @@ final class EventAppending {
 
     enum Appended {
         case outcome(EventOutcome)
-        /// The event could not be appended, or not completely, because a refold of the driver is not complete. The
-        /// associated value must be appended again when the refold continues. If its `isStored` is true, the event is
-        /// stored already, and it is the event that began the refold.
+        /// The event is not completely processed, because a refold of the driver is not complete. The associated value
+        /// must be appended again when the refold continues. If its `isStored` is true, the event is stored already,
+        /// and it is the event that began the refold.
         case waits(PreparedAppend)
     }
 
@@ -228,8 +228,8 @@ final class EventAppending {
         }
     }
 
-    /// Returns whether a release with newer rules has folded the driver's events, or is refolding them now. The
-    /// processes of both releases use the database while the new one replaces the old one.
+    /// Returns whether a release with newer rules has folded the driver's events, or is refolding them now. During an
+    /// update, the old process and the new process may use the database at the same time.
     func isOfNewerRelease(_ driver: DriverRow) throws(SQLiteError) -> Bool {
         if driver.isOfNewerRelease { return true }
         guard driver.isRefolding, let mark = try refolds.mark(of: driver.id) else { return false }

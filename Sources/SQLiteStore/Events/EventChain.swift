@@ -115,10 +115,10 @@ final class EventChain {
     /// the event. Changes nothing in the database. After the new event's row is stored, `link` must be called to change
     /// the links of later events.
     ///
-    /// A later event jumps to the nearest earlier event with a higher level. The new event becomes its target under two
-    /// conditions: its level is higher than that of the later event, and no event between the two has such a level. The
-    /// search for the new event's place has visited all later events that meet the second condition, so only `path` is
-    /// examined.
+    /// A later event jumps to the nearest earlier event with a higher level. The new event becomes the target of a
+    /// later event under two conditions. The new event has a higher level than the later event. No event between these
+    /// two has a higher level than the later event. The search for the new event's place has visited all later events
+    /// that meet the second condition, so only `path` is examined.
     func insertion(of id: Int64, at time: Int64, into end: inout ChainEnd) throws(SQLiteError) -> Insertion {
         guard let last = end.last else { throw .unreadable("chain") }
         let place = ChainPlace(time: time, id: id)
@@ -165,8 +165,8 @@ final class EventChain {
     func unlink(_ links: [ChainLink], from end: ChainEnd) throws(SQLiteError) -> Int64? {
         var last = end.last
         // The remaining event directly after the removed ones. Its `previous` changes with every removed event directly
-        // before it. The column is therefore written only when the next removed event is not directly before this
-        // event.
+        // before it. To write the column only once, it is written when the next removed event is not directly before
+        // `after`.
         var after: ChainLink?
         var isWritten = true
         for gone in links.sorted(by: { $0.place > $1.place }) {

@@ -19,7 +19,7 @@ final class EventFolding {
         self.internTables = internTables
     }
 
-    /// Must be called after a rollback, and when events were changed other than by this object.
+    /// Must be called after a rollback, and when other code has changed events.
     func forget() {
         headSeconds.forget()
         events.forget()
@@ -30,11 +30,11 @@ final class EventFolding {
 
     struct Folded {
         var verdict: Verdict
-        /// The number of stored events that were refolded because of the new event: it is late, or it falls into the
-        /// head's second.
+        /// The number of stored events that were refolded because the new event is late or falls into the head's
+        /// second.
         var rowCount = 0
-        /// Nil if the refold after the event is complete. Otherwise its progress. The verdicts of the events that are
-        /// not refolded yet, and the driver's journey, are then still out of date.
+        /// Nil if the refold after the event is complete. Otherwise the progress of this refold. The verdicts of the
+        /// events that are not refolded yet, and the driver's journey, are then still out of date.
         var mark: RefoldMark?
     }
 
@@ -122,9 +122,9 @@ final class EventFolding {
         return new.verdict
     }
 
-    /// Returns the event's index among the events of its second if its place is after the head. The index is 0 if no
-    /// stored event shares its second. Returns nil if the event comes earlier, or if it must first be ordered together
-    /// with other events of its second.
+    /// If the event's place is after the head, returns the event's index among the events of its second. The index is 0
+    /// if no stored event shares this second. Returns nil if the event comes earlier, or if it must first be ordered
+    /// together with other events of the second.
     private func placeAfterHead(_ event: OrderedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
         guard let head = driver.head else { return 0 }
         if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
@@ -246,8 +246,8 @@ final class EventFolding {
     }
 
     /// Returns the expiry of a deadline that passes in a refolded journey, with its verdict and the journey after it.
-    /// The expiry gets the receive time and the settings version of `next`: the late event that caused the refold. If
-    /// no late event caused it, `next` is the first event after the deadline.
+    /// The expiry gets the receive time and the settings version of `next`. This is the late event that caused the
+    /// refold. If no late event caused the refold, it is the first event after the deadline.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,
         driver: DriverRow
@@ -328,8 +328,8 @@ extension FoldedEventRow {
 
 extension StoredJourney {
     /// Sets the row numbers of the sessions and places that the journey names. Must be called after `event` was applied
-    /// to `before`. Every session and place that the journey names comes from `before` or from `event`, and so do its
-    /// row numbers.
+    /// to `before`. `before` or `event` also names every session and place that the journey names, so the row numbers
+    /// are taken from them.
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {

@@ -4,9 +4,9 @@
 // place where the event is, so a search ends at the first free place.
 //
 // The table lists every event up to the number `event_key_progress.listed_through`. The writer keeps the keys of later
-// events in memory and moves them here later (KeyMove.swift). If other code deletes such an event before the move, or
-// gives it another key, that code calls `remove`, and `add` for the new key. Both functions note the event's number in
-// `event_key_early`, and the move leaves out the noted events.
+// events in memory and moves them here later (KeyMove.swift). Before the move, other code may delete such an event or
+// give it another key. That code calls `remove`, and for a new key also `add`. Both functions note the event's number
+// in `event_key_early`, and the move leaves out the noted events.
 //
 // Not Sendable: used only on the queue of its connection.
 
@@ -108,8 +108,8 @@ final class EventKeyTable {
         try noteEarly(event)
         guard var gap = try place(ofListed: event) else { return }
         try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, gap) }
-        // A search ends at the first free place. An event after the gap would no longer be found if its search passes
-        // the gap, so it is moved into the gap. Its old place is then the gap.
+        // A search ends at the first free place. If the search for an event after the gap begins at or before the gap,
+        // it would no longer find the event. The event is therefore moved into the gap. Its old place is then the gap.
         var place = gap + 1
         while let next = try self.event(at: place) {
             if let beginning = try beginning(of: next), beginning <= gap {
@@ -123,14 +123,14 @@ final class EventKeyTable {
         }
     }
 
-    /// Returns the place at which the event is listed; nil if a search for its key does not find it.
+    /// Returns the place at which the event is listed; nil if a search for the event's key does not find the event.
     func place(ofListed event: Int64) throws(SQLiteError) -> Int64? { try search(forKeyOf: event)?.place }
 
     /// A search for the key of a stored event.
     struct Search {
         /// The place at which the search begins.
         var beginning: Int64
-        /// The place at which the search finds the event; nil if it does not find it.
+        /// The place at which the search finds the event; nil if the search does not find the event.
         var place: Int64?
         /// The other events that the search meets, before it finds the event or ends.
         var others: [Int64] = []

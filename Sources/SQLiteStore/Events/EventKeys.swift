@@ -11,8 +11,8 @@ final class EventKeys {
     private let findUnlisted: PreparedStatement
     /// All events in memory up to this number are committed.
     private var committedNumber: Int64 = 0
-    /// Whether memory is complete for the current transaction. It then has all events that the transaction sees and
-    /// that `event_key` does not list. It has no event that was rolled back.
+    /// Whether memory is complete for the current transaction. If true, memory has every event that the transaction
+    /// sees and `event_key` does not list. Memory has no event that was rolled back.
     private var isCurrent = false
     /// The last key that a search did not find, and its place. A key is searched right before its event is added, so
     /// `add` need not search for it again.
@@ -54,8 +54,8 @@ final class EventKeys {
     }
 
     /// Returns the row number for the next event. It is higher than that of every earlier event, even of a deleted one.
-    /// Must be called before the event's row is written, because this function may read the rows that memory lacks, and
-    /// must not find that row among them.
+    /// Must be called before the event's row is written. This function may read the rows of all events that memory
+    /// lacks, and the row of the new event must not be among them.
     func nextNumber() throws(SQLiteError) -> Int64 {
         try bringUpToDate()
         return newest.lastNumber + 1

@@ -11,8 +11,8 @@ package struct EventRecords: RecordsReader {
     /// read 10,000 events.
     package static let eventsMax = 10_000
 
-    /// Opens the file read-only. The file may be of an older version of Dwell. It can then be read if RecordedEventRows
-    /// has a substitute for each column that it lacks.
+    /// Opens the file read-only. The file may be of an older version of Dwell. Such a file can be read if
+    /// RecordedEventRows has a substitute for each column that the file lacks.
     package init(path: String) throws(RecordsUnreadable) {
         queue = try RecordsFile.open(path)
     }
@@ -21,10 +21,10 @@ package struct EventRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// Returns all events of the driver from the first event of the session's journey to the last event of the session,
-    /// or to the event of another journey that closed the session. The journey may begin before the session, and events
-    /// of other sessions may lie in between. If these are more than `eventsMax` events, returns only the last ones.
-    /// Returns nil if no event names the session.
+    /// Returns all events of the driver, beginning with the first event of the session's journey. The result ends with
+    /// the last event of the session, or with the event of another journey that closed the session. The journey may
+    /// begin before the session, and events of other sessions may lie in between. If there are more than `eventsMax`
+    /// such events, returns only the last `eventsMax`. Returns nil if no event names the session.
     package func events(ofSession sessionID: String) throws(RecordsUnreadable) -> RecordedEvents? {
         try read { db in try RecordedEventRows.events(ofSession: sessionID, limit: Self.eventsMax, db) }
     }

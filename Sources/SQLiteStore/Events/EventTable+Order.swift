@@ -1,5 +1,5 @@
 // Reads a driver's events in the order of the fold, from the driver's chain. The chain has the events in the order of
-// time. Those of one millisecond are sorted when they are read (FoldOrder.swift).
+// time. Events of one millisecond are sorted when they are read (FoldOrder.swift).
 //
 // `last` is always the last event of the driver's chain (`ChainEnd.last`); nil for a driver without events.
 
@@ -14,8 +14,8 @@ extension EventTable {
         /// the floor. `secondPlace` describes an exception.
         var predecessor: FoldedEventRow?
         /// Usually nil. The fold reorders only the first `OrderWithinSecond.searchedMax` events of a second. If at
-        /// least that many events of the second come before the new event, this is the new event's index in the second,
-        /// and `predecessor` is the last of those events.
+        /// least that many events of the second come before the new event, `secondPlace` is the new event's index in
+        /// the second. In this case, `predecessor` is the last of those events.
         var secondPlace: Int64?
     }
 

@@ -4,10 +4,10 @@
 // transaction writes the due keys if there are enough of them. A move of n events thus ends after about n / 2 further
 // events.
 //
-// The table `event_key_progress` records how far the move is. A process continues a move that it finds in progress,
-// after a restart or because another process began it. The number of events that `event_key` lacks is therefore
-// bounded, even if every process runs only for a short time. The number of rows of `event_key_early` is bounded too,
-// because the end of a move deletes these rows.
+// The table `event_key_progress` records how far the move is. If a process finds a move in progress, it continues the
+// move. This happens after a restart, or if another process began the move. The number of events that `event_key` lacks
+// is therefore bounded, even if every process runs only for a short time. The number of rows of `event_key_early` is
+// bounded too, because the end of a move deletes these rows.
 //
 // Not Sendable: used only on the writer's queue.
 

@@ -32,8 +32,8 @@ enum SimulatedDriverRows {
             let events = try DriverEvents.all(of: driver, db)
             for event in events { try keys.remove(event) }
             // A consumer of the feed counts missing row numbers as lost events. The events deleted here are not lost,
-            // because simulated events are never forwarded. Their number is subtracted here, because the consumer later
-            // adds it when it reads past the gaps.
+            // because simulated events are never forwarded. Their number is subtracted from the count here, because the
+            // consumer later adds the same number, when it reads past the gaps.
             try db.execute(
                 sql: """
                     UPDATE feed_consumer SET lost_count = lost_count - (

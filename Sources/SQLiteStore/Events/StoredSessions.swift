@@ -81,8 +81,8 @@ enum StoredSessions {
             endedBy: StoredEvents.ending(row[3]))
     }
 
-    /// Returns why the session ended, if an event of another journey closed it while it was in progress. Otherwise
-    /// returns nil.
+    /// If an event of another journey closed the session while the session was in progress, returns why the session
+    /// ended. Otherwise returns nil.
     private static func closing(of session: Int64, after milliseconds: Int64, _ db: Database) throws -> Journey.Ending?
     {
         let find = try db.cachedStatement(
@@ -111,9 +111,9 @@ enum StoredSessions {
                 session: try summary(row, db), events: Array(events.prefix(limit)), hasMore: events.count > limit))
     }
 
-    /// Returns the first `limit` events after the cursor's event, or of the session if `cursor` is nil. With a cursor,
-    /// `from` is the corrected time of the cursor's event. The query begins at this time, so the cursor's event is
-    /// among its first rows.
+    /// Returns the session's first `limit` events after the cursor's event. If `cursor` is nil, returns the session's
+    /// first `limit` events. With a cursor, `from` is the corrected time of the cursor's event. The query begins at
+    /// this time, so the cursor's event is among its first rows.
     private static func events(
         of session: Int64, from: Int64, after cursor: Int64?, limit: Int, _ db: Database
     ) throws -> [SessionEvent] {

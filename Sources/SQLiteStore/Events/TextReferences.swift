@@ -1,6 +1,6 @@
-// Records which drivers use which texts that clients chose freely. Events of several drivers share the tables that
-// contain these texts (`place`, `event_kind`). A deletion removes the texts that only the deleted driver uses. These
-// records show which texts those are, without a scan of all events.
+// Clients choose some texts freely. This file records which drivers use which of these texts. Events of several drivers
+// share the tables that contain the texts (`place`, `event_kind`). A deletion removes the texts that only the deleted
+// driver uses. These records show which texts those are, without a scan of all events.
 
 import JourneyModel
 

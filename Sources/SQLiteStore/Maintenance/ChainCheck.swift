@@ -1,5 +1,6 @@
 // Checks that each driver's chain (EventChain.swift) contains exactly the driver's events, in order and with the
-// correct links. `dwell check` runs this before it folds a driver's events, because it finds them through the chain.
+// correct links. `dwell check` runs this check before it folds a driver's events, because the fold finds the events
+// through the chain.
 
 import GRDB
 

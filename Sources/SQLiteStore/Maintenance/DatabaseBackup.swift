@@ -40,7 +40,7 @@ package enum DatabaseBackup {
     }
 
     /// Replaces the earlier backup, if any. The WAL and the journal of the earlier backup are removed first, because
-    /// SQLite would apply them to the new one.
+    /// SQLite would apply them to the new backup.
     private static func replaceBackup(_ file: String, by new: String) throws {
         guard DatabaseCopy.exists(file) else { return try replaceUnopened(file, by: new) }
         do {
@@ -149,9 +149,9 @@ package enum DatabaseBackup {
         return old
     }
 
-    /// Opens the database, copies its WAL into it, and locks it until the returned queue is closed. Throws SQLITE_BUSY
-    /// if another connection has it open. No other process can open the database after its WAL is removed: a connection
-    /// in exclusive locking mode keeps the lock under which it removed the WAL.
+    /// Opens the database, copies the WAL into the database file, and locks the database until the returned queue is
+    /// closed. Throws SQLITE_BUSY if another connection has the database open. No other process can open the database
+    /// after its WAL is removed: a connection in exclusive locking mode keeps the lock under which it removed the WAL.
     static func locked(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.busyMode = .immediateError
@@ -164,7 +164,7 @@ package enum DatabaseBackup {
                 let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
                 guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
                 // The change of the journal mode takes no lock if the database was not in WAL mode. This statement then
-                // takes it.
+                // takes the lock.
                 try db.execute(sql: "BEGIN EXCLUSIVE; ROLLBACK")
             }
         } catch {

@@ -1,7 +1,7 @@
-// `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the fold of the
-// events. For each driver, it folds the events in memory, from the first one or from the floor left by retention. It
-// compares each result with the stored one, and the final journey with that in the driver's row. It only reads, and
-// reads each driver in one snapshot, so a server may run meanwhile.
+// `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the result of the
+// fold. For each driver, it folds the events in memory, from the first one or from the floor left by retention. It
+// compares each result with the stored one, and the final journey with the journey in the driver's row. `dwell check`
+// writes nothing and reads each driver in one snapshot, so a server may run meanwhile.
 
 import Engine
 import Foundation

@@ -39,8 +39,8 @@ package struct RestorePlan: Sendable {
         case missing
         /// The database is damaged. The associated value is SQLite's message.
         case unreadable(String)
-        /// The database is Dwell's, but has other migrations than this version knows, so its contents are not counted.
-        /// The associated value is the reason.
+        /// The database is Dwell's, but its migrations do not match those of this version, so its contents are not
+        /// counted. The associated value is the reason.
         case ofAnotherVersion(String)
         /// The file is empty, or a database of another program. The associated value is the reason.
         case foreign(String)

@@ -71,8 +71,8 @@ enum DatabaseCopy {
                             progress(MaintenanceProgress(done: $0.completedPageCount, total: $0.totalPageCount))
                         }
                     } catch let error as DatabaseError {
-                        // The message of GRDB's error is "not an error": a step of a backup returns its error only as a
-                        // code, which the connection does not have yet.
+                        // The step of a backup that fails returns an error code. The connection does not have this
+                        // error yet, so GRDB's error has the wrong message "not an error".
                         let failure = DatabaseError(resultCode: error.extendedResultCode)
                         // Only the copy is written, so the disk of the copy is full.
                         guard error.resultCode == .SQLITE_FULL else { throw failure }

@@ -1,5 +1,5 @@
-// Checks what foreign keys of the table of events would guarantee. That table has none, because SQLite would look up
-// each of them for every stored event. `dwell check` and every backup and restore run this check instead. It also
+// Checks what foreign keys of the table of events would guarantee. That table has no foreign keys, because SQLite would
+// check each of them for every stored event. `dwell check` and every backup and restore run this check instead. It also
 // compares `event_key` with the events: each row must list an existing event, and the number of rows must be right.
 // Only `dwell check` looks up each key (KeyCheck.swift).
 
@@ -22,7 +22,7 @@ enum EventReferences {
         let keyCount = try Int.fetchOne(db, sql: "SELECT count(*) FROM \(keys) WHERE \(isListed("number"))") ?? 0
         if eventCount != keyCount { return "event_key has \(keyCount) rows for \(eventCount) events" }
         // The rows of `event_key` for the other events were written by a move of keys that has not ended
-        // (KeyMove.swift). Each of them must be at the place of its event's key.
+        // (KeyMove.swift). Each of these rows must be at the place of its event's key.
         let table = try EventKeyTable(db)
         let others = try Row.fetchCursor(db, sql: "SELECT place, number FROM \(keys) WHERE NOT \(isListed("number"))")
         while let row = try others.next() {
@@ -54,7 +54,7 @@ enum EventReferences {
         ("fold_settings", "settings_version"),
     ]
 
-    /// Selects the problems of all events in one pass: for each wrong event a text that says what is wrong.
+    /// Examines all events in one pass. Selects a text that says what is wrong with the first damaged event.
     private static let damagedEventSQL = """
         SELECT problem FROM (
             SELECT CASE

@@ -91,8 +91,8 @@ extension SQLiteEventStore {
         }
     }
 
-    /// Returns the first chargers of registered sessions that begin with `text`, in ascending order. Many sessions may
-    /// have the same charger, so each charger is found by one search in the index.
+    /// Returns the first `limit` charger ids that begin with `text`, of registered sessions, in ascending order. Many
+    /// sessions may have the same charger, so each id is found by one search in the index.
     private static func registeredChargers(from text: String, limit: Int, _ db: Database) throws -> [String] {
         var found: [String] = []
         let end = text + "\u{10FFFF}"

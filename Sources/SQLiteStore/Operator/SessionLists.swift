@@ -33,8 +33,8 @@ extension SQLiteEventStore: OperatorListReader {
         _ filter: SessionFilter, before cursor: Int64?, limit: Int, at now: Moment
     ) async throws(StoreFailure) -> ListPage<OperatorSession> {
         try await read { db in
-            // Nil if the table `place` lacks the charger. No event names the charger then, but a registration may,
-            // because it stores the text.
+            // Nil if the table `place` lacks the charger. In that case, no event names the charger. A registration may
+            // still name it, because a registration stores the charger's id as a text.
             let charger = try filter.chargerID.flatMap { chargerID in
                 try Int64.fetchOne(
                     db.cachedStatement(sql: "SELECT id FROM place WHERE place_id = ?"), arguments: [chargerID])
@@ -67,8 +67,8 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// Selects sessions, with a last column that tells whether the wanted charger is named: by the registration, by the
-    /// session or by one of its events. ?6 is the charger's row number in `place`, or NULL if it has none. ?7 is the
+    /// Selects sessions. The last column says whether the registration, the session's row or one of the session's
+    /// events names the wanted charger. ?6 is the charger's row number in `place`, or NULL if it has none. ?7 is the
     /// charger's id.
     static let sessionsSQL = """
         \(sessionColumnsSQL), (?7 IS NULL OR registered_charger IS ?7 OR session.charger = ?6 OR EXISTS (

@@ -125,10 +125,10 @@ enum RecordedEventRows {
             sql: "\(select) ORDER BY \(FoldOrder.descending)", db)
     }
 
-    /// Collects events while walking back. An event's `before` is the journey after the event before it, which the walk
-    /// reads next. For the first event of the fold, `before` is the journey at the floor. For an event below the floor,
-    /// which has no effect, `before` equals `after`. If there are more than `limit` events, only the last ones are
-    /// collected.
+    /// Collects events while walking back. An event's `before` is the journey after the preceding event. The walk reads
+    /// that event next. For the first event of the fold, `before` is the journey at the floor. For an event below the
+    /// floor, which has no effect, `before` equals `after`. If there are more than `limit` events, only the last ones
+    /// are collected.
     private static func collect(
         _ rows: DriverEventRows, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {

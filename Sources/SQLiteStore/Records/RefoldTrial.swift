@@ -146,8 +146,8 @@ private final class TrialFold {
         }
         var walk = FoldWalk(from: journey)
         var tally = RefoldTally()
-        // The journey stored with the event that was read last. It is kept here and not taken from the walk, because
-        // events that share a second may be folded in another order than that in which they are read.
+        // The journey stored with the event that was read last. The walk does not have this journey: it may fold the
+        // events of a second in another order than the one in which they are read.
         var stored = journey
         let appVersion = try appVersion(of: driver, db)
         let correcting = { (row: inout FoldedEventRow) throws(SQLiteError) in

@@ -1,6 +1,6 @@
-// Finds the drivers that must be refolded. These are the drivers folded by older rules than this release's, the drivers
-// whose refold is not complete, and the drivers with events that a correction of settings changes. Uses a read
-// connection, because the search may read all events of many drivers, and the writer must not wait for that.
+// Finds the drivers that must be refolded. There are three kinds of such drivers: those whose events were folded by
+// older rules, those whose refold is not complete, and those with events that a correction of settings changes. Uses a
+// read connection, because the search may read all events of many drivers, and the writer must not wait for that.
 
 import Engine
 import GRDB

@@ -6,9 +6,10 @@
 // the first corrected event to the last event. A refold after a late event ends where the journey equals the stored
 // one.
 //
-// A refold by new rules or by a correction fills in two values that old releases did not store, in each part of the
-// events before it reads this part. One value is the state that the phone reported, which is in the metadata. The other
-// is whether a time has a fraction of a second, which the text of the time shows.
+// Old releases did not store two values of an event. A refold by new rules or by a correction reads the events in
+// parts, and stores the missing values of a part before it reads that part. The first value is the state that the phone
+// reported, which is in the metadata. The second value is whether the event's time has a fraction of a second, which
+// the text of the time shows.
 
 import Engine
 import JourneyModel
@@ -31,7 +32,7 @@ final class Refolding {
     /// The claims for late events that services sent, by the row number of the event. A claim says whom the rate
     /// limiter charges. It is kept in memory from the beginning of the refold that its event caused to the end of that
     /// refold. The event's row says only that a service sent the event, but not which service. If the transaction that
-    /// stores the event is rolled back, the claim is left here until another service's late event gets the same row
+    /// stores the event is rolled back, the claim is left here until another late event of a service gets the same row
     /// number.
     private var claims: [Int64: AdmissionClaim] = [:]
 
@@ -233,8 +234,8 @@ final class Refolding {
         }
     }
 
-    /// Returns where the refold by a correction begins: at the first corrected event. The events before it stay as they
-    /// are.
+    /// Returns where the refold by a correction begins: at the first corrected event. The events before that event stay
+    /// unchanged.
     private func start(of driver: DriverRow, correcting new: Correction) throws(SQLiteError) -> Start {
         let time = driver.floor.map { max($0, new.from) } ?? new.from
         let last = try events.last(from: driver.chain.last, before: time, notBefore: driver.floor)

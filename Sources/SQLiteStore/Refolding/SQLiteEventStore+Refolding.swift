@@ -1,5 +1,5 @@
-// `JourneyRefolder` on SQLite. This file also contains the function by which reads of a driver's events never see a
-// half-finished refold.
+// `JourneyRefolder` on SQLite. This file also contains `readOutsideRefold`, which reads a driver's events and never
+// sees a half-finished refold.
 
 package import Engine
 import GRDB

@@ -17,7 +17,8 @@ struct FoldSettings {
     /// The receive times of the events whose settings are replaced: `since <= t < until`.
     var since: Moment
     var until: Moment
-    /// The settings that the fold uses instead. Nil for the settings stored with each event, to undo a correction.
+    /// The settings that the fold uses instead. Nil means the settings stored with each event, which undoes a
+    /// correction.
     var version: Version?
     /// If set, only the settings of events that were stored with this row of `settings_version` are replaced.
     var insteadOf: Int64?
@@ -65,7 +66,8 @@ extension FoldSettings.Version {
 }
 
 final class SettingsCorrectionTable {
-    /// The number of rows kept in `corrected_journey`. A stream that has missed more of them reads its journey again.
+    /// The number of rows kept in `corrected_journey`. A stream that has missed more rows than this reads its journey
+    /// again.
     static let correctedMax: Int64 = 10_000
 
     struct Row {

@@ -100,11 +100,12 @@ enum AgedRows {
         AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = session.driver AND session.id = driver.session)
         """
 
-    /// SQL condition on an outlived session whose row can be deleted. Its driver's journey does not name it as the
-    /// previous session, and the journey at the driver's floor (`journey_base`) does not name it. The journeys stored
-    /// with the remaining events need no check, because they name only sessions of these events or of the journey at
-    /// the floor. The session does not have the highest row number. SQLite would give the number of such a session to
-    /// the next one after the deletion, but drivers' recent changes may still refer to the old one.
+    /// SQL condition on an outlived session whose row can be deleted. The driver's journey does not name the session as
+    /// the previous session. The journey at the driver's floor (`journey_base`) does not name the session either. The
+    /// journeys stored with the remaining events need no check, because they name only sessions of these events or of
+    /// the journey at the floor. The session does not have the highest row number. After the deletion of such a
+    /// session, SQLite would give its number to the next session, although drivers' recent changes may still refer to
+    /// the deleted session.
     private static let unneeded = """
         (NOT EXISTS (
             SELECT 1 FROM driver WHERE driver.id = session.driver AND session.id = driver.previous_session)

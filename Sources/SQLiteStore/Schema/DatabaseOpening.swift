@@ -36,9 +36,9 @@ package enum DatabaseOpening {
     /// Page cache of each read connection, in KiB. A query needs few pages, and all caches together must stay well
     /// under 150 MB.
     static let readerCacheKiB = 4 * 1024
-    /// The size in bytes to which SQLite truncates a larger WAL when it resets it. The WAL may grow beyond this size,
-    /// especially while a long read prevents the reset. The Checkpointer begins to copy the WAL at about a quarter of
-    /// this size, because under load the WAL grows while it is copied.
+    /// If the WAL is larger than this size in bytes, SQLite truncates the WAL to this size when it resets the WAL. The
+    /// WAL may grow beyond this size, especially while a long read prevents the reset. The Checkpointer begins to copy
+    /// the WAL at about a quarter of this size, because under load the WAL grows while it is copied.
     static let walBytesMax = 256 * 1024 * 1024
 
     /// Opens or creates the file, migrates it to this binary's schema, and ensures that commits are durable.
@@ -66,8 +66,8 @@ package enum DatabaseOpening {
             let rebuild = DatabaseRebuild(
                 path: path, migrations: migrations, nowMilliseconds: nowMilliseconds, options: options, report: report)
             guard let last = try rebuild.lastMigrationBefore() else { return }
-            // `migrate` is called here only if it is needed. It opens the file for writing, which changes the file, and
-            // an interrupted rebuild is only continued if the file has not changed.
+            // `migrate` is called here only if it is needed. It opens the file for writing, and this changes the file.
+            // An interrupted rebuild is continued only if the file has not changed.
             if last < DatabaseRebuild.number - 1 {
                 try migrate(path: path, migrations.upTo(DatabaseRebuild.number - 1), nowMilliseconds).close()
             }
@@ -107,9 +107,9 @@ package enum DatabaseOpening {
     }
 
     /// Throws `MigrationRefusal` for a database that this binary cannot use. Must be called before the file is opened
-    /// for writing, because that would already switch another program's database to WAL mode. SQLite's errors are
-    /// ignored here, because the file is opened for writing afterwards. That either fails with the same error, or
-    /// removes the cause of the error, for example by rolling back an incomplete transaction.
+    /// for writing, because opening it for writing would already switch another program's database to WAL mode.
+    /// SQLite's errors are ignored here, because the file is opened for writing afterwards. That opening either fails
+    /// with the same error, or removes the cause of the error, for example by rolling back an incomplete transaction.
     private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
         guard let reader = try? RecordsFile.connect(path) else { return }
         defer { try? reader.close() }
@@ -156,8 +156,8 @@ package enum DatabaseOpening {
         configuration.label = "dwell.sqlite"
         configuration.busyMode = .timeout(busyTimeoutSeconds)
         configuration.maximumReaderCount = readersMax
-        // A failed ROLLBACK may leave a transaction open, which WriterConnection rolls back before the next BEGIN. GRDB
-        // ends the process when it finds an open transaction, except with this option.
+        // A failed ROLLBACK may leave a transaction open. The writer rolls this transaction back before the next BEGIN.
+        // Without this option, GRDB would end the process when it finds the open transaction.
         configuration.allowsUnsafeTransactions = true
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA cache_size = -\(readerCacheKiB)")

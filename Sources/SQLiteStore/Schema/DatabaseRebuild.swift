@@ -221,8 +221,8 @@ struct DatabaseRebuild {
     private func bytes(_ path: String) throws -> Int { try FileStatus(path).bytes }
 
     /// Throws if the disk may lack the space for the new file. The new file is smaller than the old one, but it is not
-    /// known by how much. So as much space as the old file takes must be free, less the size of a new file that an
-    /// interrupted run has begun (`existing`).
+    /// known by how much. The free space must therefore be as large as the old file, less the size of a new file that
+    /// an interrupted run has begun (`existing`).
     private func requireSpace(existing: Int) throws {
         let needed = max(0, try bytes(path) - existing) + FreeSpace.bytesMin
         guard let free = FreeSpace.bytes(besideFile: path), free < needed else { return }

@@ -15,7 +15,7 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
     case migrationIsMissing(number: Int, name: String)
     /// The database belongs to another program: it has tables, but no record of migrations.
     case notDwell
-    /// The database has no tables at all. It is an empty file, or was never used.
+    /// The database has no tables, or only those of Litestream. It is an empty file, or was never used.
     case empty
     /// Some migrations of this binary are not applied, and the caller may not apply them.
     case databaseIsOlder(applied: Int, known: Int)

@@ -1,6 +1,6 @@
-// The table `rebuild` in the new file of a rebuild (DatabaseRebuild). It says which old file is being copied, in which
-// state. An interrupted rebuild is continued only if the old file is still in that state. When the finished database is
-// first opened, the table is dropped.
+// The table `rebuild` in the new file of a rebuild (DatabaseRebuild). It identifies the old file that is being copied,
+// and the state of this file. An interrupted rebuild is continued only if the old file is still in that state. When the
+// finished database is first opened, the table is dropped.
 
 import GRDB
 

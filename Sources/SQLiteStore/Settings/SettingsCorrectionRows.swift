@@ -10,8 +10,8 @@ enum SettingsCorrectionRows {
     struct Resolved {
         var settings: Settings
         var version: String
-        /// Row number in `settings_version`. Nil if the settings have no row there. No event has been stored with them
-        /// then.
+        /// Row number in `settings_version`. Nil if the settings have no row there. In that case, no event has been
+        /// stored with these settings.
         var row: Int64?
     }
 
@@ -40,8 +40,8 @@ enum SettingsCorrectionRows {
         return Resolved(settings: settings, version: version, row: used?[0])
     }
 
-    /// Returns the settings that the correction with the row number `id` makes the fold use, and for which events; nil
-    /// if there is no such correction.
+    /// Returns how the correction with the row number `id` replaces the settings of stored events in the fold. Returns
+    /// nil if there is no such correction.
     static func foldSettings(_ id: Int64, _ db: Database) throws -> FoldSettings? {
         let row = try Row.fetchOne(
             db,

@@ -32,9 +32,9 @@ package final class SQLiteTransferSource: TransferSource {
         try SQLiteTransferSource(try RecordsFile.connect(path))
     }
 
-    /// Opens the database so that no other process can open it. Returns nil if another process has it open. In
-    /// exclusive locking mode, SQLite takes the lock at its first access and keeps it. If the file is not in WAL mode,
-    /// BEGIN EXCLUSIVE is needed in addition.
+    /// Opens the database so that no other process can open it. Returns nil if another process has the database open.
+    /// In exclusive locking mode, SQLite takes the lock at its first access and keeps it. If the file is not in WAL
+    /// mode, BEGIN EXCLUSIVE is needed in addition.
     package static func lock(_ path: String) throws -> SQLiteTransferSource? {
         guard DatabaseCopy.exists(path) else { throw RecordsUnreadable.missing }
         var configuration = Configuration()

@@ -19,11 +19,11 @@ final class Checkpointer: Sendable {
         /// times before the WAL is copied is written to the database file only once. The size also limits how much of
         /// the WAL a start after a crash has to read.
         var pagesMin = 16_000
-        /// Up to this WAL size, copying pauses after each step, so that commits can use the disk. With a larger WAL, it
-        /// does not pause, because otherwise the WAL could grow without end.
+        /// Up to this WAL size, copying pauses after each step, so that commits can use the disk. With a larger WAL,
+        /// copying does not pause, because otherwise the WAL could grow without end.
         var pausedUpTo = 24_000
-        /// When at most this number of pages is left, no further pass is made, and the writer copies them. It is small,
-        /// because all requests wait while the writer copies.
+        /// When at most this number of pages is left, no further pass is made, and the writer copies these pages. The
+        /// number is small, because all requests wait while the writer copies.
         var restMax = 200
         /// Maximum number of passes over the WAL. After the last pass, the writer copies the remaining frames, however
         /// many there are.
@@ -87,8 +87,8 @@ final class Checkpointer: Sendable {
     // MARK: The writer
 
     /// Must be called after each of the writer's commits, with the size of the WAL in pages. Starts copying if the WAL
-    /// is long enough. Returns true once after the passes have copied the WAL up to a rest: the writer must then copy
-    /// the rest before the WAL grows again.
+    /// is long enough. After the passes have copied the WAL except for a rest, returns true once. The writer must then
+    /// copy the rest before the WAL grows again.
     func logHas(pages: Int) -> Bool {
         let (isToStart, isRest) = state.withLock { state in
             // The WAL was reset.
@@ -167,8 +167,8 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// Waits after a step, unless the WAL has grown beyond `pausedUpTo` or the checkpointer is closed. Returns the
-    /// number of pages of the next step.
+    /// Waits after a step. Does not wait if the WAL has grown beyond `pausedUpTo`, or if the checkpointer is closed.
+    /// Returns the number of pages of the next step.
     private func pause(afterStepOf nanoseconds: UInt64) -> Int32 {
         let isPaused = state.withLock { $0.pages < pace.pausedUpTo && !$0.isClosed }
         guard isPaused else { return pace.unpausedStep }

@@ -107,9 +107,9 @@ final class Writer: @unchecked Sendable {
         return parked + group
     }
 
-    /// Keeps work that waits for refolds. If `parkedMax` pieces already wait, fails further work, unless a part of it
-    /// is already stored. There are few such pieces: the deletions, and at most one event of each driver. A driver's
-    /// next event is not stored before the driver's refold is complete.
+    /// Keeps work that waits for refolds. If `parkedMax` pieces already wait, keeps further work only if a part of it
+    /// is already stored, and fails all other work. There are few pieces of which a part is stored: the deletions, and
+    /// at most one event of each driver. A driver's next event is not stored before the driver's refold is complete.
     private func park(_ waiting: [WriterWork]) {
         for work in waiting {
             if parked.count < Self.parkedMax || work.hasStored {
@@ -135,9 +135,9 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Called when a truncation of the WAL is pending: a reader has prevented it, or another process has left it to be
-    /// done. Truncates the WAL after a second, whether or not anything is written until then, and tries again every
-    /// second until it succeeds. Only one attempt is pending at a time.
+    /// Called when a truncation of the WAL is pending, because a reader has prevented the truncation or another process
+    /// has not done it. Truncates the WAL after a second, whether or not anything is written until then, and tries
+    /// again every second until it succeeds. Only one attempt is pending at a time.
     private func wakeToTruncate() {
         guard !isToWake else { return }
         isToWake = true

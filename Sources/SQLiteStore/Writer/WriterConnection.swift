@@ -175,8 +175,8 @@ final class WriterConnection {
         let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
         if version != lastDataVersion {
             appending.forget()
-            // A mark in the database says that another process has left a truncation of the WAL to be done. The first
-            // transaction need not read the mark, because the initializer of `log` has read it.
+            // If another process has not done a pending truncation of the WAL, a mark in the database says so. The
+            // first transaction need not read the mark, because the initializer of `log` has read it.
             if lastDataVersion != -1 { log.takeOverMark() }
         }
         lastDataVersion = version ?? -1

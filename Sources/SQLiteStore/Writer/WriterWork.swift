@@ -33,8 +33,8 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Whether a part of the work is already stored. With events, this is the first remaining event, whose refold is
-    /// not complete. With a deletion, this is the deletion's first transaction.
+    /// Whether a part of the work is already stored. Of appended events, the stored part is the first remaining event,
+    /// whose refold is not complete. Of a deletion, the stored part is the first transaction.
     var hasStored: Bool {
         switch self {
         case .append(let append, _): append.isStored

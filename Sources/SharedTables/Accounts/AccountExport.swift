@@ -110,8 +110,8 @@ struct AccountExport: Sendable {
 
 // MARK: Contents
 
-/// A member of the objects in a list: its name, and the SQL expression of its value. The name is that of a column;
-/// `JSONWriter.member` derives the member's name in the JSON document from it.
+/// A member of the objects in a list: its name, and the SQL expression of its value. The name is the name of a column.
+/// From it, `JSONWriter.member` derives the member's name in the JSON document.
 private struct Member: ExpressibleByStringLiteral, Sendable {
     var name: String
     var sql: @Sendable (any SQLTransaction) -> String
@@ -255,7 +255,8 @@ extension JSONWriter {
         case .text(let text) where column == "details": members(ofObject: text)
         case .null where column == "details": break
         case .text(let text) where ["metadata", "implied", "notifications"].contains(column):
-            // These columns contain JSON: it is either stored or made by the query. It is copied into the document.
+            // These columns contain JSON, which is either stored or made by the query. The JSON is copied into the
+            // document.
             name(column)
             raw(text)
         case .blob(let bytes) where column == "payload":

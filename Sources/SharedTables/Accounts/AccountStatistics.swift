@@ -11,8 +11,8 @@ extension SQLDatabase {
         try await read { db in try Int64.fetchOne(db, sql: "SELECT max(id) FROM audit") ?? 0 }
     }
 
-    /// Returns the counts of the entries after `id` and up to `last`. Entries whose action or outcome is unknown to this
-    /// version are left out.
+    /// Returns the counts of the entries after `id` and up to `last`. Entries whose action or outcome is unknown to
+    /// this version are left out.
     package func auditCounts(after id: Int64, through last: Int64) async throws(StoreFailure) -> [AuditCount] {
         try await read { db in
             let rows = try SQLRow.fetchAll(

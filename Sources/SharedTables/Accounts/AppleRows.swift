@@ -94,8 +94,9 @@ enum AppleRows {
 
     // MARK: Notices
 
-    /// Applies a notification, unless it was applied before. If it deletes a driver, returns this driver, and the
-    /// effects on SQLite's WAL and on the writer's cache of drivers. Otherwise returns nil.
+    /// Applies a notification; does nothing if the notification was applied before. If the notification deletes a
+    /// driver, returns this driver, and the effects on SQLite's WAL and on the writer's cache of drivers. Otherwise
+    /// returns nil.
     static func take(
         _ notice: AppleServerNotification, _ erasing: Erasing, from origin: RequestOrigin, _ db: any SQLTransaction
     ) throws -> (driver: DriverID, effects: ChangeEffects)? {
@@ -135,14 +136,14 @@ enum AppleRows {
 
     /// Ends the driver's sessions that were created by signing in with Apple before the consent was revoked. A
     /// notification may arrive after the person has signed in with Apple again, and thereby consented again. A sign-in
-    /// that may have been before the revocation counts as one before it. So does a sign-in whose time is in the future:
-    /// it was before the clock was set back. If `revokedAtSeconds` is nil, ends all of the driver's sessions with
-    /// Apple.
+    /// that may have been before the revocation counts as earlier than the revocation. A sign-in whose time is in the
+    /// future also counts as earlier, because its time was stored before the clock was set back. If `revokedAtSeconds`
+    /// is nil, ends all of the driver's sessions with Apple.
     ///
     /// Deletes Apple's refresh tokens without queueing them, because Apple has already revoked them. But if a valid
-    /// token from after the revocation may be among them, keeps them all. This is so if a sign-in session with Apple
-    /// remains, or if the audit has an exchange of a code after the revocation. (The session of that exchange may have
-    /// been signed out.)
+    /// token from after the revocation may be among them, keeps all tokens. There may be such a token if a sign-in
+    /// session with Apple remains, or if the audit has an exchange of a code after the revocation. (The session of that
+    /// exchange may have been signed out.)
     private static func forgetConsent(
         of driver: Int64, revokedAtSeconds: Int64?, at now: Moment, _ db: any SQLTransaction
     ) throws {

@@ -8,8 +8,8 @@ enum CodeRows {
     /// Maximum number of expired rows that are deleted from a table at once.
     static let prunedMax = 16
 
-    /// The digest in the row of an address all of whose codes were held back (`CodeIssue.heldBack`). No code has this
-    /// digest.
+    /// The digest in the row of an address if all codes for this address were held back (`CodeIssue.heldBack`). No code
+    /// has this digest.
     static let noCode = [UInt8](repeating: 0, count: 32)
 
     /// SQL condition that selects the rows in a time window. Its arguments are those of `window`.
@@ -94,7 +94,7 @@ enum CodeRows {
     }
 
     /// Returns how much of each limit is used. The limit per prefix of phone numbers applies to each prefix separately.
-    /// Returns for it the count of the prefix to which most codes were sent.
+    /// For this limit, returns the count of the prefix to which most codes were sent.
     static func uses(_ limits: CodeSendLimits, at now: Moment, _ db: any SQLTransaction) throws -> [CodeSendUse] {
         let window = window(CodeSendLimits.windowMilliseconds, at: now)
         func count(_ sql: String) throws -> Int { try Int.fetchOne(db, sql: sql, arguments: window) ?? 0 }
@@ -169,8 +169,8 @@ enum CodeRows {
             ])
     }
 
-    /// Deletes a few expired codes. Leaves out the code of an address that has requested another one within the last
-    /// lifetime of a code (`keepCode`).
+    /// Deletes a few expired codes. Leaves out the code of an address that has requested a further code within the last
+    /// `CodeRule.lifetimeSeconds` (`keepCode`).
     private static func pruneCodes(at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """
@@ -193,9 +193,9 @@ enum CodeRows {
     }
 
     /// Stores that the address requested a code that was held back. Nobody has that code, so the code that was sent
-    /// before stays valid until its own expiry. All else is as after `replaceCode`: the address counts as one that
-    /// requested a code now, and may guess as often. Otherwise the guesses that are left would reveal whether the
-    /// number has an account.
+    /// before stays valid until its own expiry. Everything else is as after `replaceCode`: the address counts as one
+    /// that requested a code now, and may make as many guesses. Otherwise the number of remaining guesses would reveal
+    /// whether the phone number has an account.
     private static func keepCode(_ send: Send, insteadOf new: NewCode, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """

@@ -13,8 +13,8 @@ struct Erasing: Sendable {
     var pseudonym: String
     var digests: KeyedHashes
     var events: any EventErasure
-    /// Whether the deletion was requested by the command `dwell driver erase`. Such a deletion gets an additional
-    /// audit entry.
+    /// Whether the deletion was requested by the command `dwell driver erase`. Such a deletion gets an additional audit
+    /// entry.
     var isByOperator = false
 
     /// Begins the deletion, and also completes it if only a few rows must be rewritten. A deletion is recorded even for

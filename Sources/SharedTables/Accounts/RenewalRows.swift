@@ -88,9 +88,9 @@ enum RenewalRows {
         )
     }
 
-    /// Stores the time of this use as the session's last use, and the new expiry if it is later than the stored one. A
-    /// later stored time of the last use is kept, unless it is in the future: it was then stored before the clock was
-    /// set back.
+    /// Stores the time of this use as the session's last use, and the new expiry if it is later than the stored one. If
+    /// the stored time of the last use is later than this use, the stored time is kept. But a stored time in the future
+    /// is replaced, because it was stored before the clock was set back.
     private static func renewed(
         _ session: SignInSessionRow, until expiresAt: Moment, reason: String?, from origin: RequestOrigin,
         _ db: any SQLTransaction

@@ -45,8 +45,8 @@ enum SignInSessionRows {
         try end(Array(others.dropLast(AccountRules.sessionsPerDriverMax - 1)), at: now, db)
     }
 
-    /// Returns the driver's other sessions, the least recently used first. A last use in the future was before the
-    /// clock was set back, so sessions with such a last use come before all others.
+    /// Returns the driver's other sessions, the least recently used first. If a session's last use is in the future,
+    /// its time was stored before the clock was set back. Such sessions come before all others.
     private static func others(
         than session: Int64, of driver: Int64, at now: Moment, _ db: any SQLTransaction
     ) throws -> [SignInSessionRow] {

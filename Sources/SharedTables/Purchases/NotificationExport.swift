@@ -1,5 +1,5 @@
-// The part of a driver's export that concerns Apple's notifications about the driver. The payloads of some notifications
-// contain more than the stored transactions do (`StoreNotificationRows`).
+// The part of a driver's export that concerns Apple's notifications about the driver. The payloads of some
+// notifications contain more than the stored transactions do (`StoreNotificationRows`).
 
 import JourneyModel
 

@@ -57,8 +57,8 @@ extension PurchaseRows {
         }
     }
 
-    /// Returns the driver's ids as a customer at Apple (`appTransactionId`), one for each app, from the stored facts and
-    /// from the notifications about the driver's purchases. A fact may lack the id that a notification has.
+    /// Returns the driver's ids as a customer at Apple (`appTransactionId`), one for each app, from the stored facts
+    /// and from the notifications about the driver's purchases. A fact may lack the id that a notification has.
     static func customerIDs(of driver: Int64, _ db: any SQLTransaction) throws -> Set<String> {
         var ids = Set(
             try String.fetchAll(

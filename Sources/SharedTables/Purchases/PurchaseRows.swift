@@ -189,8 +189,8 @@ package enum PurchaseRows {
             arguments: [purchase, fact.signedDate, fact.payload, signer, fact.proof?.signature])
     }
 
-    /// Returns whether a fact is newer than the stored one. Returns true if no believed fact is stored. Returns false if
-    /// a believed fact is stored and the new one would not be believed, because its signer is revoked. Compares
+    /// Returns whether a fact is newer than the stored one. Returns true if no believed fact is stored. Returns false
+    /// if a believed fact is stored and the new one would not be believed, because its signer is revoked. Compares
     /// `signedDate` first, like `PurchaseFacts`. The other columns are large, so they are read only if the dates are
     /// equal.
     ///
@@ -207,8 +207,9 @@ package enum PurchaseRows {
         return try known.map(decide) ?? true
     }
 
-    /// Returns whether the signer of this proof is recorded as revoked. The verifier rejects data of such a signer. But
-    /// another process may have recorded the revocation, and the verifier of `dwell purchases replay` reads no records.
+    /// Returns whether the signer of this proof is recorded as revoked. The verifier rejects data of a signer that it
+    /// knows to be revoked. This check is needed in addition, because another process may have recorded the revocation,
+    /// and because the verifier of `dwell purchases replay` reads no records.
     private static func isRevoked(_ proof: SignatureProof?, _ db: any SQLTransaction) throws -> Bool {
         guard let proof else { return false }
         return try Bool.fetchOne(

@@ -62,9 +62,10 @@ enum PushOutboxRows {
         "\(entry).next_attempt_at_ms > \(latest) AND (\(entry).attempt_count > 0 OR \(entry).kind <> 'grace_ending')"
     }
 
-    /// Returns at most `limit` due entries, the longest due first, and at most one of each device: its first due entry.
-    /// If an earlier entry of the device waits for another attempt, returns none of that device. The query reads the
-    /// drivers last, because on Citus they are on other servers than the entries and devices.
+    /// Returns at most `limit` due entries. The entry that has been due longest comes first. Of each device, only the
+    /// first due entry is returned. If an earlier entry of the device waits for another attempt, no entry of that
+    /// device is returned. The query reads the drivers last, because on Citus they are on other servers than the
+    /// entries and devices.
     ///
     /// The entries that are due and those that are ahead of the clock are read separately, because one condition for
     /// both would read the whole index.

@@ -25,7 +25,8 @@ package protocol SQLTransaction {
     /// Returns the SQL expression for the session_id that belongs to the session reference in `column`.
     func sessionIDSQL(_ column: String) -> String
 
-    /// The SQL expression for the session reference of the journey in a row of `driver`; NULL if the journey has none.
+    /// The SQL expression for the session reference of the journey in a row of `driver`; NULL if the journey has no
+    /// session.
     var currentSessionSQL: String { get }
 
     /// Returns the SQL condition that a column of 0 and 1 has this value. On PostgreSQL it is a comparison. On SQLite

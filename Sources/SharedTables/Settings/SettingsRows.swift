@@ -31,8 +31,8 @@ extension SQLDatabase {
     /// further change was recorded. So also writes nothing if the last recorded change is later than `now` and a change
     /// to these settings and rules was recorded at about `now` (`sameChangeMilliseconds`).
     ///
-    /// Returns false if `note`, the author and the reason of the change, equals the last recorded note. The change is
-    /// then stored without it.
+    /// Returns false if `note` (the author and the reason of the change) equals the last recorded note. The change is
+    /// then stored without a note.
     package func record(
         _ settings: VersionedSettings, rules: RecordedRules? = nil, note: SettingsChangeNote = SettingsChangeNote(),
         at now: Moment

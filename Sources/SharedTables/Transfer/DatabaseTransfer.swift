@@ -60,7 +60,7 @@ package struct TransferRefusal: Error, Hashable, Sendable, CustomStringConvertib
 package struct DatabaseTransfer: Sendable {
     /// The pause between two attempts to lock the source.
     private static let pause = Duration.milliseconds(500)
-    /// Passes are repeated to make them shorter, until one takes at most this long, in milliseconds.
+    /// Passes are repeated to make them shorter, until a pass takes at most this many milliseconds.
     private static let shortMilliseconds = 1000
     /// The pause after a pass is this many times the duration of the pass, but at least 5 s. So passes use only a small
     /// part of the processor.
@@ -82,7 +82,7 @@ package struct DatabaseTransfer: Sendable {
     }
 
     /// The drivers that the target has. The target also has all events of these drivers with numbers up to
-    /// `checkedEvent`. If it has no drivers yet, `checkedEvent` is `.max`.
+    /// `checkedEvent`. If the target has no drivers yet, `checkedEvent` is `.max`.
     private struct Copied {
         var drivers: [Int64: TransferredDriver]
         var checkedEvent: Int64
