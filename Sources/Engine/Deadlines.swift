@@ -1,8 +1,8 @@
 // The server itself enforces deadlines (contract, section 1). When a session's grace deadline or hard deadline passes,
-// the server ends the session by storing an event of source `server`. It does so even if no client ever sends a request
-// again. This file decides when to check for due deadlines. The store finds the due deadlines in committed rows, and
-// stores each expiry once. The scheduler keeps no state between two checks, so restarts, further instances and jumps of
-// the clock need no special handling.
+// the server ends the session by storing an event of source `server`. The server ends the session even if no client
+// ever sends a request again. This file decides when to check for due deadlines. The store finds the due deadlines in
+// committed rows, and stores each expiry once. The scheduler keeps no state between two checks, so restarts, further
+// instances and jumps of the clock need no special handling.
 
 package import CoreMetrics
 package import JourneyModel
@@ -171,9 +171,9 @@ package struct ExpiryScheduler: Sendable {
     /// Returns the time to wait in milliseconds: until 1 ms after the earliest deadline, but at most
     /// `pauseMillisecondsMax`. The millisecond is added because a deadline is due only after its time, not at its time.
     ///
-    /// A deadline that was due when the round began, and is still there, belongs to a driver for whom the store stores
-    /// no expiry yet, such as a driver who waits for a refold. To ask again at once would not help, so the longest
-    /// pause follows.
+    /// A deadline may have been due when the round began, and may still be stored after the round. It belongs to a
+    /// driver for whom the store stores no expiry yet, such as a driver who waits for a refold. To ask again at once
+    /// would not help, so the longest pause follows.
     func pauseMilliseconds(afterRoundBegunAt begun: Moment) async throws(StoreFailure) -> Int64 {
         guard let earliest = try await store.earliestDeadline(), earliest >= begun else {
             return Self.pauseMillisecondsMax

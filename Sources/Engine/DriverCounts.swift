@@ -1,7 +1,7 @@
 // The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row. If
-// counting took one second, no new count begins for twenty seconds, even if the count failed. However many callers
-// there are, counting therefore occupies one connection of the store for at most a twentieth of the time. With very
-// many drivers, counting may take longer than a caller can wait, for example a scrape of /metrics. Callers then get the
+// counting took one second, no new count begins for twenty seconds, even if the count failed. So counting occupies one
+// connection of the store for at most a twentieth of the time, regardless of the number of callers. With very many
+// drivers, counting may take longer than a caller (for example a scrape of /metrics) can wait. Callers then get the
 // previous counts.
 
 package import JourneyModel

@@ -164,7 +164,8 @@ package struct SessionTimeline: Hashable, Sendable {
 
 /// A stored event with its current verdict.
 package struct SessionEvent: Hashable, Sendable {
-    /// The row number of the event, or on PostgreSQL its number among the driver's events. It is also the cursor.
+    /// The row number of the event, or on PostgreSQL its number among the driver's events. This number is also the
+    /// cursor.
     package var id: Int64
     package var eventID: String
     package var idempotencyKey: String

@@ -285,8 +285,8 @@ extension JourneyRefolder {
 }
 
 /// The task that refolds journeys. When the server starts, the task refolds the drivers whose journeys an older release
-/// folded. It refolds one driver after the other, and only while no request waits for the writer. If a driver sends an
-/// event before the task reaches that driver, the driver is refolded together with the event. Afterwards the task
+/// folded. The task refolds one driver after another, and only while no request waits for the writer. If a driver sends
+/// an event before the task reaches that driver, the driver is refolded together with the event. Afterwards the task
 /// completes refolds that were interrupted because a write failed, or because the process that began them crashed.
 package struct RefoldService: Sendable {
     /// The pause between two checks whether a request waits for the writer.

@@ -27,7 +27,7 @@ package enum TriedChange: Sendable {
 
 package struct TrialOutcome: Sendable {
     package var counts = RefoldCounts()
-    /// The number of drivers whose refold is in progress. They are left out.
+    /// The number of drivers that are left out because their refold is in progress.
     package var refolding = 0
 
     package init() {}

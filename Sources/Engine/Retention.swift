@@ -116,8 +116,8 @@ package struct AgedNumbers: Hashable, Sendable {
     /// The row number of the last row that was examined; nil when no later row is old enough.
     package var next: Int64?
     /// Whether the time of the last examined row is in the future: the server's clock was ahead when the row was
-    /// stored. Rows of this part may then seem too young to delete, although they are old. They must be examined again
-    /// later.
+    /// stored. Rows of this part may then seem too young to delete, although they are old. So this part must be
+    /// examined again later.
     package var endsInFuture: Bool
 
     package init(numbers: [Int64], next: Int64?, endsInFuture: Bool = false) {
@@ -142,8 +142,8 @@ package struct RetentionService: Sendable {
     /// would fill the disk.
     package static let unforwardedDays = 7
     static let roundPause = Duration.seconds(3600)
-    /// The maximum number of rows per read. One read usually finds all events of a drive. They are next to each other
-    /// in the indexes, so deleting them together changes few pages.
+    /// The maximum number of rows per read. One read usually finds all events of a drive. The events of a drive are
+    /// next to each other in the indexes, so deleting them together changes few pages.
     static let partMax = 4096
     /// The maximum number of rows deleted in one step. A step is one transaction. The number was measured
     /// (docs/decisions/retention.md).

@@ -1,6 +1,6 @@
 // The history of the settings: when each version came into force, with the author and the reason of the change. It also
 // contains some reloads: those that failed, and those after which a variable still had no effect, for example because
-// it needs a restart. The operator page and `dwell config history` show this history.
+// the variable needs a restart. The operator page and `dwell config history` show this history.
 
 package import JourneyModel
 

@@ -1,6 +1,6 @@
 // `DeadlineStore` on PostgreSQL. Several instances may read the due deadlines at the same time, because the read takes
-// no locks. If several of them write the same expiry, only the first write succeeds: the others find the driver's
-// version changed or the deadline gone.
+// no locks. If several instances write the same expiry, only the first write succeeds. The other instances find that
+// the driver's version has changed or that the deadline is gone.
 //
 // One call of `storeExpiries` waits for the expiries of up to 64 drivers, and the next call begins only when it has
 // returned. So one expiry that waits for a long refold of its driver would delay the expiries of all other drivers.

@@ -22,8 +22,8 @@ package final class PostgresEventStore: EventStore {
     package static let requestSeconds = 10
     /// How many of a driver's events are read first to fold a late event.
     package static let tailBegin: Int64 = 64
-    /// The maximum number of a driver's events in memory during a fold. They take about 12 MB. A refold, a trial or a
-    /// check of more events is done in parts of this length.
+    /// The maximum number of a driver's events in memory during a fold. This many events take about 12 MB. A refold, a
+    /// trial or a check of more events is done in parts of this length.
     package static let tailMax: Int64 = 4_096
     /// The number of connections for the tables of SharedTables.
     package static let tableConnections = 4
@@ -40,9 +40,9 @@ package final class PostgresEventStore: EventStore {
     /// Connections for background work. Retention and similar work is done in pieces; counting the drivers may take
     /// minutes. The connections are separate, so that this work never makes a request wait.
     let tending: PostgresPool
-    /// The connection for reads that may take ten minutes: checks, trials, the search for drivers to refold, and that
-    /// for old sessions. It is separate, so that such a read never makes the work on `tending` wait. The probe of
-    /// `/readyz` is part of that work, and waits only four seconds.
+    /// The connection for reads that may take ten minutes: checks, trials, the search for drivers to refold, and the
+    /// search for old sessions. The connection is separate, so that such a read never makes the work on `tending` wait.
+    /// The probe of `/readyz` is part of that work, and waits only four seconds.
     let searching: PostgresPool
     private let batches: BatchRun
     let directory = ShardDirectory()
@@ -205,7 +205,7 @@ package final class PostgresEventStore: EventStore {
                     putBack(works, of: group.driver, "PostgreSQL: \(error)")
                 }
             }
-            // Cancellation only shortens the pause. It also closes the queue, which ends the loop.
+            // A cancellation ends the pause early. It also closes the queue, and the loop ends when the queue is empty.
             if pauses { try? await Task.sleep(for: .milliseconds(Self.retryMilliseconds)) }
         }
     }

@@ -110,10 +110,10 @@ enum SessionHistoryStatements {
     private static let isOfSession =
         "event.driver = driver.id AND event.session_id = $4::text AND \(LaneParameters.condition("event"))"
 
-    /// The events after the cursor's event, in order. A session may have many events, so only the events up to the last
-    /// one of the page, and all further events of the same millisecond, are read and sorted. The first step finds this
-    /// millisecond in the order of an index. Parameters: `LaneParameters`, `driver_id`, the session's id, the cursor or
-    /// 0, the corrected time of the cursor's event, the number of rows.
+    /// The events after the cursor's event, in order. There are two steps, because a session may have many events. The
+    /// first finds, in the order of an index, the millisecond of the last event that the page needs. The second reads
+    /// and sorts the events up to this millisecond, beginning at the cursor's time. Parameters: `LaneParameters`,
+    /// `driver_id`, the session's id, the cursor or 0, the corrected time of the cursor's event, the number of rows.
     static let timeline = PostgresStatement(
         "session_timeline",
         """

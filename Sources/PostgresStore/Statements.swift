@@ -10,8 +10,9 @@ extension PostgresStatement {
     static let beginSnapshot = PostgresStatement("begin_snapshot", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     package static let commit = PostgresStatement("commit", "COMMIT")
     package static let rollback = PostgresStatement("rollback", "ROLLBACK")
-    /// Sets the time limits of a statement and of a pause between statements for the rest of the transaction, because a
-    /// long batch or a long read may exceed those of the session. Parameter: milliseconds, as text.
+    /// Sets, for the rest of the transaction, the time limit of a statement and the time limit of a pause between
+    /// statements. A long batch or a long read may exceed the usual time limits of the connection. Parameter:
+    /// milliseconds, as text.
     static let longLimits = PostgresStatement(
         "long_limits",
         """

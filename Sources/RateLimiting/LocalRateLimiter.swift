@@ -106,7 +106,7 @@ package final class LocalRateLimiter: Admission {
     }
 
     /// Removes the driver's windows. Hashes of the idempotency keys of the driver's stored events remain until they
-    /// expire. They identify no one, because they are made with a random seed that only this process has.
+    /// expire. These hashes identify no one, because they are made with a random seed that only this process has.
     package func forget(_ driver: DriverID) async {
         let driver = HashedText(driver.rawValue)
         shard(of: driver).forget(driver)

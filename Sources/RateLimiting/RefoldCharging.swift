@@ -30,9 +30,9 @@ package struct RefoldCharges: RefoldCharging {
     /// refolds 100 others costs about five times as much as the median event. An ordinary late event of a phone refolds
     /// fewer than ten events.
     package static let rowsPerCharge = 100
-    /// The maximum number of events of one driver with the same corrected time in milliseconds. It does not apply if
-    /// the rate limit is turned off. To find the place of a further event in the order, SQLite sorts all events with
-    /// the same time, which takes 2 ms for 1000 events. A phone sends only a few events with the same time.
+    /// The maximum number of events of one driver with the same corrected time in milliseconds. The maximum does not
+    /// apply if the rate limit is turned off. To find the place of a further event in the order, SQLite sorts all
+    /// events with the same time, which takes 2 ms for 1000 events. A phone sends only a few events with the same time.
     package static let sharingTimeMax = 1_000
 
     private let admission: any Admission

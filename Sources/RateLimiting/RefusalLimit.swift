@@ -29,7 +29,7 @@ package struct RefusalLimit: Sendable {
 
     /// Charges a body for its refused events, repeats and excess bytes.
     ///
-    /// Usually called twice for a body. The first call charges the excess bytes. It comes as soon as the body is
+    /// Usually called twice for a body. The first call charges the excess bytes. This call comes as soon as the body is
     /// decoded, so that a client cannot have many long bodies decoded before one of them is charged. The second call
     /// charges the refused events and the repeats, after the events were processed.
     ///

@@ -199,10 +199,10 @@ final class SlidingWindowShard: Sendable {
         return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), keepsCharge: true)
     }
 
-    /// Returns how many charges the other limiter must have at least, if it has lost none. Charges that leave this
-    /// window within a hundredth of its length plus 2 ms are left out. They may already have left the other limiter's
-    /// window, because its clock may be ahead. This tolerance is far larger than the possible difference of two clocks
-    /// (500 ppm while NTP slews them, adjtimex(2), and rounding to milliseconds).
+    /// Returns the minimum number of charges that the other limiter must have if it has lost none. Charges that leave
+    /// this window within a hundredth of its length plus 2 ms are left out. Such charges may already have left the
+    /// other limiter's window, because the other limiter's clock may be ahead. This tolerance is far larger than the
+    /// possible difference of two clocks (500 ppm while NTP slews them, adjtimex(2), and rounding to milliseconds).
     private func minimumCount(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)

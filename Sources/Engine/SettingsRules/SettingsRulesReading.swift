@@ -1,5 +1,5 @@
-// Reads the file SETTINGS_RULES_FILE. It is JSON that people edit, so every problem names the line, the rule and the
-// value. The problems are reported together, at most `problemsMax` of them.
+// Reads the file SETTINGS_RULES_FILE. The file is JSON that people edit, so every problem names the line, the rule and
+// the value. The problems are reported together, at most `problemsMax` of them.
 
 import Crypto
 package import JourneyModel

@@ -31,9 +31,9 @@ package struct SettingsShare: Hashable, Sendable, CustomStringConvertible {
         guard width <= Self.positions else { return nil }
     }
 
-    /// Returns the driver's position, from 0 to `positions` - 1. It is the first 64 bits of the SHA-256 of the rule's
-    /// name, a zero byte and the driver's id, scaled to this range. Two rules with different names therefore choose
-    /// drivers independently.
+    /// Returns the driver's position, from 0 to `positions` - 1. The position is made of the first 64 bits of the
+    /// SHA-256 of the rule's name, a zero byte and the driver's id, scaled to this range. Two rules with different
+    /// names therefore choose drivers independently.
     package static func position(of driver: DriverID, inRule name: String) -> Int {
         let bytes = Array(name.utf8) + [0] + Array(driver.rawValue.utf8)
         let hash = bytes.withUnsafeBytes { bytes in

@@ -10,8 +10,8 @@ package final class PreparedAppend: Sendable {
     package let request: AppendRequest
     /// SHA-256 of the canonical form.
     package let digest: [UInt8]
-    /// Whether the event is already on disk. It is then waiting only for its response, which is sent when the refold
-    /// that the event caused is complete.
+    /// Whether the event is already on disk. If so, the request waits only for its response. The response is sent when
+    /// the refold that the event caused is complete.
     package let isStored: Bool
 
     package init(_ request: consuming AppendRequest) {

@@ -30,9 +30,9 @@ struct Shards: Hashable, Sendable {
     func parameters(ofDriver id: Int64) -> [PostgresValue] { parameters(ofLane: Lane.of(driver: id)) }
 
     /// Groups the rows, so that one statement may contain all rows of a group. Returns each group with the first two
-    /// parameters of its statement. On a single PostgreSQL server there is one group. On Citus there is one for each
-    /// shard, in the order of the shards. This order is the same in all instances, so that they lock rows in the same
-    /// order.
+    /// parameters of its statement. On a single PostgreSQL server there is one group. On Citus there is one group for
+    /// each shard, in the order of the shards. This order is the same in all instances, so that they lock rows in the
+    /// same order.
     func groups<Row>(
         _ rows: [Row], lane: (Row) -> Int16
     ) -> [(parameters: [PostgresValue], rows: [Row])] {
@@ -46,8 +46,8 @@ struct Shards: Hashable, Sendable {
 
     /// Returns the queries that run the statement over all the rows, one for each of `groups`.
     ///
-    /// - Parameter values: returns the parameters of one query from the rows of its group. They come after the first
-    ///   two parameters of the statement, which are those of `LaneParameters`.
+    /// - Parameter values: returns the parameters of one query from the rows of its group. These parameters come after
+    ///   the first two parameters of the statement, which are those of `LaneParameters`.
     func queries<Row>(
         _ statement: PostgresStatement, _ rows: [Row], lane: (Row) -> Int16, _ values: ([Row]) -> [PostgresValue]
     ) -> [PostgresQuery] {

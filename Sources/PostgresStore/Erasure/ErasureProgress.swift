@@ -146,8 +146,8 @@ struct ErasureProgress {
     ///   it equals the key.
     ///
     /// Two facts about a time are kept: the moment, and whether its text had a fraction of a second. Citus does not
-    /// allow `to_char` in the SET list, so the subquery `ranked` computes the text. It is MATERIALIZED, because
-    /// PostgreSQL otherwise runs it once per event if the statistics of the table are not up to date.
+    /// allow `to_char` in the SET list, so the subquery `ranked` computes the text. The subquery is MATERIALIZED,
+    /// because PostgreSQL otherwise runs it once per event if the statistics of the table are not up to date.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", where: Self.isInLane, rowsMax, db)
         let count = try db.execute(

@@ -24,7 +24,7 @@ extension PostgresEventStore: EventErasure {
         }
         // Only needed on Citus, where the tombstone is on the coordinator and the driver on a worker. A waiting batch
         // continues as soon as the worker commits, and must then find the tombstone. So the coordinator must commit
-        // first. It does, because this statement changes a reference table, `erasure`.
+        // first. The coordinator does commit first, because this statement changes a reference table, `erasure`.
         try db.execute(sql: "DELETE FROM erasure WHERE driver = ?1", arguments: [row])
     }
 
@@ -69,7 +69,8 @@ extension PostgresEventStore: EventErasure {
         }
     }
 
-    /// Does nothing. PostgreSQL keeps removed bytes in its tables until VACUUM has freed the space of the dead rows and
-    /// other rows are written there, and in the WAL until it is recycled. The store can force neither.
+    /// Does nothing. PostgreSQL keeps removed bytes in two places. They stay in its tables until VACUUM has freed the
+    /// space of the dead rows and other rows are written there. They stay in the WAL until the WAL is recycled. The
+    /// store cannot force either of these steps.
     package func finishRemoval(within timeout: Duration) async -> Bool { true }
 }

@@ -5,7 +5,7 @@
 // A position consists of the number of the event's transaction and the event's place in this transaction. PostgreSQL
 // gives ascending numbers to transactions, and a snapshot contains the lowest number of an unfinished transaction. All
 // transactions below this number have ended, so all their events are visible, and no new ones can appear. Readers
-// therefore stop at this number. They get an event only when all transactions that began earlier have ended, usually
+// therefore stop at this number. Readers get an event only when all transactions that began earlier have ended, usually
 // after milliseconds. A transaction that is left open, in any database of the server, makes the readers wait.
 //
 // A driver's events have ascending positions in the order of their numbers (`event.seq`), so the feed returns them in
@@ -46,10 +46,10 @@ enum EventPosition {
         "SELECT \(ofTransaction), coalesce(server = \(TransactionNumber.serverSQL), false) FROM event_position")
 
     /// On Citus, every batch begins by taking the lock `AdvisoryLock.eventPosition` in shared mode. `raiseForServer`
-    /// takes it in exclusive mode. It thereby waits for the batches that use the old offset, because readers use only
-    /// one offset. A batch takes this lock before it locks drivers. In the other order, a deadlock would be possible. A
-    /// batch that has locked a driver would wait for the raise, and the raise would wait for another batch that waits
-    /// for this driver.
+    /// takes the lock in exclusive mode, and thereby waits for the batches that use the old offset. It must wait for
+    /// them, because readers use only one offset. A batch takes this lock before it locks drivers. In the reverse
+    /// order, a deadlock would be possible: a batch that has locked a driver would wait for the raise, and the raise
+    /// would wait for another batch that waits for this driver.
     static let shareOffset = PostgresStatement(
         "event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lock))")
 

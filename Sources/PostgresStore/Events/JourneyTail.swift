@@ -121,8 +121,8 @@ struct JourneyTail: Sendable {
     }
 
     /// Returns the event's index among the events of its second, if the event comes after the last of `events`. Returns
-    /// nil if it comes earlier. Also returns nil if it shares its second with the last event and the second has fewer
-    /// than `searchedMax` events, because the fold must then find their order.
+    /// nil if the event comes earlier. Also returns nil if the event shares its second with the last event and this
+    /// second has fewer than `searchedMax` events, because the fold must then find their order.
     private func placeAfterLast(_ event: OrderedEvent) -> Int64? {
         guard let last = events.last else { return 0 }
         if last.event.occurredAt != event.occurredAt { return last.event.occurredAt < event.occurredAt ? 0 : nil }

@@ -38,8 +38,8 @@ enum Lane {
         Int64(lane) << randomBits | Int64.random(in: 1..<(1 << randomBits))
     }
 
-    /// Returns the id of a driver who is transferred from SQLite. It has the row number of SQLite where other ids have
-    /// random bits.
+    /// Returns the id of a driver who is transferred from SQLite. The id contains the row number of SQLite where other
+    /// ids have random bits.
     static func driverID(in lane: Int16, row: Int64) -> Int64 {
         Int64(lane) << randomBits | row
     }

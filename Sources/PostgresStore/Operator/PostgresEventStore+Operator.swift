@@ -15,7 +15,7 @@ extension PostgresEventStore {
 
     /// Returns the number of drivers in each state, without the drivers of `dwell simulate`. A failure is logged here,
     /// because the callers continue without the counts. Of several failures in a row, only the first is logged as a
-    /// warning, and the others at the level debug.
+    /// warning. The others are logged at the level debug.
     package func driverCounts() async throws(StoreFailure) -> [JourneyState: Int] {
         do throws(StoreFailure) {
             let counts = try await countDrivers()

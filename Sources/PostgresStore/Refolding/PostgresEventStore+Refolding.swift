@@ -7,7 +7,8 @@ import JourneyModel
 import Postgres
 
 extension PostgresEventStore: JourneyRefolder {
-    /// The time limit in seconds of the search for the next driver. It may read all events of very many drivers.
+    /// The time limit in seconds of the search for the next driver. The search may read all events of very many
+    /// drivers.
     static let searchSeconds = 600
 
     package func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {

@@ -43,7 +43,7 @@ extension PostgresEventStore: RetentionStore {
     }
 
     /// This read may take long: each driver who has stopped driving may have a session that a journey still names. The
-    /// read examines all of these sessions, however many drivers there are.
+    /// read examines all of these sessions, even if there are very many.
     package func agedSessions(
         openedBefore: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> [Int64] {

@@ -55,7 +55,8 @@ final class PostgresTransaction: SQLTransaction {
     }
 
     /// Returns the `driver.id` of the driver. Adds the driver if it has no row. If another transaction adds the same
-    /// driver at the same time, this transaction waits for the other or fails with 40001 (serialization failure).
+    /// driver at the same time, this transaction waits for that transaction, or fails with 40001 (serialization
+    /// failure).
     func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64 {
         // If another driver already has the random id, another id is tried.
         for _ in 0..<3 {
@@ -100,8 +101,8 @@ final class PostgresTransaction: SQLTransaction {
             _ = try connection.runBlocking(confirm + [PostgresQuery(.commit)], until: statementDeadline)
         } catch {
             // On Citus, another server may refuse its part of the transaction because of a serialization failure. The
-            // coordinator then rolls back and reports an internal error (XX000). It is converted to 40001, so that the
-            // transaction is run again.
+            // coordinator then rolls back and reports an internal error (XX000). This error is converted to 40001, so
+            // that the transaction is run again.
             guard error.sqlState == "XX000" else { throw error }
             throw PostgresError(.server(sqlState: Self.serializationFailure), error.message)
         }

@@ -6,9 +6,9 @@ import Postgres
 struct TransactionNumber: Hashable, Sendable {
     /// `xid8` as text.
     private let number: String
-    /// The times of the server's start and of the last reset of its statistics. They change when the server is
-    /// restarted or recovers from a crash. They are needed because PostgreSQL may use a number a second time after a
-    /// crash or a failover, if the first transaction with this number was not on disk yet.
+    /// The times of the server's start and of the last reset of its statistics. These times change when the server is
+    /// restarted or recovers from a crash. They are needed because the number alone is not unique: after a crash or a
+    /// failover, PostgreSQL uses a number a second time if the first transaction with this number was not on disk yet.
     private let server: String
 
     static let serverSQL = """

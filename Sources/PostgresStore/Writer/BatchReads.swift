@@ -272,8 +272,8 @@ struct BatchReads: Sendable {
 struct BatchNeed: Sendable {
     struct Tail: Sendable {
         var from: Moment
-        /// The maximum number of events to read; nil for all. It is exceeded if the last event shares its millisecond
-        /// with others.
+        /// The maximum number of events to read; nil for all. The maximum is exceeded if the last event shares its
+        /// millisecond with others.
         var eventsMax: Int64?
     }
 

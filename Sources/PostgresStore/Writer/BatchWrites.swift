@@ -6,9 +6,9 @@ import Postgres
 import Synchronization
 
 struct BatchWrites {
-    /// BEGIN (unless the reads have begun the transaction), the inserts of settings and new drivers, the query for new
-    /// drivers who were deleted since the reads (ErasedDrivers), and the update of drivers. The inserts do nothing for
-    /// rows that exist already.
+    /// BEGIN (only if the reads have not begun the transaction), the inserts of settings and new drivers, the query for
+    /// new drivers who were deleted since the reads (ErasedDrivers), and the update of drivers. The inserts do nothing
+    /// for rows that exist already.
     ///
     /// All batches take locks in this order: settings, new drivers, drivers by id, owners of sessions. So no two
     /// batches wait for each other. There is one exception: some batches lock their driver before the reads

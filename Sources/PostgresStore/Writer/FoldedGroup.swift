@@ -22,9 +22,9 @@ struct FoldedGroup: Sendable {
     /// Whether a session was registered. The driver may then have too many unused sessions, and the oldest are deleted.
     var hasRegistered = false
     var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
-    /// Whether a late event was folded and its refold counts against a rate limit that is not off. The works after this
-    /// event are left to another batch, because the refold is charged only after this batch, and the rate limit may
-    /// then refuse the next late event.
+    /// Whether a late event was folded and its refold counts against a rate limit that is not off. If so, the works
+    /// after this event are left to another batch. The reason: the refold is charged only after this batch, and the
+    /// rate limit may then refuse the next late event.
     var isCharged = false
     /// Whether the next work and those after it are left to another batch. There are three reasons: the work needs
     /// stored events that were not read, it follows a refold in parts, or it is a correction but not the first work.

@@ -23,8 +23,8 @@ struct Work: Sendable {
     var conflictCount = 0
     /// Whether the work needs a batch of its own, under a lock.
     var isAlone = false
-    /// Whether the work must read many of the driver's events. It is then done in a long batch: a batch of its own,
-    /// under a lock, with longer time limits.
+    /// Whether the work must read many of the driver's events. If so, the work is done in a long batch: a batch of its
+    /// own, under a lock, with longer time limits.
     var isLong = false
     /// The numbers of batches with this work that were sent to the server and not answered. One of these batches may
     /// have stored the work.

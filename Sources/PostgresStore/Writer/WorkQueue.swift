@@ -64,8 +64,8 @@ final class WorkQueue: Sendable {
         /// `readySlow`, any other in `ready`. The driver who has waited longest comes first.
         var readySlow: [TextKey] = []
         var ready: [TextKey] = []
-        /// Whether the last batch was taken from `readySlow`. The next one is then taken from `ready` if a driver is
-        /// there, so that the drivers of neither list wait forever if there is only one writer.
+        /// Whether the last batch was taken from `readySlow`. If so, and if `ready` has a driver, the next batch is
+        /// taken from `ready`. So even with only one writer, no driver of either list waits forever.
         var tookSlow = false
         var workCount = 0
         /// The number of batches under way that may be slow, and its maximum.

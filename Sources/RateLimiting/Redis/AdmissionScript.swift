@@ -20,10 +20,10 @@ enum AdmissionScript {
     /// - The window may hold more charges than the limit, after the limit was lowered or after `charge`. Then a new
     ///   charge fits only when the surplus charges have left the window.
     ///
-    /// Every call from Lua takes Redis about a microsecond, so the script makes as few calls as possible. It counts and
-    /// removes charges by their times only if the oldest charge has left the window, or if there are more charges than
-    /// the limit. Otherwise, ZCARD returns the number of charges in the window. If this number is below the limit, the
-    /// ZADD that makes the charge also reports whether the key was already in the set.
+    /// Every call from Lua takes Redis about a microsecond, so the script makes as few calls as possible. The script
+    /// counts and removes charges by their times only if the oldest charge has left the window, or if there are more
+    /// charges than the limit. Otherwise, ZCARD returns the number of charges in the window. If this number is below
+    /// the limit, the ZADD that makes the charge also reports whether the key was already in the set.
     ///
     /// The charge should be the script's first write, because a Redis without free memory rejects a script only at its
     /// first write. If the charge is that write, Redis reports an error and the charge is not made. Only one write may

@@ -1,5 +1,5 @@
 // The nodes of a Redis Cluster: which node makes the rate limit decisions for which slot. `run()` asks the cluster
-// which primary has which slots, and keeps a connection to each primary. It asks again when slots may have moved.
+// which primary has which slots, and keeps a connection to each primary. `run()` asks again when slots may have moved.
 
 internal import Logging
 internal import Sockets

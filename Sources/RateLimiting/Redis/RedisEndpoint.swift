@@ -166,7 +166,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
 
     private static func database(_ text: Substring?) throws(RedisEndpointError) -> Int {
         guard let text, !text.isEmpty else { return 0 }
-        // Redis has 16 databases unless the setting `databases` in redis.conf is raised.
+        // Redis has 16 databases by default. The setting `databases` in redis.conf can raise this number.
         guard let number = decimal(text), (0...9999).contains(number) else { throw .malformedDatabase }
         return number
     }

@@ -1,5 +1,5 @@
-// The health of one Redis server as seen by all connections of a process to it. It says whether the server may be
-// called, and counts its failures.
+// The health of one Redis server as seen by all connections of a process to it. This type decides whether the server
+// may be called, and counts the server's failures.
 
 internal import Logging
 internal import Synchronization

@@ -45,8 +45,8 @@ package final class RedisRateLimiter: Admission {
     ///
     /// - Parameters:
     ///   - timeoutMilliseconds: how long a request may wait for Redis; at least 1.
-    ///   - fallback: the limiter in this process. Its limits are used for Redis too. It must not be shared with other
-    ///     instances.
+    ///   - fallback: the limiter in this process. Its limits are used for Redis too. No other `RedisRateLimiter` may
+    ///     use the same limiter.
     ///   - keyedHash: must be the same function in all processes that use this Redis. It hashes the idempotency keys of
     ///     services' claims. Such a key contains a driver's id, but is stored under the service's id. If it were not
     ///     hashed, the driver's id would remain in Redis after the driver's deletion.
@@ -129,9 +129,9 @@ package final class RedisRateLimiter: Admission {
     }
 
     /// Charges the window in this process and the window in Redis. The window in Redis also contains the charges of
-    /// other processes, and those of this process from before its restart. It can therefore be full while the window in
-    /// this process is not. If the reply of Redis says so, `quota` reports a full window until the window in Redis
-    /// resets.
+    /// other processes, and those of this process from before its restart. The window in Redis can therefore be full
+    /// while the window in this process is not. If the reply of Redis says so, `quota` reports a full window until the
+    /// window in Redis resets.
     package func charge(_ claim: AdmissionClaim, times: Int) {
         if limits.isOff(claim.limitClass) { return }
         let times = min(times, limits.chargesMax(of: claim.limitClass))

@@ -7,7 +7,7 @@ enum RedisRedirect: Hashable, Sendable {
     /// Another node has the slot, from now on. The address is nil if the cluster does not know it.
     case moved(slot: Int, to: SocketAddress?)
     /// The slot is moving to another node. The command's keys have moved already or do not exist yet, so the other node
-    /// must execute the command. It accepts the command only after ASKING.
+    /// must execute the command. The other node accepts the command only after ASKING.
     case ask(SocketAddress)
     /// The slot is moving, and only some of the command's keys have moved. No node can execute the command until the
     /// other keys have moved too.

@@ -11,16 +11,15 @@ package enum AuditRows {
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
 
-    /// Once the audit has this many newer entries, an entry that meets a condition of `passing` is deleted, however
-    /// young it is. So even wrong guesses from many addresses leave only about this many entries, of about 150 bytes
-    /// each.
+    /// Once the audit has this many newer entries, an entry that meets a condition of `passing` is deleted, even if it
+    /// is young. So even wrong guesses from many addresses leave only about this many entries, of about 150 bytes each.
     static let passingMax: Int64 = 500_000
 
     /// Old entries that meet a condition of `passing` are deleted only when an entry is added whose number is a
     /// multiple of `forgettingInterval`. Then up to `forgottenMax` entries are deleted for each condition. More are
-    /// deleted than were added since the last time, so old entries cannot pile up. They are not deleted with every
-    /// addition, because concurrent transactions would try to delete the same entries. On PostgreSQL, only one of these
-    /// transactions succeeds, and the others must run again.
+    /// deleted than were added since the last time, so old entries cannot pile up. Old entries are not deleted with
+    /// every addition, because concurrent transactions would try to delete the same entries. On PostgreSQL, only one of
+    /// these transactions succeeds, and the others must run again.
     static let forgettingInterval: Int64 = 64
     private static let forgottenMax: Int64 = 128
 

@@ -131,9 +131,10 @@ enum CodeRows {
         ]
     }
 
-    /// Returns nil if this limit permits another code now. This is so if `limit` is 0, which means no limit, or if
-    /// fewer than `limit` sends that meet the condition are in the time window. Otherwise returns the time of the
-    /// `limit`-th latest of these sends. Another code is permitted when that send has left the time window.
+    /// Returns nil if this limit permits another code now. The limit permits a code in two cases: `limit` is 0, which
+    /// means no limit, or fewer than `limit` sends that meet the condition are in the time window. Otherwise returns
+    /// the time of the `limit`-th latest of these sends. Another code is permitted when that send has left the time
+    /// window.
     private static func timeOfSend(
         _ limit: Int, where condition: String, _ arguments: SQLArguments, _ send: Send, _ db: any SQLTransaction
     ) throws -> Moment? {

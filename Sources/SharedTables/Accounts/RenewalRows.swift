@@ -51,8 +51,8 @@ enum RenewalRows {
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin,
         _ db: any SQLTransaction
     ) throws -> RenewalOutcome {
-        // The access token of a token pair is valid for an hour. It must not be exchanged for a single token, because a
-        // single token is valid for a month.
+        // The access token of a token pair is valid for an hour. An access token must not be exchanged for a single
+        // token, because a single token is valid for a month.
         let session = try SignInSessionRows.row(of: sid, driver: driver, db)
         guard let session, session.kind == .legacy else {
             try AuditRows.add(
@@ -115,8 +115,9 @@ enum RenewalRows {
     /// Deletes the session's expired tokens, which would be rejected anyway. If too many tokens remain, deletes the
     /// spent tokens that were issued first. The order of issue does not follow from `expires_at_ms`: after the lifetime
     /// of tokens was shortened, a new token expires before older ones. A token that was not spent, such as the one just
-    /// added, counts as newer than every spent one, even if the clock was set back. No index has this order, but a
-    /// session has hardly more than `refreshTokensPerSessionMax` rows, and is refreshed about once an hour.
+    /// added, counts as newer than every spent one, even if the clock was set back. No index has this order. None is
+    /// needed, because a session has few rows (little more than `refreshTokensPerSessionMax`), and is refreshed about
+    /// once an hour.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",

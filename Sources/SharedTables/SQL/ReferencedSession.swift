@@ -27,8 +27,8 @@ package struct ReferencedSession: Sendable {
     /// Row number in `driver`.
     package var driver: Int64
     package var driverID: DriverID
-    /// The journey that is stored for the driver now. It need not belong to this session: the driver may be in another
-    /// session or in none. The target chargers of this value may be missing.
+    /// The journey that is stored for the driver now. This journey need not belong to this session: the driver may be
+    /// in another session or in none. The target chargers of this value may be missing.
     package var journey: Journey
     /// The corrected time of the driver's last event in the order; nil if the driver has no event, or if retention has
     /// deleted the last one.
