@@ -183,7 +183,7 @@ final class ScriptedTokens: TokenVerifier {
     func revoke() { isRevoked.withLock { $0 = true } }
 
     /// Returns a verdict from memory for the tokens "good" and "service". Any other token needs a lookup. The lookup of
-    /// "undecided" fails, and that of every other token rejects it.
+    /// "undecided" fails. The lookup of every other token rejects the token.
     func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
         if token.elementsEqual("service".utf8) {
             return .known(Caller(driver: DriverID("partner"), role: TokenRole.service.rawValue))

@@ -51,8 +51,8 @@ struct DashboardSnapshotTests {
     @Test func `counts are whole again when the minutes with missing events have left the hour`() async throws {
         let snapshot = snapshot(tallies(last: 9, minutesAgo: [5, 20, 70], isWhole: false))
         // In the hour of the first read, the oldest minute with counted events lies 20 minutes in the past. Events of
-        // this minute may be missing, so the counts are whole only when it has left the hour. This takes 40 more
-        // minutes, because a read covers the current minute and the 59 minutes before it.
+        // this minute may be missing. The counts are therefore whole only when this minute is no longer in the hour.
+        // This takes 40 more minutes, because a read covers the current minute and the 59 minutes before it.
         for minutes: Int64 in 0..<40 {
             let isWhole = try await isWhole(snapshot, after: minutes)
             #expect(!isWhole, "after \(minutes) minutes")

@@ -19,7 +19,8 @@ private final class ScriptedRetention: RetentionStore {
         var failsAtStep: Int?
         var unused: [Int64] = []
         var askedForRegistrations: [Int64] = []
-        /// The part of the unused registrations after this number ends with a registration whose time is in the future.
+        /// Unused registrations are read in parts. If a part is requested that begins after this number, the result
+        /// says that it ends with a registration whose time is in the future.
         var partInFuture: Int64?
         var auditLines: [Int64] = []
         var auditSteps: [Int] = []

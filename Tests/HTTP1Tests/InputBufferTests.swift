@@ -1,4 +1,5 @@
-// Tests of the memory of the input buffer: it drops what was taken, also if it is never empty.
+// Tests of the memory of the input buffer: the buffer releases the bytes that were taken, even if it never becomes
+// empty.
 
 import Testing
 

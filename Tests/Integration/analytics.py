@@ -1,5 +1,6 @@
-"""Checks that every stored event reaches the capture endpoint, through outages, restarts and kill -9, unless the
-endpoint rejects the event. Also checks that events are stored while the endpoint is down."""
+"""Checks that the server delivers every stored event to the capture endpoint, also after outages, restarts and kill -9.
+The only exceptions are events that the endpoint rejects. Also checks that events are stored while the endpoint is
+down."""
 
 import gzip
 import http.server

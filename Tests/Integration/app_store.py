@@ -1,5 +1,6 @@
-"""Signs data like the App Store, as Apple documents it (App Store Server Notifications V2). The certificate authority
-has three certificates with Apple's two extensions. This module is independent of the server under test."""
+"""Signs data like the App Store, as Apple documents it (App Store Server Notifications V2). The chain has three
+certificates: a root, an intermediate and a leaf. The intermediate and the leaf each have an extension of Apple's. This
+module is independent of the server under test."""
 
 import base64
 import datetime
@@ -33,7 +34,7 @@ def number():
 
 
 class Authority:
-    """A root, an intermediate and a leaf certificate. Each argument but `ocsp_url` breaks one property."""
+    """A root, an intermediate and a leaf certificate. Every argument except `ocsp_url` can make one property wrong."""
 
     def __init__(self, leaf_oid=LEAF_OID, intermediate_oid=INTERMEDIATE_OID, leaf_days=(-400, 100),
                  intermediate_days=(-1000, 1000), forges_leaf=False, forges_intermediate=False,

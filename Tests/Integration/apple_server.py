@@ -107,8 +107,8 @@ def no_signature(_):
 
 
 def es256_key_file(path):
-    """Writes a new P-256 private key in the format of Apple's .p8 files and the server's own key file. Returns the
-    public key."""
+    """Writes a new P-256 private key as PEM. Apple's .p8 files and the server's own key file have this format. Returns
+    the public key."""
     private = ec.generate_private_key(ec.SECP256R1())
     path.write_bytes(private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
@@ -194,8 +194,8 @@ def endless(handler, status, _):
 
 
 def dripping(seconds):
-    """Sends one byte at a time, for at most `seconds`. The connection is never idle, and a response of more than five
-    bytes a second is never complete."""
+    """Sends five bytes a second, one at a time, for at most `seconds`. The connection is never idle. A response of more
+    than 5 × `seconds` bytes is never complete."""
     def behave(handler, status, body):
         handler.send_response(status)
         handler.send_header("Content-Length", str(len(body)))
@@ -363,7 +363,7 @@ class AppleHandler(http.server.BaseHTTPRequestHandler):
             if behaviour is None:
                 self.answer(*good(form))
             else:
-                # A misbehaving endpoint does not carry out a POST.
+                # An endpoint with a behaviour does not execute the POST, so the request has no effect.
                 behaviour(self, *(good(form) if form is None else (200, b"{}")))
         except (ConnectionError, BrokenPipeError):
             pass

@@ -126,7 +126,7 @@ expect_401_everywhere() {
 @test "the algorithm is the key's, never the token's" {
     token=$(forge "$secret" "$(claims)" '{"alg":"none"}')
     expect_401_everywhere
-    # HS384 and HS512 are valid signatures with the server's key.
+    # The HS384 and HS512 tokens have valid signatures made with the server's key. Only the algorithm is wrong.
     local algorithm
     for algorithm in HS384 HS512 ES256 RS256; do
         token=$(forge "$secret" "$(claims)" "{\"alg\":\"$algorithm\",\"typ\":\"JWT\"}")

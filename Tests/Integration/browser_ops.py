@@ -224,7 +224,8 @@ def reload(server, text):
 
 
 def servers(options, server, browser, report):
-    """Checks the list of servers that use this database: this server, and one with other settings while it runs."""
+    """Checks the list of servers that use this database. A second server, with other settings, is listed while it
+    runs."""
     rows = browser.run(READ_ROWS, "#servers")
     report.check([row[:2] for row in rows] == [[f"{INSTANCE} (this one)", "running"]], "the server shows itself", rows)
     second = server.folder / "second"
@@ -277,7 +278,7 @@ def over_time(browser, report):
 
 
 def cases(browser, report, checks):
-    """Checks the way from counts to the list of cases, and back."""
+    """Checks that each count opens the list of its cases, and that the list can be closed or left again."""
     def close():
         browser.run("document.getElementById('cases-close').click()")
 
@@ -457,15 +458,15 @@ def cut_off(server, browser, report, checks):
     browser.wait("return document.getElementById('standing').innerText === 'Live'", "the same after a drain")
 
 
-# Returns the tables that are wrong in one of two ways: they can be scrolled but are no tab stops, or the reverse.
+# Returns the tables that can be scrolled but are no tab stops, and those that are tab stops but cannot be scrolled.
 # Tables of cases are left out, because the keyboard reaches the buttons inside them.
 WRONG_STOPS = """return [...document.querySelectorAll(".scroll[role=group]")]
     .filter((part) => (part.tabIndex === 0) !== (part.scrollWidth > part.clientWidth)).map((part) => part.id)"""
 
 
 def tab_stops(browser, report):
-    """Checks that a wide table is a tab stop exactly while it can be scrolled (2.1.1), also right after the width of
-    the window has changed. The page updates itself only every two seconds."""
+    """Checks that a wide table is a tab stop exactly while it can be scrolled (2.1.1). This must also be true right
+    after the width of the window has changed, although the page loads new data only every two seconds."""
     for size in (PHONE, WIDE, PHONE, WIDE):
         browser.show_as(size)
         time.sleep(0.2)

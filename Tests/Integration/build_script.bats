@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# scripts/build, with a swift that only prints its arguments.
+# Tests scripts/build with a stand-in for `swift` that only prints its arguments.
 
 load lib
 

@@ -14,8 +14,8 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-# How long a check waits for the page at most. On an idle machine everything happens within seconds. The time is much
-# longer, so that a busy machine does not make the test fail.
+# The maximum time for which a check waits for the page. On an idle machine everything happens within seconds. The
+# maximum is much longer, so that a busy machine does not make the test fail.
 PATIENCE_SECONDS = 90
 WIDE = (1280, 1000)
 PHONE = (390, 844)
@@ -113,7 +113,7 @@ class Chromium:
 
     def complaints(self):
         """Returns the console messages since the last call, including warnings and policy violations. Leaves out debug
-        messages and those of Chromium's own first page, which occur on a slow machine."""
+        messages. Also leaves out the messages of Chromium's own first page, which writes some on a slow machine."""
         return [entry["message"] for entry in self.driver.get_log("browser")
                 if entry["level"] != "DEBUG" and not entry["message"].startswith("chrome://")]
 

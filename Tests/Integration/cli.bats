@@ -465,8 +465,8 @@ COMMANDS
 @test "output that cannot be written ends with 1" {
     local command ended error
     ends_with 0 dwell migrate
-    # The output of `check-config --example` does not fit into the buffer of standard output. A write before the end
-    # therefore fails, and the reason of this failure is no longer known at the end.
+    # The output of `check-config --example` is larger than the buffer of standard output. The first write therefore
+    # fails before the end of the command. At the end, the command no longer knows the reason of this failure.
     for command in 'token --driver jonas' 'driver erasures' 'check-config --example' --version --help 'help token' ''; do
         ended=0
         # shellcheck disable=SC2086

@@ -16,8 +16,8 @@ from processes import wait_until
 
 
 class CodeReceiver(LoopbackServer):
-    """`calls` are all received requests. `codes` has the last code of each phone number whose request got the response
-    200. `complaints` lists violations of the contract; a request that violates it can get 200 too."""
+    """`calls` has all received requests. `codes` maps each phone number to the code of its last request that got 200.
+    `complaints` lists violations of the contract; a request that violates the contract can get 200 too."""
 
     PATH = "/codes"
     # The target of redirections.

@@ -210,8 +210,8 @@ EDGES
 
 @test "SIGHUP with a file that is gone keeps the old settings" {
     prepare_server
-    # The file must be missing at the reload without an error. This holds only for the default file .env in the server's
-    # directory: a file that ENV_FILE names must exist.
+    # A missing file is no error at the reload if it is the default file .env in the server's directory. A file that
+    # ENV_FILE names must exist.
     echo NATIVE_CHARGER_DWELL_SECONDS=100 >"$server_folder/.env"
     launch_prepared serve
     wait_until_ready

@@ -148,8 +148,8 @@ def fill_and_free(options, report):
 
 
 def back_up_and_restore(options, report):
-    """Makes a backup to a full disk, and restores a database on a full disk. Each fails, and names the file that has no
-    room."""
+    """Makes a backup to a full disk, and restores a database on a full disk. Both commands must fail and name the file
+    for which there is no space."""
     with Folder() as folder, Disk(folder) as disk:
         with Server(options, folder, {**UNLIMITED, "LOG_LEVEL": "error"}) as server:
             backup = server.command("backup", "copy")

@@ -125,7 +125,7 @@ class Questions:
 
 def check_answers(report, what, answers):
     """Checks the responses to `Questions`. GET /native/config may get 200, because it needs no database. All other
-    requests get 503. A registration may get 500 instead, if its result was lost and it may have been stored."""
+    requests get 503. A registration may also get 500: if the result of its COMMIT was lost, it may have been stored."""
     wrong = []
     for request, status, retry_after, seconds in answers:
         if request == "GET /native/config":

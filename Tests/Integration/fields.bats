@@ -101,7 +101,7 @@ RULES
 }
 
 @test "metadata is measured in compact form" {
-    # 8 KiB in compact form, as above, with white space and with an escape that is not needed.
+    # The metadata has 8 KiB in compact form, as above. It is sent with white space and with an unnecessary escape.
     local sent
     sent=$(event chargerTargeted k1 '.metadata = {t: ("x" * 8184)}')
     sent=${sent/\{\"t\":\"x/$(printf '{%2000s"t":"\\u0078' '')}

@@ -83,8 +83,8 @@ def needed(attempts):
 
 
 def possible(attempts, done):
-    """Returns the indexes of the attempts that may take effect next: those that begin before any attempt that has not
-    taken effect has ended."""
+    """Returns the indexes of the attempts that may take effect next. The candidates are all attempts that have not
+    taken effect. A candidate may be next if it begins before the first of the candidates has ended."""
     first_end = min((attempt.end for index, attempt in enumerate(attempts) if not done >> index & 1), default=None)
     return [
         index for index, attempt in enumerate(attempts) if not done >> index & 1 and attempt.begin <= first_end]
@@ -92,8 +92,8 @@ def possible(attempts, done):
 
 def without_effect(attempts, done, stored, model):
     """Returns `done` together with those reads and repeats whose answers agree with `stored`. Reads and repeats do not
-    change `stored`. If any order explains the remaining attempts, there is also one that has these attempts first.
-    The search therefore needs to try no other order."""
+    change `stored`. If any order explains the remaining attempts, an order that begins with these reads and repeats
+    explains them too. The search therefore needs to try no other order."""
     while True:
         more = sum(
             1 << index for index in possible(attempts, done)

@@ -310,7 +310,7 @@ def hostile_event(key):
 def too_few_descriptors(options, report):
     """Clients open more connections than the process may have descriptors."""
     count, descriptors_max = 1000, 256
-    # If there are so few descriptors, half of them are for connections.
+    # With so few descriptors, the server uses half of them for connections.
     connections_max = descriptors_max // 2
     with Folder() as folder, Watched(options, folder, descriptors_max=descriptors_max) as server:
         server.warm_up()

@@ -268,7 +268,7 @@ through_nginx() {
     expect_problem 413 content_too_large
     post /native/events "$(event chargerTargeted n4)"
     expect_json '.status == "ok"'
-    # The request comes from 127.0.0.2, which is not the address of a trusted proxy. The log must show it as the client.
+    # The request comes from 127.0.0.2, which is no trusted proxy. The log must show 127.0.0.2 as the client.
     get /healthz -H 'X-Request-Id: through-nginx' -H 'X-Forwarded-For: 6.6.6.6' --interface 127.0.0.2
     expect_status 200
     local bad

@@ -196,8 +196,8 @@ def stream():
 
 begun = time.monotonic()
 for how in ("reset", "close") * 8:
-    # The loop opens 16 streams, and a driver may have four at a time. From the fifth on, each stream needs the place of
-    # an earlier one, whose client has gone away.
+    # The loop opens 16 streams, and a driver may have four at a time. From the fifth stream on, each one needs the
+    # place of an earlier stream, whose client has gone away.
     deadline = time.monotonic() + 10
     while True:
         connection, status = stream()
@@ -208,8 +208,8 @@ for how in ("reset", "close") * 8:
     if how == "reset":
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
-# The server must notice the end of each connection at once. Otherwise it would notice it only by a heartbeat, after 15
-# seconds, or let a new stream displace an old one, after 60 seconds.
+# The server must notice the end of each connection at once. Otherwise a place becomes free only when a heartbeat fails
+# (after 15 seconds), or when a new stream displaces an old one (after 60 seconds).
 assert time.monotonic() - begun < 14, time.monotonic() - begun'
     stop_server
 }
@@ -311,7 +311,7 @@ request = post(body).replace("/native/events", "/native/events/batch") + body
 held = []
 for _ in range(24):
     connection = connect()
-    # More responses than the kernel buffers for a client that does not read.
+    # The responses are larger than what the kernel buffers for a client that does not read.
     send(connection, "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 40)
     held.append(connection)
 time.sleep(0.3)

@@ -99,7 +99,8 @@ SECTIONS = {"Tables": tables, "Tables only in PostgreSQL": postgres_tables, "Red
 
 
 def sections(page):
-    """Yields the name of each section, its text, and the cells of its rows by the name in their first cell."""
+    """Yields the name of each section, its text, and its rows: a dictionary from the name in a row's first cell to the
+    cells."""
     parts = re.split(r"^(## .+)$", page, flags=re.MULTILINE)
     for title, body in zip(parts[1::2], parts[2::2]):
         name = title[3:]

@@ -14,8 +14,9 @@ from report import Report
 
 BATCH = 500
 LATE = 4
-# How often the test compares the waiting times of other drivers with and without late events. It stops at the first
-# comparison with similar times. That one is enough, because other work on the machine can only make them differ more.
+# The maximum number of comparisons of the other drivers' waiting times with and without late events. The test stops at
+# the first comparison with similar times. One such comparison is enough, because other work on the machine can only
+# make the times differ more.
 ATTEMPTS = 3
 
 
@@ -92,8 +93,8 @@ def main():
                     f"{LATE} late events before {rows} took {took:.1f} s; the others' median wait was "
                     f"{without * 1000:.2f} ms, and {beside * 1000:.2f} ms beside them: {ratios[-1]:.2f} times")
             report.check(all(result["status_code"] == 200 for result in results), "each is stored", *results)
-            # The ratio compares the waiting times of other drivers with late events and without. Without a bound on the
-            # work of a refold, it would be in the hundreds.
+            # The ratio compares the waiting times of other drivers with late events and without. If the work of a
+            # refold had no bound, the ratio would be in the hundreds.
             report.check(min(ratios) < 3, "others wait about as long as without", *ratios)
 
     # Limit the number of rows. With PostgreSQL, a refold of very many rows may take too long, and the late event is

@@ -203,8 +203,8 @@ PYTHON
 }
 
 # stored_events COLUMNS CONDITION [ORDER]: prints columns of events in the order of arrival, or by ORDER, as sql does.
-# The condition may also name driver_id. name, spelling, has_session, source and settings (the version) are columns too,
-# whichever table they are in.
+# The condition may also use driver_id. COLUMNS, CONDITION and ORDER may use name, spelling, has_session, source and
+# settings (the version), in whichever table these are stored.
 stored_events() {
     local columns="event_kind.name, event_kind.spelling, event_kind.has_session, event_kind.source,
         settings_version.version AS settings, event.id AS arrival"

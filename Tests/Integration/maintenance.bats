@@ -481,7 +481,8 @@ JSON
 @test "with the settings in force, config try finds no difference, also if a session begins again" {
     start_server
     sign_in jo
-    # The session a has ended, and begins again after two other sessions: the fold then no longer remembers it.
+    # The session a ends, and two other sessions follow. The fold then no longer remembers that a has ended, so a begins
+    # again.
     post /native/events/batch "$(gojq -cn --argjson now "$(date +%s)" '
         def event(id; name): {event_id: id, event: name};
         [range(4) as $index | ["a", "b", "c", "a"][$index] as $session

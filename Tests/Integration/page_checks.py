@@ -137,6 +137,6 @@ class PageChecks:
                           f"{self.page}: nothing was asked of any other host", *strangers)
 
     def console(self, when, *expected):
-        """Checks that the console has no other lines than those that contain a text in `expected`."""
+        """Checks that every line of the console contains one of the texts in `expected`."""
         lines = [line for line in self.browser.complaints() if not any(piece in line for piece in expected)]
         self.report.check(not lines, f"{self.page}: the console is silent {when}", *lines)

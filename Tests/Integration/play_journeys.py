@@ -103,8 +103,8 @@ class Play:
         self.requests = [self.request(event, spelling, shift) for event in journey["events"]]
 
     def request(self, event, spelling, shift):
-        """Returns the route and the body, which are the same for every attempt. Two entries with the same key are one
-        event whose body was built twice."""
+        """Returns the route and the body, which are the same for every attempt. Two entries of the file with the same
+        key are the same event: the app built its body twice."""
         route, name = spelling(event)
         body = {**event["body"], "event": name}
         for member in ("event_id", "idempotency_key", "session_id"):
@@ -157,7 +157,7 @@ class Play:
             seen.add(self.key(index))
 
     def deliver_as_batches(self):
-        """Posts each run of events of one driver as one batch."""
+        """Posts consecutive events of the same driver as one batch."""
         seen = set()
         runs = itertools.groupby(range(len(self.requests)), key=lambda index: self.journey["events"][index]["driver"])
         for driver, indexes in runs:

@@ -1,4 +1,5 @@
-"""Gives each server of the tests a port of its own: `free_port()`, or the port printed when run as a program."""
+"""Gives each server of the tests a port of its own. A Python test calls `free_port()`. Other tests run this file as a
+program, which prints the port."""
 
 import fcntl
 import os
@@ -7,8 +8,8 @@ import socket
 # These ports are below those that Linux uses for outgoing connections. An outgoing connection could otherwise take a
 # port before the server listens on it.
 FIRST, LAST = 20000, 32767
-# All tests of one user on this machine count through one file, so that two tests that run at the same time never get
-# the same port.
+# All tests of one user on this machine take their ports in turn from the counter in this file. Two tests that run at
+# the same time therefore never get the same port.
 COUNTER = f"/tmp/dwell-test-port.{os.getuid()}"
 
 

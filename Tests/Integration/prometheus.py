@@ -128,8 +128,8 @@ def threshold_removed(query):
 
 
 def dashboard_queries():
-    """Yields the title and the query of each target of a panel, and the name and the query of each variable, with
-    Grafana's variables replaced."""
+    """Yields the title and the query of each target of a panel, and the name and the query of each variable. Grafana's
+    variables in the queries are replaced."""
     dashboard = json.loads(DASHBOARD.read_text())
     queries = [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel.get("targets", [])]
     for variable in dashboard["templating"]["list"]:
@@ -166,7 +166,7 @@ def runbooks(report):
 
 
 def without_series(prometheus, queries):
-    """Returns those (name, query) pairs that find nothing, after every query has had time to find something."""
+    """Returns the (name, query) pairs whose query finds no series within SCRAPE_SECONDS_MAX."""
     deadline = time.monotonic() + SCRAPE_SECONDS_MAX
     while empty := [f"{name}: {query}" for name, query in queries if not prometheus.series(query)]:
         if time.monotonic() > deadline:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests the two proxy configurations of config/, with TLS, in front of a server. Requests and streams pass, and the
 server sees the client's address. The server's own limit on bodies applies. Its internal routes are not reachable. An
-unreachable server is reported in the error format of the contract. Only addresses, ports, names and paths are changed,
-and for one check the rate. See docs/deploy.md."""
+unreachable server is reported in the error format of the contract. The tests change only addresses, ports, names and
+paths in the configurations, and for one check the rate. See docs/deploy.md."""
 
 import contextlib
 import datetime
@@ -191,8 +191,8 @@ def check_forwarding(report, name, kind):
 
 
 def check_rate(report):
-    """Checks that nginx rejects the requests of one address beyond rate and burst, and those of no other address. The
-    rate and the burst are lower than in the file."""
+    """Checks that nginx rejects the requests of one address that exceed the rate and the burst. Requests of another
+    address must pass. The rate and the burst are lower than in the file."""
     slower = (("rate=100r/s", "rate=1r/m"), ("burst=500 nodelay", "burst=5 nodelay"))
     with Folder() as folder, Echo() as echo, running(Nginx(folder, echo.port, *slower), folder) as proxy:
         answers = [ask(proxy, "GET", "/", client="127.0.0.11") for _ in range(9)]
@@ -207,7 +207,8 @@ def check_rate(report):
 
 
 def check_garbage(report, proxy, server, name):
-    """Checks that a client cannot pass for the proxy, neither in the log nor for the limit per address."""
+    """Checks that a client cannot pass itself off as the proxy. The log and the limit per address must use the client's
+    own address."""
     before = len(lines_of(server))
     # More requests than RATE_LIMIT_AUTH allows.
     statuses = [ask(proxy, "GET", "/auth/me", fields={"Forwarded": "garbage", "X-Forwarded-For": "garbage"})[0] for _ in range(4)]

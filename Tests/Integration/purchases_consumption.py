@@ -21,7 +21,7 @@ suite = Suite(__doc__, METRICS_TOKEN=METRICS_TOKEN)
 
 
 class Shop:
-    """A server with its own database that may call Apple, and a driver who bought coins there."""
+    """A server that has its own database and may call Apple, and a driver who bought coins on this server."""
 
     def __init__(self, lab, name):
         self.lab = lab

@@ -245,8 +245,8 @@ def documented_types():
 @suite.check("each documented type is taken, and one that nobody knows is kept")
 def _(lab):
     app = {"appAppleId": APPLE_ID, "bundleId": BUNDLE_ID, "environment": "Production"}
-    # The notification types whose details are in another member than `data`. By type and subtype: the member's name and
-    # its value.
+    # Some notification types have their details in another member than `data`. This dictionary maps the type and the
+    # subtype to the name and the value of this member.
     objects = {
         "RENEWAL_EXTENSION SUMMARY": ("summary", {**app, "productId": MONTHLY, "succeededCount": 5, "failedCount": 0}),
         "RESCIND_CONSENT": ("appData", {**app, "signedAppTransactionInfo": "x.y.z"}),
@@ -269,8 +269,8 @@ def _(lab):
             payload = lab.store.notification(kind, subtype, transaction, notificationUUID=id)
         notify(lab, payload).expect(200).expect_no_store()
         rows = lab.sql("SELECT type, subtype, payload IS NOT NULL AS is_kept FROM store_notification WHERE uuid = ?", id)
-        # The payload is kept only if its details are in one of these other members. Details in a transaction need no
-        # payload, because the transaction has a row of its own.
+        # The payload is stored only if the details are in such a member. If they are in a transaction, the payload is
+        # not needed, because the transaction has a row of its own.
         assert rows == [(kind, subtype, what in objects)], (what, rows)
     notify(lab, lab.store.notification("FROM_THE_FUTURE", "X")).expect(200).expect_no_store()
     kept = lab.sql("SELECT payload FROM store_notification WHERE type = 'FROM_THE_FUTURE'")
@@ -338,7 +338,7 @@ def _(lab):
     post(lab, buyer, stranger.sign(store.transaction_claims())).expect_pointers("/signed_transaction")
     post(lab, buyer, store.transaction(bundleId="com.other")).expect_pointers("/signed_transaction")
     post(lab, buyer, store.transaction(), store.renewal("1")).expect_pointers("/signed_transaction")
-    # A transaction is no renewal of its own subscription.
+    # A signed transaction is not accepted in the place of the signed renewal.
     transaction = store.transaction()
     post(lab, buyer, transaction, transaction).expect_pointers("/signed_transaction")
     lab.call("POST", PURCHASES, {"transactionId": "1", "productId": "p", "originalTransactionId": "1"},

@@ -68,8 +68,8 @@ STEPS = {
 
 
 def post(server, driver, *steps, ago=0.0, session=None):
-    """Posts these events of the driver, each a hundredth of a second after the one before, the last one `ago` seconds
-    ago. Returns the seconds since 1970 of the last one."""
+    """Posts these events of the driver. They occur a hundredth of a second apart, and the last one `ago` seconds before
+    now. Returns the time of the last event in seconds since 1970."""
     now = time.time()
     with Client(server.port, token(driver)) as client:
         for index, step in enumerate(steps):
@@ -145,7 +145,8 @@ def journey(report, server, phones):
 
 
 def followed(report, server, phones):
-    """The end of a session that APNs could not take in time must not end the Live Activity of the next session."""
+    """A session ends while APNs is down, so the `end` event for its Live Activity is late. This late event must not end
+    the Live Activity of the next session."""
     driver = "followed"
     first, second = hexadecimal(driver, activity=True), hexadecimal(driver + "-2", activity=True)
     register(server, driver, live_activity_token=first)

@@ -219,8 +219,8 @@ def error(status, reason, **more):
 
 
 class APNs(HTTP2Server):
-    """`script` has the actions for the next requests to any device, in order. Then `always` is the action for every
-    valid request, or 200 if it is None. `complaints` are the rules of Apple's documents that a request broke."""
+    """`script` has the actions for the next requests to any device, in order. After these, `always` is the action for
+    every valid request; None stands for 200. `complaints` lists the rules of Apple's documents that requests broke."""
 
     def __init__(self, folder, **options):
         super().__init__(folder, **options)

@@ -154,8 +154,8 @@ def one_connection(report, options, folder):
         report.check(len(apns.tokens) == 1, "and one provider token", len(apns.tokens))
         report.note(f"1000 at once: {ended[1].splitlines()[-1]}")
     with APNs(folder / "held") as apns:
-        # Dwell sends a single notification until APNs has answered one. The first is therefore answered at once, and
-        # all others are held.
+        # Until APNs has answered one notification, Dwell sends only one at a time. The first is therefore answered at
+        # once, and all others are held.
         apns.script.append((200, {}, b""))
         apns.always, apns.hold = "hold", 500
         ended = push(options, apns, "--token", TOKEN, "--count", "1001")
@@ -170,9 +170,9 @@ def one_connection(report, options, folder):
 
 
 def disturbed(report, options, folder, name, actions, count, allowed, connections, in_flight=1000):
-    """Sends `count` notifications while the answers to some are `actions`. Every notification must be delivered, or
-    reported as unavailable with a word in `allowed`; none is lost or hangs. Each has 10 s from the moment that it is
-    handed to libcurl, so `count` stays small enough for a slow machine."""
+    """Sends `count` notifications. The APNs answers some of them with the `actions`. Every notification must be
+    delivered, or reported as unavailable with a word in `allowed`. None may be lost or hang. A notification has 10 s
+    from the moment that it is handed to libcurl, so `count` must be small enough for a slow machine."""
     with APNs(folder / name.replace(" ", "-")) as apns:
         apns.script.extend([(200, {}, b"")] * 20)
         for action in actions:
@@ -212,8 +212,8 @@ def disturbances(report, options, folder):
     disturbed(report, options, folder, "closed connections", ["close"] * 3, 400, {"unreachable"}, 12)
     found, _, seconds = disturbed(report, options, folder, "stalled streams", ["stall"] * 5, 400,
                                      {"timed_out", "unreachable"}, 1)
-    # When the first of these streams times out, the connection has been silent for so long that it is closed. The
-    # others may then end a moment before their own time limits.
+    # When the first of these streams times out, its connection has been silent for so long that it is closed. The
+    # other stalled streams may then end a moment before their own time limits.
     report.check(found.get("delivered") == 395 and found.get("unavailable timed_out", 0) >= 1 and seconds > 9.5,
                  "stalled streams end by their time limit, and the others are not delayed", found, seconds)
     found, apns, seconds = disturbed(report, options, folder, "dead connection", ["dead"], 400,

@@ -40,7 +40,7 @@ class Drivers:
                 return driver
 
     def third(self, index):
-        """Returns a driver of one of the primaries with which a cluster starts."""
+        """Returns a driver whose slot belongs to the primary number `index` of a new cluster."""
         return self.one(lambda number: number * 3 // SLOTS == index)
 
 
@@ -110,7 +110,7 @@ class Servers:
         return status, answer["checks"]["redis"]
 
     def wait_for(self, nodes, seconds=NOTICE_SECONDS):
-        """Waits until both servers are connected to all of that many nodes."""
+        """Waits until each server has connections to exactly `nodes` nodes."""
         wait_until(lambda: all(self.is_connected(server, nodes) for server in self.all), seconds,
                    f"the connections to {nodes} nodes")
 
@@ -136,8 +136,8 @@ def check_shared(report, servers, drivers, what, is_complete=True):
 
 
 def check_refusals(report, servers, driver, what):
-    """Checks that the window of refused events is shared. A server reads this window from its own memory, without a
-    call to Redis. It learns of the other server's charges from the reply of Redis to its own first charge."""
+    """Checks that the servers share the window of refused events. A server reads this window from its own memory,
+    without a call to Redis. From Redis's reply to its first own charge, it learns what the other server has charged."""
     invalid = {"event": "chargerTargeted"}
     one, two = servers.all
 
@@ -257,7 +257,8 @@ def move_slot(report, servers, cluster, drivers):
 
 
 def kill_primary(report, servers, cluster, drivers):
-    """Kills one primary. The other shards go on; this one goes on when its replica is promoted."""
+    """Kills one primary. The other shards keep working. The shard of the killed primary works again when its replica is
+    promoted."""
     full = drivers.third(2)
     servers.fill(full)
     victim = cluster.primary(slot(full))
@@ -356,7 +357,7 @@ def erase_everywhere(report, servers, drivers, options):
 def check_cluster(report, options):
     drivers = Drivers()
     with Folder() as folder, Cluster(folder) as cluster:
-        # One URL names all nodes, the first of which is a replica. The other names a single node.
+        # The first URL names all nodes, and begins with a replica. The second URL names a single node.
         urls = [cluster.url(*cluster.nodes[3:], *cluster.nodes[:3]), cluster.url(cluster.nodes[1])]
         with Servers(options, folder, urls) as servers:
             servers.wait_for(3)

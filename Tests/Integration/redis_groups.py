@@ -191,7 +191,8 @@ sentinel failover-timeout {self.NAME} 3000
                 f"?sentinel_password={SENTINEL_PASSWORD}")
 
     def primary(self):
-        """Returns the server that the first sentinel names, or None if it is neither of the two."""
+        """Returns the server that the first sentinel names as the primary, or None if it names neither server of the
+        group."""
         lines = self.sentinels[0].ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.NAME).splitlines()
         return next((server for server in self.servers if [str(server.port)] == lines[1:]), None)
 

@@ -158,7 +158,7 @@ def reload_one_by_one(report, options, folder):
         return [{state["name"]: state["differences"] for state in picture(server)["instances"]} for server in servers]
 
     def expect(one, two, what):
-        """`one`, `two`: the differences that each server shows of the other one."""
+        """`one`: the settings in which server two differs, as server one shows them. `two`: the reverse."""
         expected = [{"one": [], "two": one}, {"one": two, "two": []}]
         try:
             wait_until(lambda: differences() == expected, 20, what)

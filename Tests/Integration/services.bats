@@ -98,7 +98,7 @@ anchored() {
     dwell check
 }
 
-# confirm EVENT_NAME KEY OCCURRED_AT: like as_service, for the driver of the current order.
+# confirm EVENT_NAME KEY OCCURRED_AT: like as_service, but for the driver `$driver_of_order`.
 confirm() {
     local app=$token
     token=$service

@@ -12,7 +12,8 @@ import time
 from processes import Folder, Server, arguments, wait_until
 from report import Report
 
-# In milliseconds after the start, on a machine on which the server catches signals after at most half of the longest.
+# The moments at which the signal is sent, in milliseconds after the start. On a slow machine, `stretch_of` multiplies
+# them. The server must catch signals after at most half of the longest moment.
 MOMENTS = [0, 1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, 140, 150]
 HELD = 1 << (signal.SIGHUP - 1) | 1 << (signal.SIGINT - 1) | 1 << (signal.SIGTERM - 1)
 
@@ -53,7 +54,7 @@ def round_of(server, number, moment):
 
 
 def stretch_of(server):
-    """Returns the factor of MOMENTS on this machine. A slow machine needs later moments."""
+    """Returns the factor by which MOMENTS are multiplied on this machine. It is at least 1."""
     server.launch_now()
     begun = time.monotonic()
     wait_until(lambda: holds(server.process), 30, "the first code")

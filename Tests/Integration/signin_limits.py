@@ -142,7 +142,8 @@ def _(lab):
 @suite.alone("two servers with one Redis share the limit", limits=True, RATE_LIMIT_AUTH="0")
 def _(lab):
     with Folder() as folder, Redis(folder) as redis:
-        # On a busy machine Redis may answer later than by default. A server then decides by its own counts.
+        # A busy Redis may need more than the default timeout to answer, and the servers would then decide by their own
+        # counts.
         settings = {"RATE_LIMIT_AUTH": str(LIMIT), "REDIS_URL": redis.url, "REDIS_TIMEOUT_MS": "2000",
                     "METRICS_TOKEN": METRICS_TOKEN}
         servers = [lab.start_server(name, **settings) for name in ("one", "two")]

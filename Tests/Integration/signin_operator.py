@@ -40,8 +40,8 @@ KEYLESS = {} if POSTGRES else {"JWT_SECRET": ""}
 
 
 def expect_refused_soon(lab, token):
-    """Expects that the server refuses the token: at once if it made the change itself, within two seconds with
-    PostgreSQL, where the command made it."""
+    """Expects that the server refuses the token. If the server made the change itself, it refuses at once. With
+    PostgreSQL, where the command made the change, the server refuses within two seconds."""
     if POSTGRES:
         wait_until(lambda: lab.call("GET", "/native/config", token=token).status == 401, 2, "the server reads of the change")
     lab.expect_refused(token)

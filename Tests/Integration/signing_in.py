@@ -229,7 +229,7 @@ class Lab:
     # --- signed-in drivers
 
     def apple_driver(self, subject=None, **body):
-        """Returns a token pair of a driver who signed in with Apple: a new driver, unless `subject` is known."""
+        """Signs in with Apple as this `subject`, or as a new one, and returns the token pair."""
         return self.apple_sign_in(subject or f"apple.{secrets.token_hex(8)}", body).expect_pair()
 
     def phone_driver(self, phone=None):

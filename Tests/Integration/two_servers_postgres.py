@@ -135,8 +135,8 @@ def start_together(servers):
 
 
 def start_on_empty_database(servers):
-    """Checks that both servers are ready, and that one of them applied all migrations: all have the same
-    time."""
+    """Checks that both servers are ready. Only one of them may have applied the migrations: all migrations have the
+    same time."""
     tables = psql(servers[0].database_url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
     assert not tables, tables
     start_together(servers)

@@ -38,7 +38,7 @@ activate() {
     token=$own
 }
 
-# issue SESSION: the service requests the code. Sets code and wrong, another code.
+# issue SESSION: requests a code as the service. Sets `code` to this code, and `wrong` to another code.
 issue() {
     local own=$token
     token=$service

@@ -1,5 +1,6 @@
-// Tests of confirmations that only a service may make (contract, section 3, "Services"). An app's own claim, and its
-// evidence of an activation, move nothing, whatever the order of app and service.
+// Tests of confirmations that only a service may make (contract, section 3, "Services"). A confirmation by an app has
+// no effect, and an app's evidence does not prove an activation. This holds in whatever order the events of the app and
+// the service arrive.
 
 import JourneyModel
 import TestSupport

@@ -1,7 +1,8 @@
 // Runs the scripted journeys of Tests/Fixtures/journeys without a server: decodes the events, corrects their times,
-// puts them in order and folds them. They arrive in order and in every order that a file lists. Unless the file
-// excludes it, they also arrive in random orders with repeats, and, if there are few, in every possible order.
-// Verdicts, the state after each event, the final state and the expiries must be those of the file.
+// puts them in order and folds them. The events arrive in the order of the file and in every other order that the file
+// lists. Unless the file excludes it, they also arrive in random orders with repeats. Short journeys are played in
+// every possible order too. Verdicts, the state after each event, the final state and the expiries must be those of the
+// file.
 
 import Foundation
 import JourneyModel

@@ -1,5 +1,5 @@
-// Tests of what is different on Citus. They are skipped unless DWELL_TEST_CITUS_URL names a cluster. If it does, the
-// other tests of this target run on the cluster too, except those that start a server of their own.
+// Tests of what is different on Citus. They run only if DWELL_TEST_CITUS_URL names a cluster. The other tests of this
+// target then run on the cluster too, except those that start a server of their own.
 
 import Engine
 import JourneyModel

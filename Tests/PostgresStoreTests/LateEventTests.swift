@@ -113,8 +113,8 @@ struct LateEventTests {
     }
 
     /// With more than 100 events of the same time, each further event counts against a rate limit. If the limit is off,
-    /// such an event must not have a batch of its own: 500 events would need 400 batches, each of which reads the
-    /// stored ones, and would exceed the time limit of their request.
+    /// such an event must not have a batch of its own. Otherwise 500 events would need 400 batches, each of which reads
+    /// the stored events, and this would exceed the time limit of their request.
     @Test func `events of one time and without a limit share batches`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database, charging: Self.unlimited) { (stores) async throws in
@@ -124,8 +124,9 @@ struct LateEventTests {
         #expect(rows == ["500|t"])
     }
 
-    /// A late event needs the stored events that come after it. Each batch reads those of its earliest late event, which
-    /// are enough for all of its late events. Otherwise each of these 300 events would need a batch of its own.
+    /// A late event needs the stored events that come after it. Each batch reads the stored events after its earliest
+    /// late event. This is enough for all late events of the batch. Otherwise each of these 300 events would need a
+    /// batch of its own.
     @Test(arguments: [120, 1_500])
     func `late events in any order share batches`(laterCount: Int) async throws {
         let database = try await StoreFixture.database()
@@ -139,7 +140,8 @@ struct LateEventTests {
         #expect(rows == ["300|t"])
     }
 
-    /// The late events lie between stored events, so that a batch must read more of them than it reads at first.
+    /// The late events lie between stored events. A batch must therefore read more stored events than it reads at
+    /// first.
     @Test func `late events between many others share batches`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database, charging: Self.unlimited) { (stores) async throws in

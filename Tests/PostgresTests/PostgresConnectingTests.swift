@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test func `a closed port and a standby are passed over`() async throws {
-        // The copy of the shared server would contain the databases of all tests.
+        // This test does not use the shared server, because the standby would copy the databases of all tests.
         let server = try await PostgresServer()
         defer { server.stop() }
         let standby = try await PostgresServer(standbyOf: server)

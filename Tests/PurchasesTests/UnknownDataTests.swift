@@ -1,5 +1,5 @@
-// Tests of `AppStoreVerifier` with data that Apple added after this release, or may add: it is accepted as far as it is
-// certain that Apple signed it for an app of this server.
+// Tests of `AppStoreVerifier` with data that Apple added after this release, or may add. Such data is accepted only if
+// it is certain that Apple signed it for an app of this server.
 
 import Foundation
 import JourneyModel

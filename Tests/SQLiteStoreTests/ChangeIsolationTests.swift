@@ -1,5 +1,5 @@
 // Tests of account changes, which share transactions with events. A change that fails halfway does not affect the other
-// changes and events. A change that ends the transaction makes its group fail, but not what comes later.
+// changes and events. If a change ends the shared transaction, everything in this transaction fails, but nothing later.
 
 import Engine
 import GRDB

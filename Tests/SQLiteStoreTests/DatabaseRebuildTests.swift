@@ -240,7 +240,7 @@ struct DatabaseRebuildTests {
         let path = path
         try open(
             options { step in
-                // From `replaced` on, the new file has this name.
+                // From the step `replaced` on, `path` is the new file and not the old one.
                 guard step != .replaced else { return }
                 let error = #expect(throws: DatabaseError.self) {
                     let queue = try DatabaseQueue(path: path)

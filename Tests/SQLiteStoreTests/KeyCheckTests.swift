@@ -61,7 +61,8 @@ struct KeyCheckTests {
         #expect(try keys.problems() == [])
     }
 
-    /// After a restart, the move continues after this event.
+    /// A row of `event_key` is missing below the position up to which keys were moved. A later move would not add this
+    /// row.
     @Test func `an event that a move has left out`() async throws {
         try await fill(140, countMax: 100)
         let moved = try keys.listed().rows[0]

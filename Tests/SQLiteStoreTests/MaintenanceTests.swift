@@ -386,7 +386,7 @@ struct MaintenanceTests {
         #expect(!DatabaseCopy.exists("\(path).before-restore-x"))
         #expect(try problems() == [])
         if kind == "zero bytes" {
-            // A start accepts this file: an empty file is also what a new database begins as.
+            // A start accepts an empty file, because a new database begins as an empty file too.
             let store = try SQLiteEventStore(path: file, nowMilliseconds: 0)
             await store.close()
         } else {

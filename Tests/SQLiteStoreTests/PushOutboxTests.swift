@@ -1,5 +1,5 @@
-// Tests of the outbox of notifications on a real database: which changes of journeys are read, that each is queued
-// once, and what removes entries.
+// Tests of the outbox of notifications on a real database: which changes of journeys are read, whether each change is
+// queued only once, and what removes entries.
 
 import Engine
 import GRDB

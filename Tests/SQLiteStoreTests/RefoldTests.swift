@@ -114,7 +114,8 @@ struct RefoldTests {
             try Int64.fetchAll(db, sql: "SELECT id FROM event WHERE driver = 1 AND second_place IS NULL ORDER BY id")
         }
         #expect(unread == [4, 5])
-        // The target of a transfer could not fill in what these two events lack.
+        // These two events lack values that a transfer could not compute in its target, so the transfer must wait for
+        // the refold.
         let source = try SQLiteTransferSource.open(path)
         #expect(try source.obstacle(isFinal: false) == nil)
         #expect(try source.obstacle(isFinal: true) != nil)

@@ -61,8 +61,8 @@ struct RetentionTests {
         try await drive("b")
         #expect(try await keeping().round() == RetentionService.Deleted())
         clock.advance(bySeconds: 3 * Self.day)
-        // The events of session-a are deleted. The fold now begins with the journey after the last of them, which names
-        // session-a. Retention therefore keeps the row of session-a, but no response shows this session.
+        // The events of session-a are deleted. The fold now begins with the journey after the last of these events.
+        // This journey names session-a, so retention keeps the row of session-a, but no response shows this session.
         #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try await keys() == (0..<8).map { "b\($0)" })
         let sessions = try await store.sessions(of: driver, limit: 10, after: nil)

@@ -1,5 +1,5 @@
-// Tests of time slices. A transaction accepts work only for a limited time. If a batch takes longer, its rest is put at
-// the end of the queue.
+// Tests of time slices. A transaction accepts work only for a limited time. If a batch takes longer, the rest of the
+// batch is put at the end of the queue.
 
 import Engine
 import GRDB

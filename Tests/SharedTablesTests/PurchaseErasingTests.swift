@@ -103,7 +103,7 @@ struct PurchaseErasingTests: PurchaseSamples {
         await opened.close()
     }
 
-    /// The facts have no id of the customer, or another one. Only a notification about the purchase has this id.
+    /// The stored facts name no customer id, or another id. Only a notification about the purchase has this id.
     @Test(arguments: TestedDatabase.allCases)
     func `a deletion removes the customer's id that only notifications have`(_ database: TestedDatabase) async throws {
         let opened = try await database.open()

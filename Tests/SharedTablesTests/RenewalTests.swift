@@ -295,8 +295,8 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    /// Whichever of the two sessions is the one that cannot end, the driver stays signed in with the tokens of both, and
-    /// can repeat the request.
+    /// If one of the two sessions cannot be ended, the other one must not end either. The driver then stays signed in
+    /// with the tokens of both, and can repeat the request.
     @Test func `signing out of two sessions ends both or none`() async throws {
         let fixture = try await AccountFixture(.sqlite)
         let pairs = [try await fixture.signInWithApple(), try await fixture.signInWithApple()]

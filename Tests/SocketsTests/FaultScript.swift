@@ -77,8 +77,8 @@ final class FaultScript: Sendable {
     }
 
     /// Registers the descriptor again, so that the poller reports it once more. The poller reports a descriptor only
-    /// when it becomes ready. After a real EAGAIN or short transfer, that happens later. After a scripted one, the
-    /// descriptor has been ready all along, so nothing would be reported.
+    /// when it becomes ready. After a real EAGAIN or short transfer, that happens later. After a scripted EAGAIN or
+    /// short transfer, the descriptor is still ready, so the poller would report nothing.
     private func reportAgain(_ descriptor: Int32) {
         guard let known = state.withLock({ $0.registrations[descriptor] }) else { return }
         _ = Syscalls.system.pollerRemove(known.poller, descriptor)

@@ -7,7 +7,7 @@ package import SharedTables
 
 @testable package import Identity
 
-/// `Store` is the store that the tests open, and `Place` where its database is.
+/// `Store` is the type of the store that the tests open. `Place` is the type that says where the store's database is.
 package struct AccountFixture<Store: Sendable, Place: Sendable>: Sendable {
     package static var scope: TokenScope { TokenScope(issuer: "dwell", audience: "dwell") }
     package static var start: Moment { .signedIn }

@@ -1,4 +1,4 @@
-// The clauses about retention: what is deleted, what stays, and that nothing that stays is changed.
+// The clauses about retention: what is deleted, what stays, and that the remaining rows do not change.
 
 import Engine
 import JourneyModel
@@ -151,7 +151,7 @@ extension EventTablesContract {
             try expect(new.lostCount, 0, "lost to a new consumer")
             let old = try await store.position(of: "analytics")
             // If the store's ids are consecutive, a reader finds the number of lost events from the gap between its
-            // last id and the next one. Otherwise the store counts them for the reader.
+            // last id and the next id. Otherwise the store counts the lost events for the reader.
             let next = try await store.fed(1, after: old.last, limit: 1)[0].id
             let lost = store.hasConsecutiveIDs ? next - old.last - 1 : old.lostCount
             try expect(lost, 5, "lost to the old consumer")

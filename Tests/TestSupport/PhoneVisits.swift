@@ -40,7 +40,7 @@ package struct PhoneVisits: Sendable {
 
     private mutating func play(_ session: String, _ random: inout SeededRandom) {
         // In a third of the visits, most events occur within the same second as the event before. In the other visits,
-        // no two events do.
+        // no two events occur within the same second.
         let gaps: [Int64] = random.chance(1, in: 3) ? [0, 0, 0, 1, 5] : [1, 5, 20, 60]
         seconds += 30
         var left = 20

@@ -33,8 +33,8 @@ import Testing
 
     @Test func everyRequestEndsByItsTimeLimit() async throws {
         try await withSilence(HTTP2Channel.Limits(timeoutMilliseconds: 300)) { channel in
-            // The second round tests a new handle of libcurl: after the timeouts of the first round, the channel takes
-            // another one.
+            // After the timeouts of the first round, the channel uses a new handle of libcurl. The second round tests
+            // this handle.
             for _ in 0..<2 {
                 let outcomes = await withTaskGroup(of: OutgoingFailure?.self) { group in
                     for _ in 0..<50 { group.addTask { await outcome(channel) } }

@@ -177,8 +177,8 @@ extension WithRedis {
             }
         }
 
-        /// A server does not ask Redis before it checks the window of refusals. It learns what other servers have
-        /// charged from the reply to its own next charge.
+        /// A server checks the window of refusals without a call to Redis. From the reply to its own next charge, the
+        /// server learns what other servers have charged.
         @Test func refusalsAtOneServerAreKnownAtTheOtherAfterItsFirst() async throws {
             let ann = DriverID("ann")
             func refuse(_ admission: RedisRateLimiter, times: Int) {
