@@ -87,7 +87,8 @@ enum ResponseCases {
             "9112 6.1", "a stream to HTTP/1.0 ends when the connection closes", old, .stream(200, [], ["a", "b"]),
             "HTTP/1.1 200 OK\r\n\(date)Connection: close\r\n\r\nab"),
         .init(
-            "9112 6.1", "a stream to HTTP/1.0 with keep-alive ends in the same way", kept, .stream(200, [], ["a", "b"]),
+            "9112 6.1", "a stream to HTTP/1.0 with keep-alive ends in the same way", kept,
+            .stream(200, [], ["a", "b"]),
             "HTTP/1.1 200 OK\r\n\(date)Connection: close\r\n\r\nab"),
         .init(
             "9110 9.3.2", "a stream in response to HEAD has no content", head, .stream(200, [], ["a"]),
