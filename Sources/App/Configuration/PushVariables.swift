@@ -35,15 +35,17 @@ extension Variables {
             + "notifications to Android apps. Default: none."
     ) { isPath($0) }
 
-    static let pushAPNsURL = Variable<OutgoingURL>.secureURL(
-        "PUSH_APNS_URL", .push, default: "https://api.push.apple.com", "APNs for released apps.")
+    static let pushAPNsURL = Variable<OutgoingURL>.url(
+        "PUSH_APNS_URL", .push, default: "https://api.push.apple.com", requiresTLS: true,
+        "APNs for released apps.")
 
-    static let pushAPNsSandboxURL = Variable<OutgoingURL>.secureURL(
-        "PUSH_APNS_SANDBOX_URL", .push, default: "https://api.sandbox.push.apple.com",
+    static let pushAPNsSandboxURL = Variable<OutgoingURL>.url(
+        "PUSH_APNS_SANDBOX_URL", .push, default: "https://api.sandbox.push.apple.com", requiresTLS: true,
         "APNs for apps that Xcode installed.")
 
-    static let pushFCMURL = Variable<OutgoingURL>.secureURL(
-        "PUSH_FCM_URL", .push, default: "https://fcm.googleapis.com", "Firebase Cloud Messaging.")
+    static let pushFCMURL = Variable<OutgoingURL>.url(
+        "PUSH_FCM_URL", .push, default: "https://fcm.googleapis.com", requiresTLS: true,
+        "Firebase Cloud Messaging.")
 
     static let pushAuthorityFile = Variable<String?>.text(
         "PUSH_CA_FILE", .push, allowed: "the path of certificates in PEM format",

@@ -109,23 +109,17 @@ enum OTPDelivery: String, CaseIterable, Sendable {
 }
 
 extension Variable<OutgoingURL> {
+    /// - Parameter requiresTLS: rejects http URLs. Services that are called with HTTP/2 need TLS.
     static func url(
-        _ name: String, _ section: VariableSection, default value: OutgoingURL, _ sentence: String
+        _ name: String, _ section: VariableSection, default value: OutgoingURL, requiresTLS: Bool = false,
+        _ sentence: String
     ) -> Self {
         Variable(
             name: name, section: section, defaultText: value.text, defaultValue: value,
-            allowed: .text(OutgoingURL.allowed), isSecret: false, sentence: sentence,
-            parse: { OutgoingURL($0) }, show: { $0.text })
-    }
-
-    /// A URL of a service that is called with HTTP/2 over TLS, so an http URL is never allowed.
-    static func secureURL(
-        _ name: String, _ section: VariableSection, default value: OutgoingURL, _ sentence: String
-    ) -> Self {
-        Variable(
-            name: name, section: section, defaultText: value.text, defaultValue: value,
-            allowed: .text(OutgoingURL.secureAllowed), isSecret: false, sentence: sentence,
-            parse: { text in OutgoingURL(text).flatMap { $0.isSecure ? $0 : nil } }, show: { $0.text })
+            allowed: .text(requiresTLS ? OutgoingURL.secureAllowed : OutgoingURL.allowed), isSecret: false,
+            sentence: sentence,
+            parse: { text in OutgoingURL(text).flatMap { $0.isSecure || !requiresTLS ? $0 : nil } },
+            show: { $0.text })
     }
 }
 
