@@ -189,8 +189,8 @@ extension DriverLimit {
 
 /// The limit on refused notifications per client address. Once an address has reached the limit, its notifications are
 /// refused without being decoded. Data that Apple signed for something else counts like a forgery: everyone who bought
-/// something in any app has such data, and refusing it takes as much work. A body without a text counts too. Accepted
-/// notifications do not count, because Apple sends many of them from a few addresses.
+/// something in any app has such data, and refusing it takes as much work. A body that cannot be decoded counts too.
+/// Accepted notifications do not count, because Apple sends many of them from a few addresses.
 struct RefusedNotificationLimit: Sendable {
     let admission: any Admission
 

@@ -42,8 +42,8 @@ package final class APNsProviderToken: Sendable {
     }
 
     /// Returns the token to use after APNs rejected `text` as expired. This is the current token if it differs from
-    /// `text`, and otherwise a new token. Returns nil if `text` is less than 20 minutes old, because a new token may
-    /// not be made yet.
+    /// `text`, and otherwise a new token. Returns nil if `text` is the current token and less than 20 minutes old,
+    /// because a new token may not be made yet.
     package func text(afterRejected text: Secret<String>, atSecondsSince1970 now: Int64) throws -> Secret<String>? {
         try made.withLock { made in
             if let made, made.text != text { return made.text }

@@ -99,7 +99,7 @@ package protocol SignInSessionStore: Sendable {
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
 
-    /// Ends these sessions of the driver, all of them or none. Returns false when none of them exists.
+    /// Ends those of these sessions that the driver has, in one transaction. Returns false if the driver has none of them.
     func end(
         _ sids: Set<String>, of driver: DriverID, as action: AuditAction, from origin: RequestOrigin
     ) async throws(AccountFailure) -> Bool
