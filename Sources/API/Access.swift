@@ -1,6 +1,6 @@
 // Authorization of routes, decided in one place before any handler runs. If the content of a request arrives after its
 // head, the credential is checked before the content is read. A client without a valid credential can therefore not
-// make the server hold content in memory. If the client waits for 100 (Continue), it gets the refusal instead.
+// make the server hold content in memory. If such a client waits for 100 (Continue), it gets the refusal instead.
 
 import HTTP1
 import HTTPServer
@@ -11,8 +11,8 @@ import Secrets
 /// A handler that requires a token and receives the caller whom the token identifies.
 typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) async throws(ProblemResponse) -> Response
 
-/// A handler that does not receive the caller. It is for the operator's routes, and for routes whose credential Access
-/// does not check. If such a route requires a credential, the service behind the handler verifies it.
+/// A handler that does not receive the caller. It is for the operator's routes, and for routes whose credential
+/// `Access` does not check. If such a route requires a credential, the service that the handler calls verifies it.
 typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemResponse) -> Response
 
 /// A function that handles a request whose caller is known. It returns a response, or the work that makes the response.
@@ -27,7 +27,7 @@ struct Access: Sendable {
     var refused = RefusedRequests()
 
     /// Returns a handler that checks no credential. Some routes need no credential, such as `/healthz`. On other
-    /// routes, the service behind the handler verifies the credential.
+    /// routes, the service that the handler calls verifies the credential.
     ///
     /// - Parameter route: the route's template, under which refusals are recorded. If nil, refusals are not recorded.
     func anyone(_ handler: @escaping OpenHandler, route: String? = nil, form: ProblemForm = .plain)
@@ -90,9 +90,9 @@ struct Access: Sendable {
             })
     }
 
-    /// Returns a judge, which checks the driver's credential before the content is read. If the judge admits the
-    /// request, the memory for its content counts towards the driver's share of the BufferBudget (the limit on memory
-    /// held for clients).
+    /// Returns a judge: a function that checks the driver's credential before the content of the request is read. If
+    /// the judge admits the request, the memory for its content counts towards the driver's share of the BufferBudget
+    /// (the limit on memory held for clients).
     private func driverJudge(
         _ route: String, _ form: ProblemForm, _ admitsServices: Bool,
         _ contentRefusal: @escaping @Sendable (DriverID) -> ProblemResponse?

@@ -177,7 +177,8 @@ enum ProfileBody {
     }
 }
 
-/// The body of DELETE /auth/me. It must contain a confirmation, so that a mistyped method deletes no account.
+/// The body of DELETE /auth/me. It must contain a confirmation, so that a request whose method is DELETE by mistake
+/// does not delete the account.
 enum ConfirmationBody {
     static func decode(_ request: Request) throws(ProblemResponse) {
         let detail = "must be true: this deletes the account"

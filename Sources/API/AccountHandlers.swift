@@ -27,8 +27,8 @@ struct AccountHandlers: Sendable {
                 let token = try await purchases.appAccountToken(of: caller, at: request.receivedAt)
                 return AccountResponses.user(user, appAccountToken: token)
             } catch {
-                // The first request stores the token. A repeat returns the stored token, so the client can safely
-                // repeat the request if the outcome is unknown, like every other read.
+                // The first request creates and stores the token, and every later request returns the stored token. If
+                // the outcome of the request is unknown, the client can therefore safely repeat it, like any read.
                 throw failures.problem(reading: error, request)
             }
         }

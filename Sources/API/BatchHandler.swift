@@ -12,8 +12,8 @@ import RateLimiting
 struct BatchHandler: Sendable {
     static let template = "/native/events/batch"
 
-    /// The maximum number of field errors in one response, for all events together. The response only states how many
-    /// further field errors there are.
+    /// The maximum number of field errors in one response, for all events together. Of the field errors beyond this
+    /// maximum, the response states only the number.
     private static let errorsMax = 100
 
     let events: EventHandlers
@@ -46,9 +46,9 @@ struct BatchHandler: Sendable {
         }
     }
 
-    /// Whether the number of batches that the caller has under way is limited. For a driver it is limited, unless the
-    /// limit of refused events is off. For a service it is not limited, because services are trusted and post for many
-    /// drivers.
+    /// Whether the server limits how many batches of the caller are under way at the same time. Batches of a driver are
+    /// limited, unless the limit on refused events is off. Batches of a service are not limited, because services are
+    /// trusted and post for many drivers.
     private func isLimited(_ caller: Caller) -> Bool {
         !caller.isService && events.ingest.quota(of: caller.driver, in: .refusals).limit > 0
     }

@@ -1,5 +1,5 @@
 // GET /native/config: the eight settings and the flags, with a strong ETag. A phone sends the ETag of its copy. If the
-// copy is current, the response is only 304 (RFC 9110 sections 8.8.3 and 13.1.2).
+// copy is current, the response is 304 without content (RFC 9110 sections 8.8.3 and 13.1.2).
 
 import Engine
 import Foundation
@@ -70,8 +70,8 @@ struct ConfigHandler: Sendable {
         }
     }
 
-    /// Returns the responses for this driver and charger, to whom the rules may give other settings. They are not
-    /// cached, because evaluating the rules takes only a few microseconds, and a cache would grow with the number of
+    /// Returns the responses for this driver and charger, because the rules may give them other settings. The responses
+    /// are not cached: evaluating the rules takes only a few microseconds, and a cache would grow with the number of
     /// drivers and chargers.
     private static func prepared(
         _ rules: SettingsRules, _ request: Request, _ driver: DriverID, charger: String?

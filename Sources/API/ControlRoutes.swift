@@ -108,11 +108,14 @@ package struct ControlRoutes: Sendable {
         }
     }
 
-    /// Deletes drivers again whom a restored backup brought back. Takes `{"database", "erasures", "dry_run"}`, where
-    /// `erasures` are lines of the list of deletions. Returns `{"drivers": [{"driver_id", "erasure"}],
-    /// "without_driver", "is_in_wal"}`. `drivers` are the drivers who were deleted again. If `dry_run` is true, nobody
-    /// is deleted, and `drivers` are those whose deletion is missing. `without_driver` are lines about drivers without
-    /// data in this database. `is_in_wal` says whether SQLite's WAL still contains deleted bytes.
+    /// Deletes drivers again whose data a restored backup has brought back. Takes `{"database", "erasures",
+    /// "dry_run"}`, where `erasures` are lines of the list of deletions. Returns `{"drivers": [{"driver_id",
+    /// "erasure"}], "without_driver", "is_in_wal"}`:
+    ///
+    /// - `drivers`: the drivers who were deleted again. If `dry_run` is true, nobody is deleted, and these are the
+    ///   drivers whose deletion is missing.
+    /// - `without_driver`: the lines about drivers without data in this database.
+    /// - `is_in_wal`: whether SQLite's WAL still contains deleted bytes.
     @Sendable private func repeatErasures(_ request: Request) async throws(ProblemResponse) -> Response {
         let (erasures, isDryRun): ([RecordedErasure], Bool) = try decode(request) { members in
             members.require("erasures")
@@ -208,10 +211,11 @@ package struct ControlRoutes: Sendable {
         return Self.json { _ in }
     }
 
-    /// Refolds drivers for a short time, beginning after the row number `after`. Takes `{"database", "after",
-    /// "since_ms", "correction"}`. Returns `{"next", "failure"}` and the counts. The next request continues after the
-    /// row number `next`, which is null when all drivers are done. `failure` is the reason why a driver could not be
-    /// refolded.
+    /// Refolds drivers for a short time, beginning with the first driver whose row number is higher than `after`. Takes
+    /// `{"database", "after", "since_ms", "correction"}`.
+    ///
+    /// Returns `{"next", "failure"}` and the counts. `next` is the value of `after` for the next request, or null when
+    /// all drivers are done. `failure` is the reason why a driver could not be refolded.
     @Sendable private func refold(_ request: Request) async throws(ProblemResponse) -> Response {
         let refold = try decode(request) { members -> RefoldRequest? in
             let after = members.integer("after", isRequired: true)

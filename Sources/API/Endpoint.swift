@@ -5,8 +5,8 @@ import HTTP1
 package import HTTPServer
 package import RateLimiting
 
-/// The kind of credential that a route requires. Access verifies access tokens and operator tokens. The service behind
-/// the route verifies all other credentials.
+/// The kind of credential that a route requires. The type `Access` verifies access tokens and operator tokens. All
+/// other credentials are verified by the service that the route's handler calls.
 package enum Credential: String, Hashable, Sendable, CaseIterable {
     /// No credential.
     case none
@@ -33,8 +33,8 @@ package enum Credential: String, Hashable, Sendable, CaseIterable {
 package struct Endpoint: Sendable {
     package var route: Route
     package var credential: Credential
-    /// The limits that a request counts towards. A method that changes something always has a limit, because the
-    /// functions in Routes.swift that make such a route require a limit.
+    /// The limits that a request counts towards. A route that changes something always has a limit, because every
+    /// function in Routes.swift that makes such a route sets a limit or requires one as an argument.
     package var limits: [RateLimitClass]
 }
 

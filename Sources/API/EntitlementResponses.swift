@@ -24,7 +24,8 @@ enum EntitlementResponses {
         return .noStore(writer.bytes)
     }
 
-    /// Returns the entitlements, or what the conditions of the request require instead.
+    /// Returns the entitlements, or the response that the conditions of the request require: 304 (If-None-Match) or 412
+    /// (If-Match).
     static func response(_ entitlements: [Entitlement], to request: Request) -> Response {
         let json = json(entitlements)
         let etag = etag(of: json)

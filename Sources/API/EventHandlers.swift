@@ -68,9 +68,11 @@ final class EventHandlers: Sendable {
     }
 
     /// Adds the quotas of the sender to the response, because every response to a known driver has quotas (contract,
-    /// section 4). If no event of the request counted towards a limit, adds the quotas of both event limits. A response
-    /// to a service has the quota of the service's limit instead. It also gets the policy of this limit, because the
-    /// route adds only the policies of drivers' limits.
+    /// section 4). A response to a driver gets the quotas of both event limits, unless the response already has the
+    /// quotas of the limits that its events counted towards.
+    ///
+    /// A response to a service has the quota of the limit for services instead. It also gets the policy of this limit,
+    /// because the route adds only the policies of drivers' limits.
     func withQuotas(_ response: consuming Response, of caller: Caller) -> Response {
         if caller.isService {
             let quota = ingest.quota(of: caller.driver, in: .serviceEvents)
@@ -84,9 +86,9 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the decoded body. A body may have 10 KiB for each of its events. Each further KiB counts as one refusal
-    /// towards the driver's limit of refusals (RefusalLimit). While that limit is used up, bodies are refused without
-    /// being decoded.
+    /// Returns the decoded body. A body may have 10 KiB for each of its events. Each further KiB is charged like one
+    /// refused event (`RefusalLimit`). If the driver has reached the limit on refused events, bodies are refused
+    /// without being decoded.
     ///
     /// If the body was compressed, memory for the decompressed bytes is reserved in the driver's share of the
     /// BufferBudget (the limit on memory held for clients). The caller must keep the returned reservation until the

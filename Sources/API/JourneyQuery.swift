@@ -17,16 +17,17 @@ package enum PageCursor: Hashable {
 
     /// Decodes a cursor. Returns nil if the text cannot be a cursor that this server made.
     init?(_ text: String) {
-        // 700 bytes are enough for the longest cursor. It contains a session_id, which has at most 128 characters, each
-        // of up to 4 bytes in UTF-8. Base64 encodes 3 bytes as 4.
-        // The decoded text begins with `s` (session) or `e` (event). This letter is read as a byte, not as a Character,
-        // because a session_id may begin with a combining character, which Swift would join with the `s` to one
-        // Character.
+        // The longest cursor contains a session_id of 128 characters, each of up to 4 bytes in UTF-8. Base64 encodes 3
+        // bytes as 4, so 700 bytes are enough for this cursor.
+        //
+        // The decoded text begins with `s` (session) or `e` (event). This letter is read as a byte, not as a Character.
+        // A session_id may begin with a combining character, which Swift would join with the `s` to one Character.
         guard text.utf8.count <= 700, let decoded = Self.decode(text), let kind = decoded.utf8.first else { return nil }
         let rest = String(decoded.unicodeScalars.dropFirst())
         switch kind {
-        // No session_id has control characters, so the server never issued a cursor with one. Such a cursor must not
-        // reach the store: PostgreSQL rejects a NUL in a text, and SQLite ignores a NUL and what comes after it.
+        // No session_id contains control characters, so the server never issues a cursor that contains one. A cursor
+        // with a control character must not reach the store: PostgreSQL rejects a NUL in a text, and SQLite ignores a
+        // NUL and what comes after it.
         case UInt8(ascii: "s") where !rest.isEmpty && !rest.unicodeScalars.contains(where: \.isControl):
             self = .session(rest)
         case UInt8(ascii: "e"):
@@ -72,8 +73,8 @@ package struct PageQuery: Hashable {
 
     static let cursorIsUnknown = FieldError(pointer: "/cursor", detail: "is not a cursor of this list")
 
-    /// Returns the value of a parameter as it stands in the query, without percent-decoding: the values of `limit`
-    /// (digits) and `cursor` (base64url) need no encoding, and the caller rejects an encoded one. If the parameter is
+    /// Returns the value of a parameter as it is in the query, without percent-decoding. The values of `limit` (digits)
+    /// and `cursor` (base64url) need no encoding, and the caller rejects a value that is encoded. If the parameter is
     /// repeated, adds an error and returns nil.
     private static func single(_ name: String, in query: String?, _ errors: inout [FieldError]) -> String? {
         let values = values(of: name, in: query)

@@ -1,5 +1,5 @@
-// GET /.well-known/apple-app-site-association and /.well-known/assetlinks.json, from the settings, and the pages of
-// PublicPages. A document or page that is not configured returns 404.
+// Handles GET /.well-known/apple-app-site-association and /.well-known/assetlinks.json, whose documents are made from
+// the settings, and GET of the pages in PublicPages. A document or page that is not configured gets 404.
 
 import HTTP1
 import HTTPServer

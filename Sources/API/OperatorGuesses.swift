@@ -22,13 +22,19 @@ package struct OperatorGuesses: Sendable {
         self.record = record
     }
 
-    /// Checks the request's token with `judge` and returns its result. The request counts as a guess of the token
-    /// called `name`. If the client's address has reached the limit of wrong guesses, throws without calling `judge`.
+    /// Checks the request's token with `judge` and returns the result of `judge`. The request counts as a guess of the
+    /// token called `name`. If the client's address has reached the limit of wrong guesses, throws without calling
+    /// `judge`.
+    ///
     /// The guess is counted before `judge` is called, so that concurrent requests cannot make more guesses than the
-    /// limit allows. If `judge` returns, the guess was right and no longer counts. If it throws, the guess was wrong,
-    /// and the error is rethrown. If it throws because the database cannot be read, it has not judged the token, and
-    /// the request does not count either. For a request without a bearer token, `judge` is called but nothing is
-    /// counted.
+    /// limit allows. The result of `judge` decides whether the guess stays counted:
+    ///
+    /// - If `judge` returns, the guess was right and no longer counts.
+    /// - If `judge` throws, the guess was wrong and stays counted. The error is rethrown.
+    /// - If `judge` throws because the database cannot be read, the token was not judged, and the guess no longer
+    ///   counts. The error is rethrown.
+    ///
+    /// For a request without a bearer token, `judge` is called but nothing is counted.
     nonisolated(nonsending) func judged<Outcome>(
         _ request: Request, token name: String,
         _ judge: nonisolated(nonsending) () async throws(ProblemResponse) -> Outcome

@@ -30,9 +30,10 @@ struct OperatorQuery {
         self.parameters = parameters.filter { !$0.value.isEmpty }
     }
 
-    /// Returns a text of 1 to 128 characters without control characters; nil if the parameter is absent or invalid. No
-    /// stored text has control characters. PostgreSQL rejects a statement whose parameter contains a NUL, and SQLite
-    /// compares only what comes before the NUL.
+    /// Returns a text of 1 to 128 characters without control characters; nil if the parameter is absent or invalid.
+    ///
+    /// Control characters are refused, because no stored text contains them. A NUL would also do harm: PostgreSQL
+    /// rejects a statement whose parameter contains a NUL, and SQLite compares only what comes before the NUL.
     mutating func text(_ name: String) -> String? {
         guard let value = parameters[name] else { return nil }
         guard value.unicodeScalars.count <= 128, !value.unicodeScalars.contains(where: \.isControl) else {

@@ -51,7 +51,8 @@ struct Page: Sendable {
 }
 
 enum PageHandlers {
-    /// The path and the file of each page. The pages are public, because they contain only what the contract contains.
+    /// The path and the file of each page. The pages are public: they contain only the contract, or code without data.
+    /// The operator page loads its data from routes that require a token.
     static let pages = [
         ("/openapi.json", Page(dwell_page_openapi_json(), "application/json")),
         ("/docs", Page(dwell_page_docs_html(), html)),

@@ -20,9 +20,9 @@ struct PurchaseHandlers: Sendable {
     let failures: AccountFailures
     let metrics: PurchaseMetrics
 
-    /// Each POST /native/purchases is charged once to the window `purchases`, and once more for each 100 stored facts
-    /// (transactions and renewals) that it reads. Every such request verifies a signature of Apple. Reading 100 facts
-    /// takes as long as verifying the signature.
+    /// Each POST /native/purchases is charged once to the limit `purchases`, because it verifies a signature of Apple.
+    /// It is charged once more for each 100 stored facts (transactions and renewals) that it reads, because reading 100
+    /// facts takes as long as verifying the signature.
     private static let factsPerPurchase = 100
 
     /// The seconds that the client should wait if the time of the signature is in the future. In this case Apple's
@@ -107,10 +107,14 @@ struct PurchaseHandlers: Sendable {
         }
     }
 
-    /// Returns the problem for a failure. Data that Apple did not sign for this server gets the same problem for every
-    /// reason: 401 on the route that Apple's server calls, `refusedPurchase` on the app's route. Only the access log
-    /// contains the exact reason. A failure that may be temporary gets 503, for example a signature that is dated in
-    /// the future. After a 503, Apple sends the notification again.
+    /// Returns the problem for a failure.
+    ///
+    /// If Apple did not sign the data for this server, the client gets the same problem for every reason: 401 on the
+    /// route that Apple's server calls, `refusedPurchase` on the app's route. Only the access log contains the exact
+    /// reason.
+    ///
+    /// A failure that may be temporary gets 503, for example a signature that is dated in the future. After a 503,
+    /// Apple sends the notification again.
     private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemResponse {
         switch failure {
         case .refused(.signedInFuture):
@@ -177,8 +181,8 @@ extension ProblemResponse {
 
 extension DriverLimit {
     /// A read of a driver's entitlements counts as one read, plus one read for each `factsPerRead` facts about the
-    /// driver's purchases. Many facts count more, because reading a hundred facts takes as long as fourteen median
-    /// reads.
+    /// driver's purchases. The additional reads are charged because reading a hundred facts takes as long as fourteen
+    /// median reads.
     private static let factsPerRead = 25
 
     /// Charges one additional read for each `factsPerRead` facts. The request itself is already charged as one read.
@@ -187,10 +191,12 @@ extension DriverLimit {
     }
 }
 
-/// The limit on refused notifications per client address. Once an address has reached the limit, its notifications are
-/// refused without being decoded. Data that Apple signed for something else counts like a forgery: everyone who bought
-/// something in any app has such data, and refusing it takes as much work. A body that cannot be decoded counts too.
-/// Accepted notifications do not count, because Apple sends many of them from a few addresses.
+/// The limit on refused notifications per client address. If an address has reached the limit, its notifications are
+/// refused without being decoded.
+///
+/// Data that Apple signed for another app is refused and counts, like forged data: everyone who bought something in any
+/// app has such data, and refusing it takes as much work. A body that cannot be decoded also counts. Accepted
+/// notifications do not count, because Apple sends many of them from a few addresses.
 struct RefusedNotificationLimit: Sendable {
     let admission: any Admission
 

@@ -1,8 +1,9 @@
-// The requests that the drivers' routes and the sign-in routes refused since the start of the process, counted by
+// Counts the requests that the drivers' routes and the sign-in routes have refused since the start of the process, by
 // driver, route and status. Requests that HTTPServer refuses by itself, for example because of an unknown path, are not
-// counted. On the operator page, a click on a count of refusals shows the drivers whose requests were refused. This
-// class holds one row per driver, route and status. The number of rows is limited, and rows change only when a request
-// is refused.
+// counted. On the operator page, a click on a count of refusals shows the drivers whose requests were refused.
+//
+// The class holds one row per driver, route and status. The number of rows is limited. A row changes only when a
+// request is refused.
 
 import HTTP1
 import JourneyModel

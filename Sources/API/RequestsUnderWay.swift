@@ -1,14 +1,16 @@
-// Limits how many requests of one kind (reads, or batches) each driver has under way. The rate limit alone is not
-// enough, because the number of charges for such a request is known only when its work is done. A driver who sends all
-// requests of a minute at the same moment therefore has all of them admitted. Without this limit, all of these requests
-// would be in the queue for the database, ahead of later requests of other drivers.
+// Limits how many requests of one kind (reads, or batches) each driver has under way.
+//
+// The rate limit alone is not enough. Such a request may be charged several times, and the server knows how often only
+// when the work is done. If a driver sends all requests of a minute at the same moment, the rate limit therefore admits
+// all of them. Without the limit in this file, these requests would fill the queue for the database, and later requests
+// of other drivers would wait behind them.
 
 import JourneyModel
 import Synchronization
 
 final class RequestsUnderWay: Sendable {
-    /// The maximum number for each driver. The apps of a driver never send this many at the same time. If all of them
-    /// are batches of the largest size, other drivers wait for about a second.
+    /// The maximum number of requests under way for each driver. The apps of a driver never send this many at the same
+    /// time. If all of these requests are batches of the largest size, other drivers wait for about a second.
     static let perDriverMax = 64
 
     /// The number of each driver's requests; a driver without requests has no entry.

@@ -138,8 +138,8 @@ package struct API: Sendable {
             account(.patch, "/auth/me", limit: .account, signIn.accounts.change),
             account(.put, "/auth/me", limit: .account, signIn.accounts.replace),
             account(.delete, "/auth/me", limit: .account, signIn.accounts.erase),
-            // The limit is `account`, because the export reads everything stored about the driver and writes an audit
-            // entry.
+            // Although this is a GET, its limit is `account` and not `reads`, because the export reads everything
+            // stored about the driver and writes an audit entry.
             account(.get, "/auth/me/export", limit: .account, signIn.accounts.export),
 
             signingIn("/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),
@@ -259,8 +259,8 @@ package struct API: Sendable {
         return Endpoint(route: route, credential: .accessToken, limits: [.auth, limit])
     }
 
-    /// Returns a sign-in route. If the route requires a credential, the service behind the handler verifies the
-    /// credential. Access does not.
+    /// Returns a sign-in route. If the route requires a credential, the service that the handler calls verifies it, not
+    /// `Access`.
     private func signingIn(
         _ template: String, wants credential: Credential, _ handler: @escaping OpenHandler, form: ProblemForm = .plain
     ) -> Endpoint {
@@ -279,8 +279,8 @@ package struct API: Sendable {
         return Endpoint(route: route, credential: .storeNotification, limits: [.notifications])
     }
 
-    /// Returns a route whose limits count events, not requests. If the driver has used up the limit of refusals, the
-    /// content of the request is not read.
+    /// Returns a route whose limits count events, not requests. If the driver has reached the limit on refused events
+    /// (`RefusalLimit`), the server refuses the request without reading its content.
     private func event(
         _ template: String, _ respond: @escaping CallerResponder, bodyBytesMax: Int = Route.defaultBodyBytesMax,
         admitsServices: Bool = false

@@ -90,8 +90,8 @@ struct StreamHandler: Sendable {
                 }
             }
             defer { group.cancelAll() }
-            // When the client has ended its sending direction, either it still receives, or it has closed its socket.
-            // Only a write shows which, so the closure requests a heartbeat at once.
+            // A client that has ended its sending direction may still receive, or may have closed its socket. Only a
+            // write shows which of the two is the case, so the closure requests a heartbeat at once.
             writer.whenClientEndsSending {
                 due.set()
                 stream.wake()

@@ -1,5 +1,6 @@
-// The results of access token checks: how often a token was valid, missing or refused, or its status could not be read.
-// Each request counts once, even if its token is checked again when its content has arrived.
+// Counts the checks of access tokens by result: the token was valid, missing or refused, or the check was undecided
+// because the store could not be read. Each request counts once, even if its token is checked again after the request's
+// content has arrived.
 
 import CoreMetrics
 import MetricInstruments

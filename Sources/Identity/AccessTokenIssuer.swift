@@ -17,9 +17,11 @@ package struct AccessTokenIssuer: Sendable {
     }
 
     /// Returns a compact JWT for that driver, valid from `now` (seconds since 1970) for `ttlSeconds`. A token without
-    /// `sid` belongs to no sign-in session. Ending a session therefore cannot revoke it, and verifiers treat it as
-    /// issued by another service. Throws `claims` if no verifier would accept the driver, the session or the role, if
-    /// `ttlSeconds` is not positive, or if the expiry does not fit an Int64.
+    /// `sid` belongs to no sign-in session. Such a token cannot be revoked by ending a session, and verifiers treat it
+    /// like a token that another service issued.
+    ///
+    /// Throws `claims` if no verifier would accept the driver, the session or the role, if `ttlSeconds` is not
+    /// positive, or if the expiry does not fit an Int64.
     package func mint(
         driver: DriverID, sid: String? = nil, role: String?, ttlSeconds: Int64, now: Int64
     ) async throws -> String {

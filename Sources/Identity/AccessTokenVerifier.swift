@@ -1,6 +1,6 @@
 // Implements the TokenVerifier port. JWTKit only parses the tokens. A signature check takes tens of microseconds, so a
-// verified token is cached until it expires. At every request, the verifier checks whether the token's sign-in session
-// may have ended since. This file does not depend on routes or responses.
+// verified token is cached until it expires. At every request, the verifier checks that the token's sign-in session has
+// not ended since then. This file does not depend on routes or responses.
 
 import Foundation
 import JWTKit
@@ -56,9 +56,10 @@ package final class AccessTokenVerifier: TokenVerifier {
     private let signInSessions: (any SignInSessions)?
     private let remembered: VerifiedTokenCache
 
-    /// Without `signInSessions`, no session and no deletion can be checked. Every token with a `sid` is then rejected.
-    /// A token without a `sid` is accepted even if its driver was deleted. If `trustExternal` is false, tokens without
-    /// a `sid` are rejected too (`JWT_TRUST_EXTERNAL`).
+    /// - Parameters:
+    ///   - trustExternal: whether tokens without a `sid` are accepted (`JWT_TRUST_EXTERNAL`).
+    ///   - signInSessions: checks sign-in sessions and deletions. If it is nil, every token with a `sid` is rejected,
+    ///     and a token without a `sid` is not rejected even if its driver was deleted.
     package init(
         key: SigningKey, scope: TokenScope, trustExternal: Bool, signInSessions: (any SignInSessions)?,
         rememberedMax: Int = 65_536
@@ -127,8 +128,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         return try await admitted(verified)
     }
 
-    /// Checks whether a token with a valid signature and valid claims is admitted: the rule for tokens without `sid`,
-    /// and the status of the sign-in session. The result holds only until the revocation epoch changes.
+    /// Checks a token whose signature and claims are valid. The rule for tokens without `sid` is applied first, and
+    /// then the status of the sign-in session is checked. The result holds only until the revocation epoch changes.
     private func admitted(_ token: VerifiedToken) async throws(TokenRefusal) -> Caller {
         if let refusal = refusal(of: token) { throw refusal }
         try await signInSessions?.admit(token.caller, issuedAt: token.issuedAt)

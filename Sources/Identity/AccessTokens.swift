@@ -1,12 +1,12 @@
 package import JourneyModel
 
-/// The roles that this server uses. Tokens of another service may have other roles. Those roles grant nothing.
+/// The roles that this server uses. Tokens that another service issued may have other roles, which grant nothing.
 package enum TokenRole: String, Hashable, Sendable, CaseIterable {
     case driver
     /// The role of a caller who may read /ops.
     case ops
-    /// The role of a service that posts events for drivers and requests verification codes: the web's backend or a
-    /// partner's. It may do nothing else.
+    /// The role of a service that posts events for drivers and requests verification codes, for example the web's
+    /// backend or a partner's server. Such a service may do nothing else.
     case service
 }
 
@@ -72,6 +72,7 @@ package enum TokenRefusal: Error, Hashable, Sendable {
     /// new one.
     case external
     /// The store cannot be read, so it is unknown whether the session is live. The token may be valid, so the response
-    /// is 503. If it were 401, clients would sign drivers out whenever the disk is full.
+    /// is 503. With a 401, clients would sign drivers out whenever the store fails, for example because the disk is
+    /// full.
     case undecided
 }

@@ -3,8 +3,8 @@
 package import JourneyModel
 package import Secrets
 
-/// A driver as the sign-in routes show it (`user` in the contract). All members except `id` may be unknown, because a
-/// driver with a token of another service may have no account here.
+/// A driver as the sign-in routes show it (`user` in the contract). All members except `id` may be nil: if another
+/// service issued the driver's token, the driver may have no account here.
 package struct User: Hashable, Sendable {
     package var id: DriverID
     package var name: String?
@@ -24,8 +24,8 @@ package struct User: Hashable, Sendable {
     }
 }
 
-/// The time, client and id of a request. They are needed for the audit, for the limits on codes and guesses, and for
-/// the list of sessions.
+/// The time, client and id of a request. They are used for the audit, for the limits on sent codes and on wrong
+/// guesses, and for the list of sign-in sessions.
 package struct RequestOrigin: Hashable, Sendable {
     /// The client's address as reported by trusted proxies.
     package var address: String
@@ -200,8 +200,8 @@ package enum AccountFailure: Error, Hashable, Sendable {
     case unavailable(String)
     /// 500: it is unknown whether the operation had an effect. The text is written to the log.
     case unknown(String)
-    /// The task was cancelled while it waited for a read, or between two steps of a deletion. A read has no effect. A
-    /// deletion has begun, and the background task UnfinishedErasures completes it, at the latest after the next start
-    /// of the server. Nothing is written to the log.
+    /// The task was cancelled while it waited for a read, or between two steps of a deletion. A cancelled read has
+    /// changed nothing. A cancelled deletion has begun and is not undone: the background task UnfinishedErasures
+    /// completes it, at the latest after the next start of the server. Nothing is written to the log.
     case cancelled
 }

@@ -11,10 +11,14 @@ package struct ExportPiece: Sendable {
 
     /// The bytes of this piece, a few hundred KiB.
     package var json: [UInt8]
-    /// The closure that reads the piece after this one; nil if this piece is the last. Each piece is read in its own
-    /// transaction. Otherwise a slow client would keep a read transaction open, and SQLite could not truncate its WAL.
-    /// The document may therefore include data that was stored during the export. The closure throws `unauthorized` if
-    /// the driver was deleted in the meantime, because the document can no longer be completed.
+    /// The closure that reads the piece after this one; nil if this piece is the last.
+    ///
+    /// Each piece is read in its own transaction, so the document may include data that was stored during the export.
+    /// With one transaction for all pieces, a slow client would keep that transaction open, and SQLite could not
+    /// truncate its WAL.
+    ///
+    /// The closure throws `unauthorized` if the driver was deleted in the meantime, because the document can no longer
+    /// be completed.
     package var rest: Rest?
 
     package init(json: [UInt8], rest: Rest?) {

@@ -8,7 +8,7 @@ package import Secrets
 package protocol CodeDelivery: Sendable {
     /// Queues the code and returns immediately, without a result. The length of the queue is limited. A failed attempt
     /// is repeated with growing delays until `expiresAt`. Only failures are logged. In development, the code may be
-    /// written to the log instead (`OTP_DELIVERY=log`).
+    /// written to the log instead of being sent (`OTP_DELIVERY=log`).
     func deliver(_ code: OutgoingCode)
 }
 
@@ -38,11 +38,12 @@ package protocol AppleCodeExchange: Sendable {
 
 package enum AppleCodeExchangeOutcome: Hashable, Sendable {
     /// Apple's refresh token, sealed (encrypted, see FieldEncryption). The associated data of the encryption is SHA-256
-    /// of the bytes of Apple's subject, so a sealed token is useless in another person's row. The queue of revocations
-    /// stores this digest, which suffices to open the sealed token, and does not store the subject.
+    /// of the bytes of Apple's subject, so a sealed token cannot be opened if it is copied to another person's row. The
+    /// queue of revocations stores only this digest and not the subject, because the digest suffices to open the sealed
+    /// token.
     case sealed([UInt8])
-    /// `reason` is a word for the audit, for example `unreachable`, `refused` or `other_subject`. It is the same in all
-    /// releases, and contains no secrets.
+    /// `reason` is a word for the audit, for example `unreachable`, `refused` or `other_subject`. The words do not
+    /// change between releases, and contain no secrets.
     case failed(reason: String)
 }
 
@@ -62,7 +63,8 @@ package protocol AppleRevocationQueue: Sendable {
 
 package struct AppleRevocation: Hashable, Sendable {
     /// The maximum pause between a failure and the next attempt, in seconds. If the stored time of the next attempt is
-    /// further away than this, the clock was set back since. The store then returns the revocation as due.
+    /// further in the future than this pause plus `ServerClocks.differenceMillisecondsMax`, the clock was set back
+    /// after the failure. The store then returns the revocation as due.
     package static let retrySecondsMax = 3_600
 
     package var id: Int64

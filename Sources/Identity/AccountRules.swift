@@ -57,8 +57,9 @@ package enum AccountRules {
     /// was admitted before the erasure, and is still running, could create the account again.
     package static let erasureSettlesMilliseconds: Int64 = 60_000
 
-    /// Returns whether `now` is within `erasureSettlesMilliseconds` after the erasure. Returns false if the erasure was
-    /// stored before the clock was set back.
+    /// Returns whether `now` is within `erasureSettlesMilliseconds` after the erasure. Also returns false if `erasedAt`
+    /// is later than any server's clock can be at `now`, because the clock must then have been set back after the
+    /// erasure.
     package static func isSettling(erasedAt: Moment, at now: Moment) -> Bool {
         erasedAt <= ServerClocks.latest(at: now) && now.milliseconds(since: erasedAt) < erasureSettlesMilliseconds
     }
@@ -82,8 +83,9 @@ package enum RepeatRule {
     package static let milliseconds: Int64 = 10_000
 
     /// Returns whether `now` is at most `milliseconds` before or after `first`. `now` may be before `first`, because
-    /// queued requests can be processed out of order. An even earlier `now` is not accepted: otherwise, after the clock
-    /// was set back, requests would count as repeats for a long time.
+    /// queued requests can be processed out of order. A `now` that is more than `milliseconds` before `first` means
+    /// that the clock was set back. It is not accepted, because requests would otherwise count as repeats until the
+    /// clock has passed `first` again.
     package static func isRepeat(of first: Moment, at now: Moment) -> Bool {
         let elapsed = now.milliseconds(since: first)
         return -milliseconds <= elapsed && elapsed <= milliseconds
@@ -95,9 +97,9 @@ package enum ServerClocks {
     /// The maximum difference between two of these clocks, in milliseconds.
     package static let differenceMillisecondsMax: Int64 = 60_000
 
-    /// Returns the latest time that any of these servers can have stored if no clock was set back. A later time was
-    /// stored before the clock was set back. Callers ignore such a time, so that nobody waits until the clock reaches
-    /// it again.
+    /// Returns the latest time that a server with the same database can have stored by `now`, if no clock was set back.
+    /// A stored time that is later was therefore stored before a clock was set back. Callers ignore such a time.
+    /// Otherwise, they would wait until the clock reaches it again.
     package static func latest(at now: Moment) -> Moment { now.advanced(byMilliseconds: differenceMillisecondsMax) }
 }
 
@@ -105,11 +107,11 @@ package enum ServerClocks {
 package enum RefreshRule: Hashable, Sendable {
     /// The token was unused. It is spent, and its successor is stored.
     case rotate
-    /// The token was spent a moment ago: its response was lost, or two requests raced. The successor from the first
-    /// request is returned again.
+    /// The token was spent within the time of RepeatRule. Either the response to the first request was lost, or two
+    /// requests were sent at the same time. The successor from the first request is returned again.
     case `repeat`
-    /// A spent token was presented again, so two clients use tokens of the same session, and one of them has a stolen
-    /// copy. The whole session ends.
+    /// A spent token was presented again, and this is no repeat. Two clients therefore use tokens of the same session,
+    /// and one of them has a stolen copy. The whole session ends.
     case reuse
     /// The token was spent within the time of RepeatRule, but its successor cannot be returned again. The successor is
     /// derived with the signing key, and this key was changed after the first request.
@@ -126,8 +128,8 @@ package enum RefreshRule: Hashable, Sendable {
         // A repeat gets the result of the first request, even if the token has expired since then.
         guard RepeatRule.isRepeat(of: spentAt, at: now) else { return isExpired ? .expired : .reuse }
         guard let successor else { return .unrepeatable }
-        // A client whose successor is already spent has received the first response. It has no reason to present the
-        // old token again, so a second client has a copy of it.
+        // If the successor is already spent, the client has received the first response. This client has no reason to
+        // present the old token again, so a second client has a copy of the old token.
         return successor.spentAt == nil ? .repeat : .reuse
     }
 }
@@ -173,14 +175,18 @@ package struct GuessCounts: Hashable, Sendable {
 ///
 /// Guesses from the address that requested a code are counted separately, so that guesses from other addresses cannot
 /// use up its limit. The owner of the phone number can therefore always request a code and sign in with it. An attacker
-/// gains little by requesting codes. A phone number gets at most 5 codes an hour. After 25 wrong guesses within a day,
-/// each new code allows only one guess.
+/// gains little by requesting codes, for two reasons. A phone number gets at most 5 codes an hour. After 25 wrong
+/// guesses within a day, each new code allows only one guess.
 ///
-/// With the default limits, at most 175 guesses are compared for one phone number within 24 hours. Addresses that
-/// requested a code have 145 of them: 25 guesses at five codes sent just before the 24 hours, and 120 guesses at the
-/// 120 codes sent within the 24 hours. Each of these 120 codes allows only one guess, because the first 25 guesses
-/// reach the limit of a day. Other addresses have the remaining 30 guesses. Each guess is compared with at most two of
-/// the million possible codes, so an attacker's chance is 1 in 2,850 a day.
+/// With the default limits, at most 175 guesses are compared for one phone number within 24 hours:
+///
+/// - 25 guesses from addresses that requested a code, at five codes sent just before the 24 hours. These guesses reach
+///   the limit of a day (`ownOfNumberMax`).
+/// - 120 guesses from addresses that requested a code, at the 120 codes sent within the 24 hours. Each of these codes
+///   allows only one guess, because the limit of a day is reached.
+/// - 30 guesses from other addresses (`othersMax`).
+///
+/// Each guess is compared with at most two of the million possible codes, so an attacker's chance is 1 in 2,850 a day.
 package enum GuessRule {
     package static let ownMax = 5
     package static let ownOfNumberMax = 25
@@ -261,10 +267,12 @@ package struct CodeSendLimits: Hashable, Sendable {
     /// The part of `total` that is available to phone numbers without an account; 0 means no limit.
     package var newcomers: Int { total > 0 ? max(total - total * knownPercent / 100, 1) : 0 }
 
-    /// Returns the seconds until one more code may be sent, or nil if it may be sent now. `limitingSendTimes` has one
-    /// element for each limit that applies to all phone numbers, with or without an account. For a limit of n codes
-    /// within the time window, the element is the time of the n-th most recent send. When that send is older than the
-    /// window, the limit allows one more code. The element is nil if there were fewer than n sends, or if n is 0.
+    /// Returns the seconds until one more code may be sent, or nil if it may be sent now.
+    ///
+    /// - Parameter limitingSendTimes: one element for each limit that applies to all phone numbers, with or without an
+    ///   account. For a limit of n codes within the time window, the element is the time of the n-th most recent send.
+    ///   When that send is older than the window, the limit allows one more code. The element is nil if there were
+    ///   fewer than n sends, or if n is 0.
     package static func retryAfterSeconds(_ limitingSendTimes: [Moment?], at now: Moment) -> Int64? {
         let milliseconds = limitingSendTimes.compactMap { $0 }
             .map { windowMilliseconds - now.milliseconds(since: $0) }.max()

@@ -23,8 +23,8 @@ package protocol SignInService: Sendable {
     func identityTokenRefused(reason: String, from origin: RequestOrigin) async
 
     /// POST /auth/otp/start. Normalises `phone`. Throws `invalid` with pointer /phone if `phone` is not a phone number.
-    /// Throws `limited` if a limit on sent codes is used up. Returns when the code is stored. The code is delivered
-    /// later, unless it is held back (`CodeIssue.heldBack`).
+    /// Throws `limited` if a limit on sent codes is used up. Returns when the code is stored or held back
+    /// (`CodeIssue.heldBack`). A stored code is delivered later.
     func sendCode(to phone: String, from origin: RequestOrigin) async throws(AccountFailure)
 
     /// POST /auth/otp/verify and /v1/auth/otp/verify. Throws `unauthorized` if the code is not valid, whatever the
@@ -85,8 +85,8 @@ extension SignInSessionService {
 }
 
 package protocol AccountService: Sendable {
-    /// GET /auth/me, POST /api/auth/validate. A driver with a token of another service may have no account. For such a
-    /// driver, returns only the id, and the role if the token names one.
+    /// GET /auth/me, POST /api/auth/validate. If another service issued the driver's token, the driver may have no
+    /// account. For such a driver, returns only the id, and the role if the token names one.
     func user(of caller: Caller) async throws(AccountFailure) -> User
 
     /// PATCH /auth/me. Throws `invalid` if the name or the email is not acceptable, with the pointers /name and /email.

@@ -1,8 +1,9 @@
 // The ports by which the account services use the store. Every method that changes data, except `completeErasures`,
 // runs one transaction. The transaction applies the rules in AccountRules.swift to the rows that it reads. The method
-// returns after the change is on disk. Random values and the time are parameters. Some rejections change rows: a wrong
-// guess is counted, and the reuse of a refresh token ends the token's session. Such a rejection is an outcome and not
-// an error, so that the changes are committed.
+// returns after the change is on disk. Random values and the time are parameters.
+//
+// Some rejections change rows: a wrong guess is counted, and the reuse of a refresh token ends the token's session.
+// Such a rejection is an outcome and not an error, because an error would roll the changes back.
 //
 // Each method that changes data writes its audit entry in the same transaction.
 
@@ -37,7 +38,8 @@ package struct NewRefreshToken: Hashable, Sendable {
 package enum SignInOutcome: Hashable, Sendable {
     case signedIn(User)
     /// The driver has already signed in with the same identity token within the last ten seconds (RepeatRule), and the
-    /// session of that sign-in is unchanged. Nothing new was created.
+    /// session of that sign-in still exists. If that session has a refresh token, the token is unused. Nothing new was
+    /// created.
     case repeated(User)
     /// The nonce was used before, or the code is not valid.
     case refused
@@ -99,7 +101,8 @@ package protocol SignInSessionStore: Sendable {
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
 
-    /// Ends those of these sessions that the driver has, in one transaction. Returns false if the driver has none of them.
+    /// Ends the sessions in `sids` that belong to the driver, in one transaction. Returns false if none of them belongs
+    /// to the driver.
     func end(
         _ sids: Set<String>, of driver: DriverID, as action: AuditAction, from origin: RequestOrigin
     ) async throws(AccountFailure) -> Bool
@@ -123,8 +126,8 @@ package enum RenewalOutcome: Hashable, Sendable {
 package protocol AccountRecordStore: ErasureCompletion {
     func user(_ driver: DriverID) async throws(AccountFailure) -> User?
 
-    /// Changes the profile. Creates the account if the driver has none, because a driver with a token of another
-    /// service may have no account.
+    /// Changes the profile. Creates the account if the driver has none, because a driver whose token another service
+    /// issued may have no account.
     func change(
         _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) -> User
@@ -146,9 +149,9 @@ package protocol AccountRecordStore: ErasureCompletion {
 
 /// The completion of deletions that take more than one transaction.
 package protocol ErasureCompletion: Sendable {
-    /// Completes the unfinished deletions of this driver, or of all drivers if `driver` is nil. Works in many short
-    /// transactions between other work. Returns the number of these deletions when all of them are complete. If one
-    /// of them fails, tries the others before it throws.
+    /// Completes the unfinished deletions of this driver, or of all drivers if `driver` is nil. Uses many short
+    /// transactions, so that other transactions can run between them. Returns the number of these deletions when all of
+    /// them are complete. If one of them fails, tries the others before it throws.
     func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int
 }
 

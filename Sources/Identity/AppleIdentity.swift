@@ -16,8 +16,7 @@ package struct AppleIdentity: Hashable, Sendable {
     /// SHA-256 of the token itself. Distinguishes a repeat of a sign-in from a sign-in with another token that has the
     /// same nonce.
     package var tokenDigest: [UInt8]
-    /// The expiry (`exp`) in whole seconds since 1970, rounded up. The nonce is stored until a day
-    /// after this time.
+    /// The expiry (`exp`) in whole seconds since 1970, rounded up. The nonce is stored until a day after this time.
     package var expiresAtSeconds: Int64
 
     package init(

@@ -75,8 +75,8 @@ package actor AppleKeySet {
         let after = clock()
         let hasKeys = hasKeys(at: after)
         let found = hasKeys ? keys[name] : nil
-        // Begin the pause between two searches. If there were no keys before and the fetch found this one, the
-        // fetch was no search for a missing key id. No pause begins then, and a search may follow at once.
+        // Begin the pause before the next search, except in one case: there were no keys before, and the fetch found
+        // this one. Such a fetch was no search for a missing key id, so a search may follow at once.
         if hadKeys || found == nil { lastSearch = after }
         if let found { return found }
         throw refusal(
@@ -115,8 +115,8 @@ package actor AppleKeySet {
     }
 
     private func refreshWhenStale(at now: Moment) {
-        // No fetch up to `now` gives a later time than `latest`. If `freshUntil` is later, the clock was set back since
-        // the fetch, and the set may be older than it seems.
+        // A fetch at or before `now` sets `freshUntil` to `latest` at most. If `freshUntil` is later than that, the
+        // clock was set back since the fetch, and the set may be older than it seems.
         let latest = now.advanced(bySeconds: Self.freshSeconds.upperBound)
         guard flight == nil, let freshUntil, now >= freshUntil || freshUntil > latest else { return }
         if let lastFetch, !lastFetch.isGood, lastFetch.at <= now,

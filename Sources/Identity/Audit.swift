@@ -42,13 +42,14 @@ package enum AuditOutcome: String, Hashable, Sendable {
 /// One audit entry, as read.
 package struct AuditEntry: Hashable, Sendable {
     /// The entry's id. Ids ascend in the order in which entries are added. On PostgreSQL, transactions may be committed
-    /// in another order.
+    /// in another order, so an entry may become visible after an entry with a higher id.
     package var id: Int64
     package var at: Moment
     package var action: AuditAction
     package var outcome: AuditOutcome
-    /// In an entry about a deletion that was carried out, the id of its receipt. In any other entry, the reason for the
-    /// outcome, as a word that is the same in all releases. Nil if the outcome needs no reason.
+    /// If the entry is about a deletion that was carried out, this is the id of the deletion's receipt. Otherwise, this
+    /// is a word for the reason of the outcome; these words do not change between releases. Nil if the outcome needs no
+    /// reason.
     package var reason: String?
     /// Nil when no driver was recognised.
     package var driver: DriverID?

@@ -1,4 +1,4 @@
-// How much of a limit on one-time codes is used, and from which share on an alarm is raised.
+// How much of a limit on one-time codes is used up, and whether this is enough to raise an alarm.
 
 /// How much of a limit on sent codes was used up within the last hour.
 package struct CodeSendUse: Hashable, Sendable {
@@ -8,8 +8,9 @@ package struct CodeSendUse: Hashable, Sendable {
         /// The part of OTP_SENDS_TOTAL that is available to phone numbers without an account.
         case newcomers
         /// OTP_SENDS_PER_PREFIX. `count` is the number of codes sent to phone numbers that have the same first six
-        /// digits and no account. For a request for a code, the six digits are those of the requested phone number. In
-        /// an overview, they are the six digits to which the most codes were sent.
+        /// digits and no account. In the result of a request for a code (`CodeIssue`), these are the first six digits
+        /// of the request's phone number. In the result of `codeSendUses`, they are the six digits to which the most
+        /// codes were sent.
         case prefix
     }
 

@@ -1,9 +1,11 @@
 // Derives refresh tokens instead of choosing them at random. A client that lost a response can therefore repeat its
 // request, and gets the same refresh token again. A sign-in with Apple derives the refresh token from the identity
 // token. A refresh derives the new refresh token from the previous one. Every process with the signing key derives the
-// same token, even after a restart, so no token has to be stored. Only the first token after a sign-in with a one-time
-// code is random: such a sign-in cannot be repeated, because a code is accepted only once. The stores' rules
-// (AccountRules.swift) decide when a repeat is allowed.
+// same token, even after a restart, so no token has to be stored. The stores' rules (AccountRules.swift) decide when a
+// repeat is allowed.
+//
+// Only the first token after a sign-in with a one-time code is random: such a sign-in cannot be repeated, because a
+// code is accepted only once.
 
 import Crypto
 import Foundation
@@ -36,8 +38,8 @@ package struct DerivedTokens: Sendable {
         RefreshToken(bytes: code("refresh token:" + identity.tokenDigest.hexadecimal, signInKey))
     }
 
-    /// Returns the id of the sign-in session for that identity token. The id depends on the kind of sign-in too: a
-    /// sign-in that returns a token pair has another id than one that returns a single token.
+    /// Returns the id of the sign-in session for that identity token. The id also depends on `kind`: for the same
+    /// identity token, the session of a token pair and the session of a single token have different ids.
     func sid(of identity: AppleIdentity, _ kind: SignInKind) -> String {
         RandomID.text(
             prefix: "sid_", bytes: code("\(kind.rawValue) session:" + identity.tokenDigest.hexadecimal, signInKey))

@@ -19,8 +19,8 @@ package struct KeyedHashes: Sendable {
 
     /// The keys are derived from the signing key and not from `DATA_KEY`, because of tombstones. The tombstone of a
     /// deleted driver contains a digest of the driver's id, by which the server recognises and rejects the driver's
-    /// tokens. If the signing key is replaced, these tokens become invalid. The digest is then no longer needed, so it
-    /// may depend on the same key.
+    /// tokens. The digest becomes useless if the signing key is replaced. Nothing is lost by that, because the tokens
+    /// become invalid at the same time.
     package init(signingKey: SigningKey) {
         self.init(secret: signingKey.secretBytes.reveal())
     }

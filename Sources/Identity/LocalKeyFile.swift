@@ -1,8 +1,9 @@
 // The key that a server generates on its first start and stores next to its database. It is for development only: with
 // APP_ENV=production, the configuration rejects this key.
 //
-// The file holds 256 random bits as 64 hexadecimal digits. The secret is this text, and not the bits. The file
-// therefore has the form of a secret file, and JWT_SECRET_FILE may name it.
+// The file holds 256 random bits as 64 hexadecimal digits. The secret is this text itself, and not the bits that it
+// encodes. The file therefore has the same form as a file that an operator writes for JWT_SECRET_FILE, and
+// JWT_SECRET_FILE may name it.
 
 import Crypto
 import Foundation

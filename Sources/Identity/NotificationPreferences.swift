@@ -3,7 +3,8 @@
 
 package import JourneyModel
 
-/// The alerts that a push message can show. Raw values are the names in `notifications` and in files of texts.
+/// The alerts that a push message can show. Raw values are the names in `notifications` and in the file of texts
+/// (`PUSH_TEXTS_FILE`).
 package enum AlertKind: String, CaseIterable, Hashable, Sendable {
     /// A session has begun.
     case sessionActive = "session_active"
@@ -20,7 +21,7 @@ package struct NotificationPreferences: Hashable, Sendable {
     /// The name of the member that turns off all alerts.
     package static let quietName = "quiet"
 
-    /// Whether no alert is shown. Background pushes and Live Activity updates are sent nevertheless.
+    /// If true, no alert is shown, but background pushes and Live Activity updates are still sent.
     package var isQuiet: Bool
     package var muted: Set<AlertKind>
 
@@ -31,8 +32,8 @@ package struct NotificationPreferences: Hashable, Sendable {
     package func allows(_ kind: AlertKind) -> Bool { !isQuiet && !muted.contains(kind) }
 
     /// Reads the JSON object. A member that is absent or null has its default. Unknown members are ignored. If a known
-    /// member has a value other than null or a Boolean, fails with the name of the first such member. If `value` is not
-    /// an object, fails with an empty name.
+    /// member is neither null nor a Boolean, the result is a failure with that member's name (the first one, if there
+    /// are several). If `value` is not an object, the result is a failure with an empty name.
     package static func read(_ value: JSONValue) -> Result<NotificationPreferences, InvalidMember> {
         guard case .object = value else { return .failure(InvalidMember(name: "")) }
         var preferences = NotificationPreferences()

@@ -1,7 +1,8 @@
 // Changes that an operator makes to drivers' accounts. At a driver's request, the operator signs the driver out or
 // deletes the driver. After a restore of the database, the operator repeats the deletions that the restore has undone.
-// With SQLite, the running server makes these changes. If no server runs, and with PostgreSQL, the operator's command
-// makes them itself.
+//
+// With SQLite, the running server makes these changes. If no server runs, the operator's command makes them itself.
+// With PostgreSQL, the command always makes them itself.
 
 package import JourneyModel
 
@@ -15,7 +16,7 @@ package protocol OperatorAccountStore: ErasureCompletion {
     /// Returns those of `erasures` that this database lacks.
     func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures
     /// Stores a tombstone for each of these deleted drivers, so that the driver's tokens are rejected. None of these
-    /// drivers has stored data.
+    /// drivers has stored data from before the deletion.
     func addTombstones(_ erasures: [RecordedErasure], at now: Moment) async throws(AccountFailure)
     /// Waits until deleted bytes are gone from SQLite's WAL. Returns false if, after `timeout`, a read transaction
     /// still needs the old state of the database. A running server removes the bytes when that transaction ends.
@@ -62,10 +63,13 @@ package struct OperatorAccounts: Sendable {
         try await store.missing(erasures)
     }
 
-    /// Repeats those of `erasures` that this database lacks, because a restore has undone them. If the driver has
-    /// stored data, deletes the driver again. The time of the new deletion is `now`. Its receipt has the recorded id,
-    /// or a new id if none was recorded. If the driver has no stored data, only a tombstone is stored. Then completes
-    /// all unfinished deletions in this database. Returns the deletions that were missing.
+    /// Repeats the deletions in `erasures` that this database lacks, because a restore has undone them:
+    ///
+    /// - If the driver has stored data from before the deletion, deletes the driver again, with the time `now`. The
+    ///   receipt of the new deletion has the recorded id, or a new id if none was recorded.
+    /// - Otherwise, only stores a tombstone.
+    ///
+    /// Then completes all unfinished deletions in this database. Returns the deletions that were missing.
     package func repeatErasures(
         _ erasures: [RecordedErasure], at now: Moment
     ) async throws(AccountFailure) -> MissingErasures {

@@ -4,15 +4,16 @@
 package struct PhoneNumber: Hashable, Sendable {
     package let e164: String
 
-    /// The plus and the first six digits, which identify a country and a block of its numbers. Toll fraud makes the
-    /// server send many codes to one block, so the codes sent to a block are limited.
+    /// The plus and the first six digits, which identify a country and a block of its numbers. Fraudsters who profit
+    /// from text messages to their own numbers request many codes for one block (toll fraud). The number of codes sent
+    /// to a block is therefore limited.
     package var prefix: String { String(e164.prefix(7)) }
 
     /// Reads a phone number. Accepts separators between digits (spaces, hyphens, dots, parentheses), and `00` instead
-    /// of the plus. Returns nil for any other text. A phone number without its country code is such a text, because it
-    /// is ambiguous.
+    /// of the plus. Returns nil for any other text, including a phone number without its country code, because such a
+    /// number is ambiguous.
     package init?(_ text: String) {
-        // Rejects a long text before the work below, because it cannot be a phone number.
+        // A text of more than 64 bytes cannot be a phone number. It is rejected before the work below.
         guard text.utf8.count <= 64 else { return nil }
         var digits = String(text.unicodeScalars.filter { !" -.()".unicodeScalars.contains($0) })
         if digits.hasPrefix("+") {

@@ -40,8 +40,8 @@ package struct RecordedErasure: Hashable, Sendable {
 package struct MissingErasures: Sendable {
     /// Deleted drivers whose data a restore brought back, the oldest deletion first.
     package var drivers: [(driver: DriverID, erasure: RecordedErasure)] = []
-    /// Deletions of drivers who have no stored data in this database. Nothing needs to be deleted, but the drivers'
-    /// tokens must be rejected.
+    /// Deletions of drivers who have no data in this database from before the deletion. Nothing needs to be deleted,
+    /// but the drivers' tokens must be rejected.
     package var withoutDriver: [RecordedErasure] = []
 
     package init() {}

@@ -29,8 +29,8 @@ package enum SessionCodeRule: Hashable, Sendable {
     /// accepted: now, or at an earlier request.
     case right(acceptedAt: Moment)
     case wrong(triesLeft: Int)
-    /// No code can be accepted, for one of these reasons: there is none, it has expired, its tries are used up, or the
-    /// session is not in progress. If the right code was accepted before, a wrong code gets this verdict too.
+    /// No code can be accepted: the session has no code, the code has expired, its tries are used up, or the session is
+    /// not in progress. A wrong code also gets this verdict if the right code was accepted before.
     case unavailable
 
     /// The number of wrong codes after which a code is no longer accepted. A guesser therefore succeeds with a
@@ -53,10 +53,11 @@ package enum SessionCodeRule: Hashable, Sendable {
     }
 
     /// Returns the time that the verification gets if a code is accepted at `now`. This time is usually `now`.
-    /// Exception: the driver's last event may have the time `now` or a later time, because a clock was ahead. In the
-    /// order of events, a verification at `now` could then come before the events that began the session, and the fold
-    /// would reject it. The verification therefore gets the millisecond after the last event, but at most the time of
-    /// the session's next deadline.
+    ///
+    /// If a clock was ahead, the time of the driver's last event may be `now` or later. In the order of events, a
+    /// verification at `now` could then come before the events that began the session, and the fold would reject the
+    /// verification. In this case, the verification therefore gets the millisecond after the last event, but at most
+    /// the time of the session's next deadline.
     ///
     /// - Parameters:
     ///   - journey: the driver's journey at `now`. It is in a session.

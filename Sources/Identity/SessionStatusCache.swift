@@ -1,8 +1,9 @@
-// A cache of the status of sign-in sessions. It is read for every request, because requests of a revoked session or a
-// deleted driver must be rejected at once (contract, section 6). The status of a session is read from the store once.
-// It is then kept until the store's feed of revocations (a numbered list) reports a change. A process applies its own
-// revocations before it sends the response. It applies those of other processes at the next poll. The number of entries
-// is limited. The cache does not depend on why a session ended.
+// A cache of the status of sign-in sessions. Every request with an access token uses the cache, because requests of a
+// revoked session or a deleted driver must be rejected at once (contract, section 6). The number of entries is limited.
+//
+// The status of a session is read from the store once, and then kept until the store's feed of revocations (a numbered
+// list) reports a change. A process applies its own revocations before it sends the response. It applies the
+// revocations of other processes at the next poll. The cache does not depend on why a session ended.
 
 import Caching
 package import JourneyModel
@@ -54,7 +55,7 @@ package final class SessionStatusCache: SignInSessions {
         }
 
         /// Two keys are equal only if their texts have the same bytes, as in the database. `==` on String also treats
-        /// canonically equivalent texts as equal. The synthesized `hash(into:)` is used nevertheless, because texts
+        /// canonically equivalent texts as equal. The synthesized `hash(into:)` agrees with this `==`, because texts
         /// with the same bytes have the same hash.
         static func == (one: Key, other: Key) -> Bool {
             switch (one, other) {
@@ -81,9 +82,9 @@ package final class SessionStatusCache: SignInSessions {
     private let store: any SessionStatusStore
     private let pollMilliseconds: Int
     private let state: Mutex<State>
-    /// The revocation epoch. It is incremented under the lock of `state` whenever this type removes entries. An
-    /// eviction by the cache does not increment the epoch. If the epoch was incremented while a status was read from
-    /// the store, the status may be older than a revocation, and is not cached.
+    /// The revocation epoch. It is incremented under the lock of `state` whenever `catchUp` removes entries. It is not
+    /// incremented when the cache evicts entries to make room. If the epoch was incremented while a status was read
+    /// from the store, the status may be older than a revocation, and is not cached.
     private let epoch = Atomic<Int>(0)
 
     /// Creates an empty cache. The task `run` applies a revocation by another process within `pollMilliseconds` plus
@@ -139,9 +140,11 @@ package final class SessionStatusCache: SignInSessions {
         }
     }
 
-    /// Applies all revocations so far, by all processes. The poll calls this method. A revocation by this process also
-    /// calls this method, before the response is sent. If the feed cannot be read, the cache is cleared. Every request
-    /// then reads the store. While the store fails, a request gets `undecided` instead of an outdated status.
+    /// Applies all revocations so far, by all processes. The poll calls this method. After a revocation by this
+    /// process, the method is also called before the response is sent.
+    ///
+    /// If the feed cannot be read, the cache is cleared, and every request reads the store until the feed can be read
+    /// again. While the store fails, a request gets `undecided` instead of an outdated status.
     package func catchUp() async {
         let last = state.withLock { $0.lastRevocation }
         do throws(AccountFailure) {
@@ -151,8 +154,9 @@ package final class SessionStatusCache: SignInSessions {
                 // has lost its last revocations, for example by a failover. The next read then begins at this number.
                 state.lastRevocation = revocations.last
                 // `last` is nil at the first read of the feed and at the first one after a failure. Such a read skips
-                // all earlier revocations. A look-up that began before may still return a status that is older than one
-                // of them. `forgetAll` increments the epoch, so that such a status is not cached.
+                // all earlier revocations. A status look-up that began before this read may still return a status that
+                // is older than a skipped revocation. `forgetAll` increments the epoch, so that such a status is not
+                // cached.
                 if revocations.concernsAll || last == nil { return forgetAll(&state) }
                 guard !revocations.sids.isEmpty else { return }
                 epoch.wrappingAdd(1, ordering: .releasing)
@@ -160,8 +164,8 @@ package final class SessionStatusCache: SignInSessions {
             }
         } catch {
             state.withLock { state in
-                // The database may be failing over to a standby that lacks the last revocations. Later revocations may
-                // then get the numbers of the lost ones before the next read. So the next read begins anew, as if it
+                // The database may be failing over to a standby that lacks the last revocations. Before the next read,
+                // new revocations may then get the numbers of the lost ones. So the next read begins anew, as if it
                 // were the first.
                 state.lastRevocation = nil
                 forgetAll(&state)

@@ -38,7 +38,8 @@ package enum PairClient: Hashable, Sendable {
     /// An app that can renew its pair whenever needed.
     case current
     /// A shipped v1 app. The web view of the app signs in and renews the tokens. The native part of the app posts
-    /// events with the last access token that it got from the web view, even while the web view is suspended.
+    /// events with the last access token that it got from the web view. A suspended web view cannot renew the token,
+    /// but the native part continues to post events. The token must therefore be valid for longer.
     case v1
 }
 
@@ -69,8 +70,8 @@ package struct SessionTokenIssuer: Sendable {
         NewRefreshToken(digest: token.digest, expiresAt: refreshExpiry(at: now))
     }
 
-    /// Returns the expiry of a refresh token. It is never earlier than the expiry of an access token issued together
-    /// with it.
+    /// Returns the expiry of a refresh token. A refresh token never expires before the access token that is issued
+    /// together with it.
     private func refreshExpiry(at now: Moment) -> Moment {
         let seconds = max(lifetimes.refreshSeconds, lifetimes.accessSeconds, lifetimes.v1AccessSeconds)
         return now.advanced(byMilliseconds: seconds * 1000)
@@ -124,8 +125,8 @@ package struct RefreshToken: Sendable {
 }
 
 package enum RandomID {
-    /// Returns the prefix and 130 random bits, as 26 lower-case characters of the base32 alphabet (RFC 4648, section
-    /// 6).
+    /// Returns the prefix, followed by 130 random bits. The bits are written as 26 lower-case characters of the base32
+    /// alphabet (RFC 4648, section 6).
     package static func text(prefix: String) -> String {
         text(prefix: prefix, bytes: (0..<26).map { _ in UInt8.random(in: 0 ... .max) })
     }

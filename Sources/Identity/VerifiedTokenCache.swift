@@ -44,7 +44,8 @@ struct VerifiedToken: Sendable {
 final class RememberedToken: Sendable {
     let token: VerifiedToken
     /// The revocation epoch (`SignInSessions.revocationEpoch`) in which the token last passed the check that its
-    /// sign-in session is not revoked. The epoch is read before that check. -1 if the token never passed it.
+    /// sign-in session is not revoked. The epoch is read before that check. The value is -1 if the token never passed
+    /// the check.
     private let admittedAt = Atomic<Int>(-1)
 
     init(_ token: VerifiedToken) {
@@ -52,8 +53,8 @@ final class RememberedToken: Sendable {
     }
 
     /// Returns whether the token passed the check of its session in this epoch. Every revocation that this process
-    /// applies begins a new epoch. If `revocationEpoch` is the current epoch, true therefore also means that the
-    /// token's session was not revoked, and its driver not deleted, since the check.
+    /// applies begins a new epoch. If the token passed the check in the current epoch, its session has not been revoked
+    /// since the check, and its driver has not been deleted.
     func wasAdmitted(at revocationEpoch: Int) -> Bool {
         admittedAt.load(ordering: .relaxed) == revocationEpoch
     }

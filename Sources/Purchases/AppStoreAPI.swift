@@ -4,9 +4,11 @@
 package import JourneyModel
 
 package enum AppStoreAPIFailure: Error, Hashable, Sendable {
-    /// The meaning depends on the call. `signedTransaction`: no configured app has the transaction in an environment
-    /// that this server accepts. `notifications`: this server does not accept the environment of the request.
-    /// `sendConsumption`: this server does not accept the environment of the request, or Apple rejects the report.
+    /// The meaning depends on the call:
+    ///
+    /// - `signedTransaction`: no configured app has the transaction in an environment that this server accepts.
+    /// - `notifications`: this server does not accept the environment of the request.
+    /// - `sendConsumption`: this server does not accept the environment of the request, or Apple rejects the report.
     case notFound
     /// There is no usable response: Apple is unreachable, responds too slowly, or responds with an unexpected status
     /// such as 401 or 429. `reason` is one word for the log.

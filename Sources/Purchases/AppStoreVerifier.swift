@@ -5,9 +5,9 @@
 package import JourneyModel
 
 package struct AppStoreVerifier: Sendable {
-    /// Maximum number of seconds by which `signedDate` may be ahead of this server's clock. Of all facts about one
-    /// transaction, the fact with the latest `signedDate` counts. Without this limit, a fact dated far in the future
-    /// would override all other facts until that date.
+    /// Maximum number of seconds by which `signedDate` may be ahead of this server's clock. Of all signed data about
+    /// one transaction, the data with the latest `signedDate` counts. Without this limit, data dated far in the future
+    /// would override all newer data until that date.
     package static let clockSkewSecondsMax = 600
 
     private let apps: [AppStoreApp]

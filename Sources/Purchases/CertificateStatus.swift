@@ -1,7 +1,9 @@
-// Queries Apple's OCSP responder (RFC 6960), to find out whether the certificates that signed stored facts were
-// revoked. Each leaf is checked in the background, once a day, together with its intermediate. Facts signed by a
-// revoked leaf no longer count. Only a valid response can revoke a leaf. If no response arrives, the next pass repeats
-// the request. A response with a wrong signature revokes nothing, and the certificate counts as checked.
+// Queries Apple's OCSP responder (RFC 6960), to find out whether Apple revoked the certificates that signed stored
+// transactions and renewals. Each leaf is checked in the background, once a day, together with its intermediate. Data
+// signed by a revoked leaf no longer counts.
+//
+// A leaf counts as revoked only if a valid response says so. If no response arrives, the next pass repeats the request.
+// After a response with a wrong signature, the certificate counts as checked and not revoked.
 
 package import Foundation
 package import JourneyModel
@@ -9,7 +11,8 @@ import SwiftASN1
 import Synchronization
 @_spi(FixedExpiryValidationTime) import X509
 
-/// A certificate chain whose leaf signed stored facts, and the result of its latest revocation check.
+/// A certificate chain whose leaf signed stored transactions or renewals, and the result of the latest revocation
+/// check.
 package struct PurchaseSigner: Hashable, Sendable {
     package var id: Int64
     /// The JWS header in base64url.
@@ -80,8 +83,8 @@ package struct CertificateStatus: Sendable {
         for signer in signers where !signer.isRevoked {
             guard let certificates = SignedPayload.certificates(inHeader: signer.header) else { continue }
             let now = clock()
-            // If the stored time of the last check is in the future, the clock was set back since. Ignore this time, so
-            // that no certificate waits until the clock reaches it again.
+            // If the stored time of the last check is in the future, the clock was set back since then. Ignore this
+            // time. Otherwise the certificate would not be checked until the clock reaches it again.
             if let checked = signer.checkedAt, checked <= now,
                 now < checked.advanced(bySeconds: Self.intervalSeconds)
             {
@@ -99,12 +102,12 @@ package struct CertificateStatus: Sendable {
         let parsed = certificates.compactMap { try? Certificate(derEncoded: $0) }
         guard parsed.count == CertificateChain.certificateCount else { return .unknown }
         let requester = Requester(query: query)
-        // Validate the chain as of the first moment at which all three certificates are valid. As of the current time,
-        // the chain of an expired leaf would not be valid.
+        // Validate the chain at the first moment at which all three certificates are valid. At the current time, the
+        // chain of an expired leaf would not be valid.
         let time = parsed.map(\.notValidBefore).max() ?? Date()
         var verifier = Verifier(rootCertificates: CertificateStore([parsed[2]])) {
             RFC5280Policy(fixedExpiryValidationTime: time)
-            // Validation fails only for a valid response with the status revoked, for the leaf or the intermediate.
+            // This policy fails only if a valid response says that the leaf or the intermediate is revoked.
             OCSPVerifierPolicy(failureMode: .soft, requester: requester)
         }
         let result = await verifier.validate(leaf: parsed[0], intermediates: CertificateStore([parsed[1]]))

@@ -1,6 +1,9 @@
 // Answers Apple's requests for consumption information, only with the consent of the purchase's owner. A separate task
-// sends the answers. The notification route responds without waiting for this task. The only state is the durable
-// queue. After a restart, an answer may therefore be sent twice. The second answer has no effect at Apple.
+// sends the answers, so the notification route responds without waiting for them.
+//
+// A request stays in the durable queue until its outcome is recorded. If the server stops after it has sent an answer
+// and before it has recorded the outcome, it sends the answer again after the restart. The second answer has no effect
+// at Apple.
 
 import Identity
 package import JourneyModel

@@ -1,6 +1,6 @@
-// Entitlements, computed as a pure function of facts and time. A subscription is the set of transactions with the same
-// original transaction id. At most one product of a subscription gives access at any time. Each product that is not an
-// auto-renewable subscription is evaluated independently.
+// Computes entitlements as a pure function of Apple's signed data and the current time. A subscription is the set of
+// transactions with the same original transaction id. At most one product of a subscription gives access at any time.
+// Each product that is not an auto-renewable subscription is evaluated independently.
 
 package import JourneyModel
 
@@ -9,9 +9,9 @@ extension PurchaseFacts {
     /// this counts as expired.
     package static let billingRetryDays = 60
 
-    /// Returns one entitlement per environment, app, subscription group and product, sorted in that order. A driver
-    /// may have several subscriptions to one product, for example one that the driver bought and one that a family
-    /// member shares. In that case only the entitlement with the best status is returned.
+    /// Returns one entitlement per environment, app, subscription group and product, sorted in that order. A driver may
+    /// have several subscriptions to one product, for example one that the driver bought and one that a family member
+    /// shares. In that case only the entitlement with the best status is returned.
     package func entitlements(at now: Moment) -> [Entitlement] {
         var best: [EntitlementKey: Entitlement] = [:]
         for entitlement in subscriptionEntitlements(at: now) + productEntitlements(at: now) {
@@ -100,9 +100,9 @@ private struct Subscription {
         }
     }
 
-    /// The transaction that gives access now: the latest one that is not expired, replaced or revoked. Apple may
-    /// charge and sign a renewal up to a day before its period starts. Until that start, the previous transaction
-    /// counts if it still gives access.
+    /// The transaction that gives access now: the latest one that is not expired, replaced or revoked. Apple may charge
+    /// and sign a renewal up to a day before its period starts. Until that start, the previous transaction counts if it
+    /// still gives access.
     private var current: TransactionFact? {
         begun.filter(isValid).max { $0.isBefore($1) } ?? transactions.filter(isValid).max { $0.isBefore($1) }
     }

@@ -26,13 +26,14 @@ package protocol NotificationHistoryProgress: Sendable {
 
 package struct NotificationHistory: Sendable {
     /// A pass reads the notifications that Apple could not deliver, from this number of days before the end of the last
-    /// pass. Some notifications are therefore read again, which helps if this server refused them the first time. Apple
-    /// retries a delivery for less than seven days: 157 hours (1, 12, 24, 48 and 72 hours after the previous attempt).
+    /// pass. Apple retries a delivery for 157 hours (1, 12, 24, 48 and 72 hours after the previous attempt). The seven
+    /// days therefore include every notification that Apple may have tried to deliver since the last pass. Some
+    /// notifications are read again, which helps if this server refused them the first time.
     static let failureDays = 7
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
-    /// In the first pass after the start, the parts with all notifications begin this number of seconds before the time
-    /// up to which the history was read. Apple's clock and this server's clock may differ by that much.
+    /// The first pass after the start reads all notifications since the time up to which the history was read. It
+    /// begins this number of seconds earlier, because Apple's clock and this server's clock may differ by that much.
     static let overlapSeconds = 3_600
     /// Length of the parts in which the history is read. The position is recorded after each part. The pass after an
     /// interrupted pass therefore repeats only the part that was interrupted.
@@ -162,8 +163,8 @@ package struct NotificationHistory: Sendable {
     ///
     /// At the start, the parts since the last pass contain all notifications, including those that Apple could not
     /// deliver. The part with `onlyFailures` therefore ends where the last pass ended. This part is read first, because
-    /// each later part advances the recorded time. If the pass were then interrupted, the next pass would begin later,
-    /// and would skip the oldest notifications of this part.
+    /// reading another part advances the recorded time. If another part were read first and the pass were then
+    /// interrupted, the next pass would begin later and skip the oldest notifications of this part.
     private func parts(of source: NotificationSource, isAtStart: Bool, now: Moment) async throws -> [Part] {
         let oldest = now.advanced(bySeconds: -Self.daysMax(source.environment) * 86_400)
         // A time in the future was recorded by a wrong clock.

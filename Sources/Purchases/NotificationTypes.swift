@@ -1,8 +1,10 @@
 // The types and subtypes of App Store Server Notifications V2 that Apple documents
 // (https://developer.apple.com/documentation/appstoreservernotifications/notificationtype, read in November 2026). The
-// subtypes INCREASE_QUANTITY and DECREASE_QUANTITY (seats of a group) are left out. Each row describes the type for
-// operators, and names the object of the payload that has the details. Access does not depend on this table, but on the
-// signed transaction and renewal in a notification. Notifications without a row are stored too, with their payload.
+// subtypes INCREASE_QUANTITY and DECREASE_QUANTITY (seats of a group) are left out.
+//
+// Each row describes the type for operators, and names the object of the payload that has the details. Access does not
+// depend on this table, but on the signed transaction and renewal in a notification. Notifications without a row are
+// stored too, with their payload.
 
 package struct NotificationTypes: Sendable {
     /// The object of the payload that carries the details.

@@ -1,6 +1,6 @@
-// All facts signed by Apple about one driver's purchases: the newest fact about each transaction, and the newest
-// renewal information of each subscription. Adding facts is commutative, associative and idempotent. The result is
-// therefore the same when facts arrive in any order, late or repeatedly.
+// The newest facts about one driver's purchases, all signed by Apple: one about each transaction, and one about the
+// next renewal of each subscription. Adding facts is commutative, associative and idempotent. The result is therefore
+// the same when facts arrive in any order, late or repeatedly.
 
 /// The identity of a transaction. Apple's transaction ids are unique only within an environment.
 package struct TransactionKey: Hashable, Sendable, Comparable {

@@ -14,8 +14,8 @@ package enum PurchaseFailure: Error, Hashable, Sendable {
     case store(AccountFailure)
     /// The App Store Server API is not configured. Without it, only signed transactions are accepted.
     case needsSignedTransaction
-    /// Apple has no transaction with the sent id for the configured apps. Or the sent product id or original
-    /// transaction id differs from those of Apple's transaction.
+    /// For the configured apps, Apple has no transaction with the id that the app sent. Or Apple's transaction has
+    /// another product id or original transaction id than the app sent.
     case unknownTransaction
     /// The App Store Server API is unavailable. `reason` is one word for the log.
     case appleUnavailable(retryAfterSeconds: Int, reason: String)

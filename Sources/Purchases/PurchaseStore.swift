@@ -18,9 +18,8 @@ package struct ShownPurchase: Hashable, Sendable {
 package enum PurchaseOutcome: Hashable, Sendable {
     /// The purchase was stored, now or earlier. The associated value contains all facts about the driver's purchases.
     case stored(PurchaseFacts)
-    /// The purchase belongs to another driver, its owner. The purchase has the owner's `appAccountToken`, or the
-    /// owner's app sent the purchase first, or an operator moved the purchase to the owner. The facts of the purchase
-    /// are stored for the owner, whose entitlements may change.
+    /// The purchase belongs to another driver, its owner, by the rules of `PurchaseStore.add`. The purchase is stored
+    /// for the owner, whose entitlements may change.
     case ownedByAnother(owner: DriverID?)
 }
 

@@ -82,10 +82,12 @@ package struct SignedPayload: Sendable {
     }
 }
 
-/// A cache of accepted headers. An accepted header names ES256 and has a valid chain. Apple uses few different headers.
-/// Each has 5 kB, because the certificates in it are encoded in base64 twice. A notification has three headers. Without
-/// the cache, parsing them would cost as much as verifying the three signatures. The validity of the certificates is
-/// checked for every payload, even if its header is in the cache.
+/// A cache of accepted JWS headers. A header is accepted if it names ES256 and has a valid certificate chain.
+///
+/// A notification has three headers. Each has 5 kB, because the certificates in it are encoded in base64 twice. Without
+/// the cache, parsing these headers would cost as much as verifying the three signatures. Apple uses few different
+/// headers, so a small cache is enough. The validity of the certificates is checked for every payload, even if its
+/// header is in the cache.
 package final class AcceptedHeaders: Sendable {
     struct Header: Sendable {
         var json: JSONValue

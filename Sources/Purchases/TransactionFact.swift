@@ -1,5 +1,5 @@
-// Apple's signed data about one transaction (JWSTransactionDecodedPayload). A fact never changes. It is replaced by a
-// fact about the same transaction with a later `signedDate`.
+// A fact is Apple's signed data about one transaction (JWSTransactionDecodedPayload). A fact never changes, but a fact
+// about the same transaction with a later `signedDate` replaces it.
 
 package import JourneyModel
 

@@ -67,8 +67,8 @@ package struct PushConsumer: Sendable {
         }
     }
 
-    /// Reads the next events once. Returns whether the next round is to follow without a pause, because there are more
-    /// events or another server has already queued the notifications of these events.
+    /// Reads the next events once and queues their notifications. Returns true if the next round must follow without a
+    /// pause: either there are more events, or another server has already queued the notifications of these events.
     func round(_ position: inout Position) async throws(StoreFailure) -> Bool {
         let now = clock()
         let base: Int64

@@ -41,8 +41,8 @@ extension DuePush {
     }
 
     /// The value of `PushNotification.collapseID`, with which a later alert of a session replaces an earlier one. It is
-    /// the session's id, or a short name if the id is too long or has other characters than APNs allows. Nil for a
-    /// background push, which replaces nothing.
+    /// the session's id, or a short name if the id is too long or contains a character that APNs does not allow. Nil
+    /// for a background push, which replaces nothing.
     private var collapseID: String? {
         guard entry.kind != .wake, let session = entry.session else { return nil }
         guard let sessionID, sessionID.utf8.count <= Self.collapseIDBytesMax,

@@ -1,7 +1,9 @@
 // Sends the entries of the outbox that are due. Each device has at most one notification under way, so its
 // notifications are sent in order. Different devices do not wait for each other. Outcomes are written in groups, so
-// that the writes of events seldom wait for them. An entry that was read is reserved for this server for some time (its
-// lease). If the process is killed before it has written the outcome, the notification is sent again after the lease.
+// that the writes of events seldom wait for them.
+//
+// An entry that was read is reserved for this server for some time (its lease). If the process is killed before it has
+// written the outcome, the notification is sent again after the lease.
 
 package import CoreMetrics
 package import Engine
@@ -25,10 +27,12 @@ package actor PushSender {
     /// Maximum number of entries per read of the outbox.
     static let readMax = 500
     /// How long, in seconds, an entry that was read may wait until it is under way. An entry that has waited longer is
-    /// returned to the outbox, because its lease could end before its outcome is written. The time of the read itself
-    /// does not count: if it did, a store that takes this long for every read would let no entry be sent.
+    /// returned to the outbox, because its lease could end before its outcome is written.
+    ///
+    /// The wait is measured from the end of the read. If it were measured from the beginning, a store whose reads take
+    /// longer than this time would let no entry be sent.
     static let waitSecondsMax = 3
-    /// The part of a lease, in seconds, that is left for writing the outcome of the longest attempt.
+    /// The part of a lease, in seconds, that remains for writing the outcome after an attempt of the maximum length.
     static let commitSeconds = 2
     /// The pause between two rounds, in milliseconds: `busyPauseMilliseconds` while notifications are under way,
     /// otherwise `idlePauseMilliseconds`.
@@ -52,7 +56,7 @@ package actor PushSender {
         /// The notification could not be delivered before it expired.
         case expired
         /// The notification announces a deadline that has changed or no longer exists, or it is for the Live Activity
-        /// of a session that another session has followed.
+        /// of a session, and the driver is now in another session.
         case obsolete
         /// The driver no longer wants the notification, or the device has no push service or no Live Activity any more.
         case unwanted
@@ -142,9 +146,9 @@ package actor PushSender {
         let isFirstOld =
             firstResultAt.map { Pause(from: $0, milliseconds: Self.commitMilliseconds).isOver(at: now) } ?? false
         if results.count >= Self.commitCount || isFirstOld { await commit() }
-        // No entries are read while outcomes could not be written. An entry without a written outcome is protected only
-        // by its lease. If the store was unavailable for longer than the lease, such an entry would be read and sent
-        // again.
+        // While the store cannot write outcomes, no entries are read. Until the outcome of an entry is written, only
+        // the lease prevents a second read of this entry. If the store were unavailable for longer than the lease, this
+        // server would read and send the entry again.
         if ready.isEmpty, commitPause == nil, readPause?.isOver(at: now) ?? true { await read(at: now) }
         sendReady()
     }
@@ -180,7 +184,8 @@ package actor PushSender {
             if kind == .graceEnding, !push.isDeadlineRunning { return drop(push, .obsolete) }
             if push.device.push?.notifications.allows(kind) == false { return drop(push, .unwanted) }
         }
-        // The device may have a new Live Activity by now. This entry would end it, or show an older state in it.
+        // The driver is in another session, so the device may have a new Live Activity by now. This entry would end
+        // that activity, or show an older state in it.
         if push.entry.kind.notificationKind == .liveActivity, push.isInOtherSession { return drop(push, .obsolete) }
         guard let notification = push.notification(texts.read(), at: now) else { return drop(push, .unwanted) }
         inFlightCount += 1
@@ -225,10 +230,12 @@ package actor PushSender {
         }
     }
 
-    /// Returns the pause before the next attempt, in milliseconds. It is 1 s after the first failure, and doubles with
-    /// each further one, up to 60 s. If the service asks for a longer pause, that pause is used instead. A random time,
-    /// up to half of those 1 to 60 s, is added, so that devices whose attempts failed in one outage are not retried
-    /// together.
+    /// Returns the pause before the next attempt, in milliseconds. The pause is 1 s after the first failure, and
+    /// doubles with each further failure, up to 60 s. If the service asks for a longer pause, that longer pause is used
+    /// instead.
+    ///
+    /// A random time is added, up to half of the computed 1 to 60 s. Without it, all devices whose attempts failed in
+    /// one outage would be retried at the same time.
     static func retryMilliseconds(_ failureCount: Int, atLeastSeconds: Int?) -> Int64 {
         let pause = RetryPause.milliseconds(failureCount)
         return max(pause, RetryPause.milliseconds(askedSeconds: atLeastSeconds)) + Int64.random(in: 0...(pause / 2))
@@ -248,8 +255,8 @@ package actor PushSender {
         if firstResultAt == nil { firstResultAt = clock() }
     }
 
-    /// Writes the outcomes. If that fails, keeps them for a later try. Until they are written, only the leases of the
-    /// entries prevent a second sending.
+    /// Writes the outcomes. If the write fails, keeps the outcomes and tries again later. Until they are written, only
+    /// the leases of the entries prevent that the notifications are sent again.
     private func commit() async {
         let now = clock()
         guard !results.isEmpty, commitPause?.isOver(at: now) ?? true else { return }

@@ -12,11 +12,14 @@ package protocol PushStore: Sendable {
     func pushPosition(at now: Moment) async throws(StoreFailure) -> Int64
 
     /// Returns the changes of journeys by the events after position `id`, for drivers who have a device and are not
-    /// simulated. May omit changes by events received before `since`, which is `PushRules.ageMillisecondsMax` ago. A
-    /// change counts only if it changes what the driver's stream shows, so a late event that changes only the past
-    /// causes no change. If a store refolds in several transactions, it stores the change of a late event only when the
-    /// refold is complete. Until then, but for at most half of `PushRules.ageMillisecondsMax`, it returns no changes by
-    /// this event or by the events after it.
+    /// simulated. May omit changes by events received before `since`, which is `PushRules.ageMillisecondsMax` ago.
+    ///
+    /// A change counts only if it changes what the driver's stream shows. A late event that changes only the past
+    /// therefore causes no change.
+    ///
+    /// If a store refolds in several transactions, it stores the change of a late event only when the refold is
+    /// complete. Until then, this method returns no changes by the late event or by the events after it. It waits in
+    /// this way for at most half of `PushRules.ageMillisecondsMax`.
     func pushChanges(after id: Int64, since: Moment) async throws(StoreFailure) -> PushChanges
 
     /// Adds the entries to the outbox and stores the position `last`, in one transaction. Returns false and does

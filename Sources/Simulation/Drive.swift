@@ -31,9 +31,9 @@ package struct ScriptedEvent: Hashable, Sendable {
     package enum Timestamp: Hashable, Sendable {
         /// `timestamp` is the time of the event. Each attempt has `X-Sent-At`.
         case ofTheEvent
-        /// `timestamp` is the time of an attempt to send the event. If `secondsBefore` is 0, it is the first attempt
-        /// that reaches the server. Otherwise it is an attempt that was made `secondsBefore` seconds earlier. No
-        /// attempt has `X-Sent-At`, because shipped clients do not send it.
+        /// `timestamp` is the time of an attempt to send the event. If `secondsBefore` is 0, this attempt is the first
+        /// one that reaches the server. Otherwise it was made `secondsBefore` seconds before that one, and did not
+        /// reach the server. No attempt has `X-Sent-At`, because shipped clients do not send it.
         case ofAnAttempt(secondsBefore: Int64)
     }
 }

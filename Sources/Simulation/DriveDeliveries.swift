@@ -51,10 +51,13 @@ extension DriveScript {
         }
     }
 
-    /// Returns the deliveries of one of four cases, chosen at random. Case 0: the response to the first request is
-    /// lost, and the app builds the body again. Case 1: the first request arrives only after the request with the
-    /// rebuilt body. Case 2: like case 0, but between the two requests the app sends a body that states another time of
-    /// the event. The server must reject that body. Case 3: the event is sent once.
+    /// Returns the deliveries of one of four cases, chosen at random:
+    ///
+    /// - Case 0: the response to the first request is lost, and the app builds the body again.
+    /// - Case 1: the first request arrives only after the request with the rebuilt body.
+    /// - Case 2: like case 0, but between the two requests the app sends a body that states another time of the event.
+    ///   The server must reject that body.
+    /// - Case 3: the event is sent once.
     private func rebuilt(_ event: Int, _ random: inout ScriptRandom) -> [Delivery] {
         let forms: [Delivery.Form] =
             switch Int.random(in: 0..<4, using: &random) {

@@ -124,7 +124,7 @@ struct DriveScript {
     }
 
     /// Adds the events of an app that is killed at the charger or on the way. In some drives, the app reports nothing
-    /// after that. In the other drives, the app is started again and then reports the events that it knows.
+    /// after that. In the other drives, the app is started again and then reports the events since it was killed.
     private mutating func quit() {
         let isOnTheWay = random.happens(inPercent: 75)
         if isOnTheWay { depart() }

@@ -16,8 +16,8 @@ package struct DriverDay: Hashable, Sendable {
         var previousSession: String?
         drives = scenarios.filter(\.isDrive).map { scenario in
             // Each scenario has its own seed, so the other drives stay the same if a scenario is left out. There is one
-            // exception. A drive may reset the session of the drive before it. If that drive is left out, another
-            // session is reset.
+            // exception: a drive may reset the session of the drive before it. If that earlier drive is left out, the
+            // reset applies to the session of another drive.
             let index = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
             let drive = DriveScript.drive(
                 scenario, seed: seed &* 0x1_0000 &+ index, settings: settings, previousSession: previousSession)

@@ -37,8 +37,9 @@ struct ExpectedJourney {
             verdict: folded[index].verdict, states: heads.map(\.state), endings: heads.map(\.endedBy))
     }
 
-    /// Returns the last journey that had this session, as it is at `now`. If a reset or another activation closed the
-    /// session, returns a journey in SESSION_ENDED with the reason. Returns nil for a session that was never activated.
+    /// Returns the last journey that had this session, with the deadlines applied that have passed by `now`. If a reset
+    /// or another activation closed the session, returns a journey in SESSION_ENDED with the reason. Returns nil for a
+    /// session that was never activated.
     func session(_ sessionID: String, at now: Moment) -> Journey? {
         let ordered = Fold.inOrder(events, from: start)
         var found: Journey?

@@ -90,9 +90,10 @@ extension DriveScript {
     }
 
     /// Adds the events of a drive with two late reports. The arrival and the verification each happen shortly before a
-    /// deadline, and are reported after it. The server must not take these delays for clock errors. The two delays
-    /// differ, because two events with the same delay would indicate a clock error (`ClockMemory.agreed`). Both delays
-    /// are shorter than every clock error of `clock-jump`.
+    /// deadline, and are reported after it. The server must not take these delays for clock errors.
+    ///
+    /// The two delays differ, because the server may take two equal delays for a clock error (`ClockMemory.agreed`).
+    /// Both delays are shorter than every clock error of `clock-jump`.
     private mutating func retryLate(from start: JourneyState) {
         anchor(from: start)
         activate(sessionID)

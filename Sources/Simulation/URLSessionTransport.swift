@@ -1,7 +1,9 @@
 // A transport that uses Foundation's URLSession. A deployed server is usually reached over TLS, and Dwell's own module
 // Sockets has no TLS. Unlike async-http-client, URLSession comes with the toolchain, and it adds no second event loop
-// and no second TLS library to the build. On Linux, URLSession uses libcurl. A binary with a static standard library
-// therefore needs libcurl and CA certificates on the machine.
+// and no second TLS library to the build.
+//
+// On Linux, URLSession uses libcurl. A binary with a static standard library therefore needs libcurl and CA
+// certificates on the machine.
 
 import Foundation
 package import JourneyClient
@@ -16,7 +18,7 @@ package struct URLSessionTransport: Transport {
     private let redirects = RefusedRedirects()
 
     /// Creates a transport to the server at `url`. Returns nil if `url` does not have the required form, or if its host
-    /// is an IPv6 address: on Linux, URLSession fails each request to one.
+    /// is an IPv6 address, because every request of URLSession to an IPv6 address fails on Linux.
     ///
     /// - Parameters:
     ///   - url: `http://` or `https://`, a host, and the prefix of the server's paths, if any.

@@ -20,8 +20,8 @@ function prose(name, text, attributes = {}) {
 class Description {
     constructor(json) { this.json = json; }
 
-    // Resolves a $ref within the document. Returns the value, and the last part of the $ref as its name; null if
-    // `value` is no $ref.
+    // Resolves a $ref within the document. Returns the value, and the last part of the $ref as its name. The name is
+    // null if `value` is not a $ref.
     resolve(value) {
         let name = null;
         for (let hops = 0; value && value.$ref && hops < 8; hops += 1) {

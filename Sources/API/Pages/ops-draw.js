@@ -78,7 +78,8 @@ function cell(value) {
     return value.tagName === "TD" ? value : element("td", {}, value);
 }
 
-// Returns a name in camel case or with underscores. Between two words of the name, the line may wrap.
+// Returns the words of a name in camel case or with underscores, with a <wbr> between two words, so that the line may
+// wrap there.
 function breakable(name) {
     return name.split(/(?<=[a-z])(?=[A-Z])|(?<=_)/).flatMap((word, index) => (index === 0 ? [word] : [element("wbr"), word]));
 }

@@ -1,13 +1,13 @@
 // The options that several subcommands share. Each option sets one variable, and takes precedence over the environment
-// and the environment file. The declaration of the variable validates the value. `--database` also clears DATABASE_URL,
-// because only one of the two databases can be in use.
+// and the environment file. The declaration of the variable validates the value. `--database` selects an SQLite
+// database, so it also clears DATABASE_URL, which would select PostgreSQL.
 
 import ArgumentParser
 import Foundation
 import Identity
 
-/// The options that name the sources of the settings. Every subcommand that reads settings has them, except
-/// `push-test`, which has only `--env-file`.
+/// The options that select the environment file and the SQLite database. Every subcommand that reads settings has them,
+/// except `push-test`, which has only `--env-file`.
 struct SettingsOptions: ParsableArguments {
     @Option(
         name: .customLong("env-file"), help: "The environment file to read instead of ENV_FILE.", completion: .file())
@@ -65,7 +65,7 @@ extension ConfigurationReport {
 }
 
 extension TokenConfiguration {
-    /// Returns the existing signing key. Only `dwell serve` creates a key. All other commands require an existing key.
+    /// Returns the existing signing key. Only `dwell serve` creates a missing key.
     ///
     /// - Throws: `ExitCode`, if the key does not exist or cannot be read. The reason has then been printed to standard
     ///   error.

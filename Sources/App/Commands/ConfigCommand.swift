@@ -48,8 +48,9 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // Use the partial configuration, because an operator needs the history most when the environment file is
-        // invalid. Reading the history needs only the database and, with PostgreSQL, the signing key.
+        // Use the partial configuration, which contains defaults in place of invalid values. An operator needs the
+        // history most when the environment file is invalid. Reading the history needs only the database and, with
+        // PostgreSQL, the signing key.
         let configuration = Configuration.report(from: input).partial
         let (changes, reloads, corrections) = try await history(configuration)
         print(
@@ -208,8 +209,8 @@ enum SettingsHistoryText {
         writer.endObject()
     }
 
-    /// Returns one line per changed setting, such as `chargerIntentRadius_m 400 -> 500`, in the order of the contract,
-    /// then the rules if they changed.
+    /// Returns one text per changed setting, such as `chargerIntentRadius_m 400 -> 500`, in the order of the contract.
+    /// If the rules changed, the last text describes the new rules.
     private static func differences(from before: SettingsChange, to after: SettingsChange) -> [String] {
         let (old, new) = (values(before), values(after))
         let settings = Settings.declarations.compactMap { declaration -> String? in
@@ -219,7 +220,8 @@ enum SettingsHistoryText {
         return settings + (before.rules == after.rules ? [] : [rulesText(after.rules)])
     }
 
-    /// Returns the settings after a change, by their names. Each value is the text that was stored.
+    /// Returns the settings after the change, as a dictionary from the name of a setting to its value. Each value is
+    /// the text that was stored.
     private static func values(_ change: SettingsChange) -> [String: String] {
         guard case .object(let members)? = try? JSONValue.parse(Array(change.settings.utf8)) else { return [:] }
         return members.reduce(into: [:]) { values, member in

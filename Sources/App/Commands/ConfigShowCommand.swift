@@ -27,7 +27,7 @@ struct ConfigShowCommand: AsyncParsableCommand {
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
         // The environment file may have become invalid while the server still runs with the old settings. The partial
-        // configuration is then enough to find the server.
+        // configuration, which contains defaults in place of invalid values, is then enough to find the server.
         let configuration = Configuration.report(from: input).partial
         let body: [UInt8]
         do {

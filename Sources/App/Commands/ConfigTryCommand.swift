@@ -42,7 +42,8 @@ struct ConfigTryCommand: AsyncParsableCommand {
         }
     }
 
-    /// Returns the time that `text` means; nil if the text is not understood.
+    /// Returns the time that `text` states: an RFC 3339 time, or a duration before `now`, such as `7 days`. Returns nil
+    /// for any other text.
     static func start(_ text: String, now: Moment) -> Moment? {
         if let moment = RFC3339.moment(from: text) { return moment }
         let words = text.split(separator: " ")

@@ -17,8 +17,7 @@ struct DriverErasure: Sendable {
 }
 
 protocol DriverChanges: Sendable {
-    /// Ends all sign-in sessions of the driver. Returns the number of sessions that it ended; nil for an unknown
-    /// driver.
+    /// Ends all sign-in sessions of the driver. Returns the number of ended sessions; nil for an unknown driver.
     func signOut(_ driver: DriverID) async throws -> Int?
     /// Deletes the driver. Returns nil for an unknown driver.
     func erase(_ driver: DriverID) async throws -> DriverErasure?
@@ -63,9 +62,9 @@ struct ServerChanges: DriverChanges {
     private let socket: LocalExchange
     private let database: String
 
-    /// Connects to the control socket of the database. Returns nil when the database file is missing, and when no
-    /// server listens on that socket. The socket file may exist nevertheless, because a server that was killed leaves
-    /// it behind.
+    /// Connects to the control socket of the database. Returns nil if the database file is missing, or if no server
+    /// listens on the socket. In the second case, the socket's file may still exist, because a killed server does not
+    /// remove it.
     ///
     /// - Throws: `Failure` if the server does not respond, is not Dwell, or has another version.
     init?(database path: String) async throws {
@@ -111,9 +110,8 @@ struct ServerChanges: DriverChanges {
 
     func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures {
         var missing = MissingErasures()
-        // Send only the latest deletion of each driver. A list that was joined from several files may contain two
-        // deletions of one driver. The command sends the list in several requests, and the server does not compare the
-        // deletions of different requests.
+        // A list that was joined from several files may contain two deletions of one driver. Send only the later one.
+        // The list is sent in several requests, and the server compares only the deletions within one request.
         let latest = Dictionary(erasures.map { ($0.digest, $0) }) { $0.at >= $1.at ? $0 : $1 }
         try await inParts(Array(latest.values), isDryRun: true) { reply in
             for driver in reply.drivers {

@@ -15,9 +15,10 @@ enum DriverLookup {
         }
     }
 
-    /// Returns when the driver was deleted. Returns nil if no deletion of the driver is recorded. A deletion is
-    /// recorded under a hash of the driver's id, which is made with the signing key. Without the key the deletion
-    /// cannot be found, so the result is nil too.
+    /// Returns when the driver was deleted; nil if no deletion of the driver is recorded.
+    ///
+    /// A deletion is recorded under a keyed hash of the driver's id. The key is derived from the signing key. If there
+    /// is no signing key, the result is nil with SQLite, and the command fails with PostgreSQL.
     static func erasedAt(_ driver: DriverID, _ configuration: Configuration) async throws -> Moment? {
         switch configuration.database {
         case .sqlite(let path):

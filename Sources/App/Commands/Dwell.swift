@@ -54,7 +54,8 @@ struct Dwell: AsyncParsableCommand {
             guard exitCode(for: error) == .success else { exit(withError: error) }
             print(fullMessage(for: error, columns: nil))
         }
-        // Without this check, the command would end with status 0 although the file with its output is incomplete.
+        // `print` ignores errors. Without this check, the command would end with status 0 even if its output is
+        // incomplete, for example because the disk is full.
         if let reason = StandardOutput.failureToWrite() {
             writeToStandardError("the output could not be written completely: \(reason)\n")
             exit(withError: ExitCode.failure)

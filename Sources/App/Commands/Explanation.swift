@@ -40,9 +40,11 @@ extension RecordedEvent {
         ].compactMap(\.self)
     }
 
-    /// The reason why the event left the state unchanged. Nil if the event changed the state, and for kinds of events
-    /// that never change the state. Exception: an event below the floor that was not rejected always has a reason,
-    /// which says that it is not folded again.
+    /// The reason why the event left the state unchanged. Nil if the event changed the state, or is not meant to change
+    /// it (for example a diagnostic event).
+    ///
+    /// Exception: an event below the floor (the time before which retention has deleted events) always has a reason. If
+    /// it was not rejected, the reason says that it is not folded again.
     var why: String? {
         if isBelowFloor, verdict.reason == nil {
             return "earlier events were deleted (EVENT_RETENTION_DAYS), and the fold starts after it"
@@ -67,12 +69,13 @@ extension RecordedEvent {
         }
     }
 
-    /// The implied steps, and the evidence that proves them. Nil when there are no implied steps.
+    /// The implied steps (transitions whose own events are missing), and the evidence that proves them. Nil when there
+    /// are no implied steps.
     var whyImplied: String? {
         guard !verdict.implied.isEmpty else { return nil }
         let steps = verdict.implied.names.joined(separator: ", ")
         let evidence = previousState.flatMap { $0 == before.state ? nil : $0 }
-        // A verified visit proves that the driver was at the merchant. It therefore also proves the steps between the
+        // A verified visit proves that the driver was at the merchant. Therefore it also proves the steps between the
         // phone's state and AT_MERCHANT.
         let isAtMerchant = (previousState ?? before.state) == .atMerchant
         let reasons = [
@@ -82,8 +85,8 @@ extension RecordedEvent {
         return "\(steps): " + (reasons.isEmpty ? "the event proves it" : reasons.joined(separator: ", and "))
     }
 
-    /// The session that this event ended by beginning another journey. Nil if no session was in progress, or if the
-    /// event did not end it.
+    /// The session that was in progress before this event, and that this event ended by beginning another journey. Nil
+    /// if there is no such session.
     var closedSession: (id: String, ending: Journey.Ending)? {
         guard let id = before.sessionID, let ending = before.closing(by: after) else { return nil }
         return (id, ending)

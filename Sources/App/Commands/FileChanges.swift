@@ -8,8 +8,8 @@ import RateLimiting
 import SQLiteStore
 import Sockets
 
-/// Changes drivers' accounts directly in the database. Used when no server answers on the control socket that
-/// belongs to this database, and with PostgreSQL.
+/// Changes drivers' accounts directly in the database. Used when no server answers on the control socket that belongs
+/// to this database, and with PostgreSQL.
 struct FileChanges: DriverChanges {
     private let accounts: OperatorAccounts
 

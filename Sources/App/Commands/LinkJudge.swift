@@ -140,7 +140,7 @@ struct LinkJudge: Sendable {
         var applinks: Links
     }
 
-    /// The value of a member of an element of `components` in Apple's document. `other` is any value that is neither a
+    /// One value in Apple's document, in an object of the list `components`. `other` is any value that is neither a
     /// text nor a Boolean. Dwell never writes such a value.
     private enum Value: Decodable, Hashable {
         case text(String)

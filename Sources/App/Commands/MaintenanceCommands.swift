@@ -89,12 +89,14 @@ struct RestoreCommand: AsyncParsableCommand {
         if let old, let instruction = Self.instruction(plan, old: old) { print(instruction) }
     }
 
-    /// Returns the text that says how to repeat the deletions of drivers that the restore has undone. Also returns such
-    /// a text if it is unknown which deletions the restore has undone, because this binary cannot read the previous
-    /// database. Returns nil if the restore has undone no deletion.
+    /// A restore brings back the drivers who were deleted after the backup. Returns the instruction for deleting them
+    /// again; nil if there are no such drivers.
     ///
-    /// - Parameter old: the path of the previous database, which, unless it is damaged, contains the records of these
-    ///   deletions.
+    /// If this binary cannot read the previous database, it is unknown whether there are such drivers. The instruction
+    /// then also says where to get the list of deletions.
+    ///
+    /// - Parameter old: the path of the previous database. Unless this database is damaged, it contains the records of
+    ///   the deletions.
     static func instruction(_ plan: RestorePlan, old: String) -> String? {
         guard let undone = plan.undoneErasures else {
             guard case .ofAnotherVersion = plan.current else {

@@ -1,5 +1,5 @@
-// Reports which process uses a port that the server needs, and what to do about it. The information comes from Linux's
-// /proc. There, a user sees only the open files of the user's own processes. Root sees the open files of all processes.
+// Reports which process uses a port that the server needs, and what to do about it. The information comes from /proc on
+// Linux. In /proc, a user sees only the open files of the user's own processes, and root sees those of all processes.
 
 import Foundation
 import HTTPServer
@@ -18,9 +18,10 @@ enum PortHolder {
     }
 
     /// Returns text such as `caddy (process 1234)` for each process that listens on the port. Processes that the user
-    /// cannot see are left out. If no process is found, reads the kernel's table of sockets up to two more times. The
-    /// kernel returns this table in pieces, and a reader may miss a socket if another socket is opened or closed
-    /// between two pieces.
+    /// cannot see are left out.
+    ///
+    /// If no process is found, reads the kernel's table of sockets up to two more times. The kernel returns this table
+    /// in pieces, and a reader may miss a socket if another socket is opened or closed between two pieces.
     static func names(ofListenersOn port: Int) -> [String] {
         for _ in 0..<2 {
             let names = readNames(ofListenersOn: port)

@@ -1,27 +1,30 @@
 // How `dwell refold` changes the database. If a server answers on the control socket of the database, the server
-// refolds, between the requests of clients. Otherwise, and with PostgreSQL, the command refolds in the database.
+// refolds, between the requests of clients. Otherwise, and with PostgreSQL, the command itself refolds and writes to
+// the database.
 
 import API
 import Engine
 import Foundation
 import JourneyModel
 
-/// A correction of settings that `begin` has recorded, or an unfinished one that it continues (`continues`).
+/// The correction of settings that `begin` returns: a new one, or an earlier unfinished one that is now continued
+/// (`continues` is true).
 struct BegunCorrection: Sendable {
     var id: Int64
     var at: Moment
     var since: Moment
     var until: Moment
-    /// The version of the settings to refold with. Nil to refold each event with the settings stored with it.
+    /// The version of the settings with which the events are refolded. Nil means that each event is refolded with the
+    /// settings stored with it.
     var version: String?
     var continues: Bool
 }
 
 protocol RefoldChanges: Sendable {
-    /// Records a correction. If the database does not know the settings version, throws an error whose text is for the
-    /// operator.
+    /// Records a correction. If neither the settings history nor an event has the settings version of the order, throws
+    /// an error whose text is for the operator.
     func begin(_ order: CorrectionOrder, note: SettingsChangeNote) async throws -> BegunCorrection
-    /// Refolds the next drivers, those after the row number `driver`.
+    /// Refolds the next part of the drivers, beginning after the row number `driver`.
     func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart
     func finish(correction: Int64) async throws
 }
@@ -83,8 +86,8 @@ extension ServerChanges: RefoldChanges {
     }
 }
 
-/// Refolds in the database, one part of the drivers per call. Other processes may write to the database between two
-/// calls.
+/// Refolds directly in the database, without a server. Each call refolds one part of the drivers. Other processes may
+/// write to the database between two calls.
 struct DatabaseRefolds: RefoldChanges {
     struct UnknownSettings: Error, CustomStringConvertible {
         var version: String
@@ -103,7 +106,7 @@ struct DatabaseRefolds: RefoldChanges {
         }
     }
 
-    /// Refolds the next drivers. Then pauses for as long as this refold took, but at most 100 ms, so that other
+    /// Refolds the next drivers. Then pauses for as long as refolding them took, but at most 100 ms, so that other
     /// processes can write too.
     func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart {
         let start = ContinuousClock.now

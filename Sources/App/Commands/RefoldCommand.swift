@@ -126,9 +126,10 @@ struct RefoldCommand: AsyncParsableCommand {
         }
     }
 
-    /// Refolds through the running server. If no server runs, the command itself refolds in the file. If a call of a
-    /// running server fails, for example because the server has another version, the command fails with `--settings`.
-    /// Without `--settings`, the command itself then refolds in the file.
+    /// Refolds through the running server. If no server runs, the command itself refolds in the file.
+    ///
+    /// A request to a running server may fail, for example because the server has another version. With `--settings`,
+    /// the command then fails too. Without `--settings`, the command then itself refolds in the file.
     private func refold(_ path: String) async throws -> (RefoldCounts, failures: [StoreFailure]) {
         do {
             if let server = try await ServerChanges(database: path) { return try await refold(server) }

@@ -1,4 +1,5 @@
-// The run of `dwell migrate --from sqlite`: connects the two databases, and prints what happens.
+// The run of `dwell migrate --from sqlite`: connects the two databases, starts the transfer, and prints its progress
+// and errors.
 
 import ArgumentParser
 import Postgres

@@ -113,8 +113,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     }
 
     /// Prints when the driver was deleted. Fails if the database has no record of the deletion. Without the signing
-    /// key, the record cannot be looked up. The function then prints a sentence about the missing key instead of
-    /// failing.
+    /// key, the record cannot be looked up. In this case, prints a sentence about the missing key and does not fail.
     private func checkDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
         guard let key = try tokens.existingKey() else {
             return writeToStandardError(
@@ -140,7 +139,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     }
 
     private var identifiers: [(option: String, text: String)] {
-        // Of a phone number, only the digits are searched for. It is therefore found both with `+` and without.
+        // Search only for the digits of a phone number, so that the number is found both with `+` and without.
         let digits = phone.flatMap { PhoneNumber($0).map { String($0.e164.dropFirst()) } ?? $0 }
         return [("--driver", driver), ("--phone", digits), ("--email", email), ("--apple-subject", appleSubject)]
             .compactMap { option, text in text.map { (option, $0) } } + text.map { ("--text", $0) }

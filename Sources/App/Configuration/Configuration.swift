@@ -1,8 +1,9 @@
-// The variables that the server reads (contract, sections 2 and 8), with their names, types, defaults, ranges and
-// purposes, and whether they are secrets. The variables of limits, sign-in, purchases, push and other parts are
-// declared in the files beside this one; `all` lists every variable. The server validates its settings against these
-// declarations. `dwell check-config` prints them, and a test compares ENV.example with them. ConfigurationReading
-// decides where each value comes from.
+// The variables that the server reads (contract, sections 2 and 8). Each declaration gives the name, type, default,
+// range and purpose of a variable, and says whether its value is a secret. The variables of limits, sign-in, purchases,
+// push and other parts are declared in the files beside this one; `all` lists every variable.
+//
+// The server validates its settings against these declarations. `dwell check-config` prints them, and a test compares
+// ENV.example with them. ConfigurationReading decides where each value comes from.
 //
 // The eight variables of the session engine are declared in JourneyModel, next to the type that clients decode.
 
@@ -150,7 +151,7 @@ enum Variables {
         "HTTP_OUTPUT_BUFFER_BYTES", .http, default: 65_536, in: 4096...16_777_216,
         "Output buffer of one connection for responses to pipelined requests.")
 
-    /// The lower bound leaves room for one batch of the maximum size and its copies.
+    /// The lower bound of the range leaves room for one batch of events of the maximum size and its copies in memory.
     static let bufferedBytesMax = Variable<Int>.integer(
         "HTTP_BUFFERED_BYTES_MAX", .http, default: 268_435_456, in: 4_194_304...1_099_511_627_776,
         "Maximum memory for bodies (as received and decompressed), incomplete requests and unsent responses of all "

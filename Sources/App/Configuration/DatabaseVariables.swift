@@ -63,9 +63,9 @@ extension Configuration {
             }
         }
 
-        /// Reads the two variables. Records a problem if both are set, and if DATABASE_PATH is empty and DATABASE_URL
-        /// is not set. But if DATABASE_PATH only has its default value, DATABASE_URL may be set too, because every
-        /// environment file made from ENV.example contains this default.
+        /// Reads DATABASE_PATH and DATABASE_URL. Records a problem if both are set, or if DATABASE_PATH is empty and
+        /// DATABASE_URL is not set. Exception: with DATABASE_URL, DATABASE_PATH may have its default value, because
+        /// every environment file made from ENV.example contains this default.
         init(_ reading: inout ConfigurationReading) {
             let path = reading.value(of: Variables.databasePath)
             let (name, other) = (Variables.databasePath.name, Variables.databaseURL.name)

@@ -1,7 +1,7 @@
 // The environment file (`.env`) with lines of NAME=value. The parser is pure: it turns text into names and values.
 //
-// The values are passed to swift-configuration's EnvironmentVariablesProvider. That provider's own parser of files
-// (`environmentFilePath`) is not used, for three reasons. It silently skips a line that it cannot read
+// The values are passed to swift-configuration's EnvironmentVariablesProvider. That provider has its own parser of
+// files (`environmentFilePath`), which is not used for three reasons. It silently skips a line that it cannot read
 // (`HTTP_PORT 8080`). It cannot list the names, so a mistyped name could not be reported. It treats quotes as part of
 // the value.
 //
@@ -19,8 +19,8 @@ struct EnvironmentFile: Sendable {
 
     let path: String
     private(set) var entries: [String: Entry] = [:]
-    /// The numbers of the lines that do not have the format described above. The content of such a line is not kept,
-    /// because it may be a secret.
+    /// The numbers of the lines that do not have the format described at the top of this file. The content of such a
+    /// line is not kept, because it may be a secret.
     private(set) var unreadableLines: [Int] = []
 
     /// The maximum size of an environment file in bytes. Real files are far shorter. The limit protects memory if the

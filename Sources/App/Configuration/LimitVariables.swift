@@ -1,5 +1,5 @@
 // The variables of the rate limits (contract, section 4), and of the rules about which sessions and confirmations the
-// server accepts. They are part of the table in Configuration.swift.
+// server accepts. `Variables.all` in Configuration.swift includes them.
 
 extension Variables {
     static let rateLimitSessionEvents = Variable<Int>.integer(

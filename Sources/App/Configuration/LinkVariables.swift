@@ -1,5 +1,5 @@
 // The variables for links that open an app, and for the pages that the app stores require (contract, sections 8 and
-// 10). They are part of the table in Configuration.swift.
+// 10). `Variables.all` in Configuration.swift includes them.
 
 import API
 import Foundation

@@ -85,8 +85,8 @@ struct Configuration: Sendable {
     var database: Database
     /// The number of days for which events are kept; nil to keep them forever.
     var eventRetentionDays: Int?
-    /// The number of days for which audit entries are kept. If nil, entries are kept forever, except frequent kinds
-    /// such as renewals, which have their own limits.
+    /// The number of days for which audit entries are kept; nil to keep them forever. Entries of frequent kinds, such
+    /// as token renewals, may be deleted earlier, because other limits apply to them too.
     var auditRetentionDays: Int?
     var redis: Redis
     var tokens: TokenConfiguration
@@ -132,8 +132,8 @@ struct TokenConfiguration: Sendable {
     /// The value of `DATA_KEY`, 32 bytes.
     var dataKey: Secret<[UInt8]>?
 
-    /// Returns the signing key. If no key is configured, the server creates one at its first start. Returns nil until
-    /// then.
+    /// Returns the signing key. If no key is configured, the server creates one at its first start. Before that start,
+    /// returns nil.
     func existingKey() throws(SigningKeyError) -> SigningKey? {
         switch key {
         case .configured(let key): key
@@ -153,8 +153,8 @@ struct TokenConfiguration: Sendable {
 
 /// The settings of Sign in with Apple. They say which identity tokens are accepted, and how Apple's servers are called.
 struct AppleConfiguration: Sendable {
-    /// The team id, the key id and the key. Three variables set them. The variable for the key is the path of a file.
-    /// All three variables must be set, or none.
+    /// The team id, the key id and the private key for calling Apple's token endpoint. Three variables set them: two
+    /// ids, and the path of the file with the key. Either all three variables must be set, or none.
     struct CodeExchange: Sendable {
         var teamID: String
         var keyID: String
@@ -167,8 +167,8 @@ struct AppleConfiguration: Sendable {
     var keySetURL: OutgoingURL
     var tokenURL: OutgoingURL
     var revokeURL: OutgoingURL
-    /// The settings for exchanging Apple's authorization codes for Apple's tokens. If nil, the server has no such
-    /// tokens of its drivers, and therefore revokes none.
+    /// The settings for exchanging Apple's authorization codes for Apple's tokens. If nil, the server gets no such
+    /// tokens, so it has none to revoke when a driver is deleted.
     var codeExchange: CodeExchange?
 }
 

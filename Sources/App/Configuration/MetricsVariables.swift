@@ -1,4 +1,4 @@
-// The variables of /metrics. They are part of the table in Configuration.swift.
+// The variables of /metrics. `Variables.all` in Configuration.swift includes them.
 
 import Secrets
 

@@ -1,5 +1,5 @@
 // The variables for operators: the credential for /ops, the destination of analytics events, and the note about a
-// change of the settings (contract, sections 7 and 8). They are part of the table in Configuration.swift.
+// change of the settings (contract, sections 7 and 8). `Variables.all` in Configuration.swift includes them.
 
 import Secrets
 
@@ -40,7 +40,8 @@ extension Variables {
 
     static let operation: [any Declaration] = watching + [operatorToken, analyticsHost, analyticsKey]
 
-    /// Returns whether a reload applies a new value of the variable. A new value of any other variable needs a restart.
+    /// Returns whether a reload applies a new value of the variable. If not, a new value takes effect only after a
+    /// restart.
     static func isReloaded(_ declaration: any Declaration) -> Bool {
         declaration is EngineVariable
             || [settingsChangedBy.name, settingsChangeReason.name, settingsRulesFile.name].contains(declaration.name)

@@ -1,4 +1,5 @@
-// The variables of App Store purchases (contract, sections 8 and 9). They are part of the table in Configuration.swift.
+// The variables of App Store purchases (contract, sections 8 and 9). `Variables.all` in Configuration.swift includes
+// them.
 
 import Foundation
 import Purchases

@@ -1,4 +1,4 @@
-// The variable that names the file with the texts of alerts. It is part of the table in Configuration.swift.
+// The variable that names the file with the texts of alerts. `Variables.all` in Configuration.swift includes it.
 
 import Push
 
@@ -11,7 +11,8 @@ extension Variables {
 }
 
 extension PushTexts {
-    /// Reads the file that PUSH_TEXTS_FILE names. Records a problem, with the place in the file, if it is not usable.
+    /// Reads the file that PUSH_TEXTS_FILE names. If the file cannot be read or is invalid, records a problem. For an
+    /// invalid file, the problem names the place of the error in the file.
     init(_ reading: inout ConfigurationReading) {
         self = .standard
         let variable = Variables.pushTextsFile

@@ -1,5 +1,5 @@
-// The variables of push notifications (contract, section 8): the credentials for APNs and FCM. They are part of the
-// table in Configuration.swift.
+// The variables of push notifications (contract, section 8): the credentials for APNs and FCM. `Variables.all` in
+// Configuration.swift includes them.
 
 import Foundation
 import Identity
@@ -59,7 +59,7 @@ extension Variables {
     ]
 }
 
-/// The services that deliver notifications, with our credentials.
+/// The services that deliver notifications, with the server's credentials for them.
 struct PushConfiguration: Sendable {
     struct Apple: Sendable {
         var teamID: String
@@ -157,8 +157,8 @@ struct PushConfiguration: Sendable {
 }
 
 extension ConfigurationReading {
-    /// Returns whether only the file's owner and group may access it. Records a problem otherwise. A missing file is
-    /// reported by the code that reads it.
+    /// Returns false and records a problem if users other than the file's owner and group can access the file. Returns
+    /// true for a missing file, because the code that reads the file reports it.
     fileprivate mutating func requireClosed(_ variable: Variable<String?>, _ path: String) -> Bool {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & 0o007 != 0 else { return true }

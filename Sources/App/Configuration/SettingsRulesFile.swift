@@ -1,5 +1,5 @@
-// The variable SETTINGS_RULES_FILE, and the reading of its file. The variable is part of the table in
-// Configuration.swift.
+// The variable SETTINGS_RULES_FILE, and the reading of its file. `Variables.all` in Configuration.swift includes the
+// variable.
 
 import Engine
 import JourneyModel
@@ -17,8 +17,8 @@ extension ConfigurationReading {
     /// Returns the rules, which replace some of the base settings for some drivers. Returns nil if SETTINGS_RULES_FILE
     /// is not set. If the file is invalid, records every problem in it and returns nil.
     ///
-    /// - Parameter base: nil if the base settings are invalid. The rules are then not read, because they can only be
-    ///   judged together with the base settings.
+    /// - Parameter base: the base settings; nil if they are invalid. The rules are then not read, because they can be
+    ///   validated only together with the base settings.
     mutating func settingsRules(over base: Settings?) -> SettingsRules? {
         guard let path = value(of: Variables.settingsRulesFile), let base else { return nil }
         let name = Variables.settingsRulesFile.name

@@ -1,5 +1,5 @@
-// The variables of sign-in (contract, sections 6 and 8): Sign in with Apple, and one-time codes. They are part of the
-// table in Configuration.swift.
+// The variables of sign-in (contract, sections 6 and 8): Sign in with Apple, and one-time codes. `Variables.all` in
+// Configuration.swift includes them.
 
 import Secrets
 
@@ -109,7 +109,8 @@ enum OTPDelivery: String, CaseIterable, Sendable {
 }
 
 extension Variable<OutgoingURL> {
-    /// - Parameter requiresTLS: rejects http URLs. Services that are called with HTTP/2 need TLS.
+    /// - Parameter requiresTLS: whether http URLs are rejected. True for services that are called over HTTP/2, because
+    ///   these calls need TLS.
     static func url(
         _ name: String, _ section: VariableSection, default value: OutgoingURL, requiresTLS: Bool = false,
         _ sentence: String

@@ -11,9 +11,9 @@ struct TextFileError: Error {
 /// Returns the file's text. Throws if the file cannot be read, is not UTF-8, or has more than `bytesMax` bytes. A
 /// symbolic link is followed.
 ///
-/// - Parameter mayBePipe: whether the file may also be a pipe or a device, such as /dev/stdin. This is for the
-///   arguments of commands. The server accepts neither: it must not wait for a writer when it starts, and it reads the
-///   files again on SIGHUP.
+/// - Parameter mayBePipe: whether the file may also be a pipe or a device, such as /dev/stdin. Commands pass true for a
+///   file that is an argument. The server accepts neither, for two reasons: it must not wait for a writer when it
+///   starts, and it reads the files again on SIGHUP, which a pipe does not permit.
 func readTextFile(_ path: String, bytesMax: Int, mayBePipe: Bool = false) throws(TextFileError) -> String {
     // Without O_NONBLOCK, open(2) of a FIFO waits for a writer.
     let descriptor = open(path, O_RDONLY | O_CLOEXEC | (mayBePipe ? 0 : O_NONBLOCK))
@@ -39,8 +39,8 @@ func readTextFile(_ path: String, bytesMax: Int, mayBePipe: Bool = false) throws
     return text
 }
 
-/// Returns what the open file is if it is not a regular file. Returns nil for a regular file and for /dev/null, which
-/// reads as an empty file.
+/// Returns the kind of the open file, such as `a directory`, if it is not a regular file. Returns nil for a regular
+/// file. Also returns nil for /dev/null, which reads as an empty file.
 private func irregularKind(of descriptor: Int32) -> String? {
     var (status, null) = (stat(), stat())
     guard fstat(descriptor, &status) == 0 else { return nil }

@@ -43,7 +43,7 @@ enum VariableSection: String, CaseIterable, Sendable {
 enum Allowed: Sendable {
     case integers(ClosedRange<Int>)
     case words([String])
-    /// Any text that fits the description in this case.
+    /// Any text that fits a description. The associated value is the description.
     case text(String)
 }
 
@@ -67,12 +67,12 @@ struct Variable<Value: Sendable>: Declaration {
     let allowed: Allowed
     let isSecret: Bool
     let sentence: String
-    /// The conversion of a text to a value. Its result is nil for an invalid text.
+    /// Converts a text to a value. Returns nil for an invalid text.
     let parse: @Sendable (String) -> Value?
-    /// The conversion of a value to the form that may be shown to the operator. For a secret, the result contains only
-    /// the part that may be shown.
+    /// Converts a value to the text that is shown to the operator. For a secret, the result contains only the part that
+    /// may be shown.
     let show: @Sendable (Value) -> String
-    /// The description of what is wrong with an invalid text. Nil if `allowed` already says everything. The description
+    /// Returns what is wrong with an invalid text. Returns nil if `allowed` already says everything. The result
     /// contains no part of a secret.
     var flaw: @Sendable (String) -> String? = { _ in nil }
 

@@ -7,8 +7,8 @@ enum VariableNames {
         var nearest: String?
     }
 
-    /// Returns a finding if the name is not declared but probably mistyped, otherwise nil. It is probably mistyped if
-    /// it has the same first word as a declared name, or differs from one by at most two letters.
+    /// Returns a finding if the name is not declared but probably mistyped, otherwise nil. A name is probably mistyped
+    /// if it has the same first word as a declared name, or if it differs from a declared name by at most two letters.
     static func finding(for name: String) -> Finding? {
         let known = Variables.all.flatMap { $0.isSecret ? [$0.name, $0.fileVariableName] : [$0.name] }
         guard !known.contains(name), name.utf8.count <= nameBytesMax else { return nil }

@@ -77,8 +77,8 @@ struct RefusalLineLimiter: Sendable {
         windows[index].lines < limits.total ? Client() : nil
     }
 
-    /// Ends the second that is being counted if it is over at `second`, and returns the lines omitted in it. Returns nil
-    /// if no lines were omitted, or if the second that is being counted is not over.
+    /// If the second that is being counted is over at `second`, ends it and returns the lines that were omitted in it.
+    /// Returns nil if that second is not over, or if no lines were omitted in it.
     mutating func end(before second: Int64) -> Omitted? {
         guard isOver(at: second) else { return nil }
         let busiest = windows.flatMap(\.clients).max { ($0.value.omitted, $1.key) < ($1.value.omitted, $0.key) }
@@ -89,9 +89,9 @@ struct RefusalLineLimiter: Sendable {
         return report.count > 0 ? report : nil
     }
 
-    /// Whether the second that is being counted is over. It counts as over too if it is in the future, because the clock
-    /// was set back since. A caller may have read the clock just before another caller, so `second` may be one second
-    /// earlier without such a change.
+    /// Returns whether the second that is being counted (`self.second`) is over at `second`. It also counts as over if
+    /// it is more than one second later than `second`, because the clock was then set back. A difference of one second
+    /// is normal: a caller may have read the clock just before another caller.
     private func isOver(at second: Int64) -> Bool {
         second > self.second || self.second - second > 1
     }

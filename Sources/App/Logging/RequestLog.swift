@@ -56,8 +56,8 @@ final class RequestLog: RequestObserver {
         report(limiter.withLock { $0.end(before: second) })
     }
 
-    /// Logs how many lines were omitted in the second that was counted last, even if it is still running. Called after
-    /// the server's last response, because no later call would log this number.
+    /// Logs how many lines were omitted in the second that was counted last, even if that second is not over yet.
+    /// Called after the server's last response, because no later call would log this number.
     func reportLastOmitted() {
         report(limiter.withLock { $0.end(before: .max) })
     }
@@ -83,10 +83,12 @@ final class RequestLog: RequestObserver {
         logger.warning("rejected requests omitted from the log", metadata: metadata)
     }
 
-    /// Returns the client for which the line counts, and the kind of rejection. The number of lines per client is
-    /// limited (RefusalLineLimiter). For a 4xx of a signed-in driver, the client is the driver, so that a flood of
-    /// requests from the same address does not displace the driver's lines. For all other requests, it is the client's
-    /// address, or the /64 network of an IPv6 address.
+    /// Returns the client to whose limit the line counts, and the kind of rejection. RefusalLineLimiter limits the
+    /// number of lines per client.
+    ///
+    /// For a 4xx of a signed-in driver, the client is the driver, so that a flood of requests from the same address
+    /// does not displace the driver's lines. For all other requests, the client is the client's address, or the /64
+    /// network of an IPv6 address.
     private func client(of request: CompletedRequest) -> (String, RefusalLineLimiter.Kind) {
         if request.status.code >= 500 { return (AddressGroup.name(of: request.remoteAddress), .failure) }
         if let principal = request.principal { return (driverName(principal), .signedIn) }

@@ -1,10 +1,10 @@
-// Sign-in metrics, counted from the audit. The audit contains the committed actions of all handlers, so the handlers
-// themselves need not count. It also contains the actions at other servers on the same database, so each server counts
-// them too. Counting begins when /metrics is first read. Entries from before that are not counted.
+// Sign-in metrics, counted from the audit table. The table contains the committed actions of all handlers, so the
+// handlers themselves need not count. It also contains the actions at other servers on the same database, so each
+// server counts those too. Counting begins when /metrics is first read. Older entries are not counted.
 //
 // The entries are counted in the order of their ids. On PostgreSQL, an entry may become visible after entries with
-// higher ids. A sample therefore counts only up to the id that was the newest some seconds earlier
-// (`auditSettlesMilliseconds`).
+// higher ids, because its transaction commits later. A sample therefore counts only up to the id that was the newest
+// some seconds earlier (`auditSettlesMilliseconds`).
 
 import CoreMetrics
 import Identity
@@ -27,7 +27,7 @@ actor AuditSampling {
 
     private static let outcomes: [AuditOutcome] = [.done, .refused, .failed]
 
-    /// - Parameter clock: returns milliseconds that never go backwards.
+    /// - Parameter clock: returns the milliseconds of a monotonic clock, which never goes backwards.
     init(store: any AccountStatistics, factory: any MetricsFactory, clock: @escaping @Sendable () -> Int64) {
         self.store = store
         self.clock = clock

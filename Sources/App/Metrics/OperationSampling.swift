@@ -1,7 +1,7 @@
-// Metrics whose values are read only when a client reads /metrics. `sampling` has one sampler, a function that sets the
-// values, for each group of such metrics. This file adds the samplers for waiting codes, open streams, the settings,
-// and the servers on the database. Other files add the samplers for connections and buffers, the loops, the writer's
-// queue, Redis, and the files of the database.
+// Metrics whose values are read only when a client reads /metrics. Each group of such metrics has a sampler: a function
+// that sets their values. This file contains the samplers for waiting codes, open streams, the settings, and the
+// servers on the database. Other files contain, for example, the samplers for connections and buffers, the event loops,
+// the writer's queue, Redis, and the files of the database.
 
 import API
 import CoreMetrics
@@ -34,8 +34,8 @@ struct OperationSampling: Sendable {
         }
     }
 
-    /// Adds the number of rules in force, and the settings version in force. The version is a label, not a value: there
-    /// is one series, and after a reload a series with the new version takes its place.
+    /// Adds the number of rules in force, and the settings version in force. The version is the label of a series whose
+    /// value is always 1. After a reload, a series with the new version replaces the old series.
     func add(_ settings: CurrentSettings, clock: @escaping @Sendable () -> Moment) {
         let info = SettingsInfoGauge(factory: factory)
         let rules = factory.gauge(.settingsRulesInForce)

@@ -1,5 +1,6 @@
-// The number of descriptors that the process may open. Each connection uses one descriptor. Systems start programs with
-// a low soft limit (1024, because of select(2)). A program may raise its soft limit up to its hard limit.
+// The number of descriptors that the process may open. Each connection uses one descriptor. Systems usually start
+// programs with a soft limit of only 1024, because select(2) does not support more descriptors. A program may raise its
+// soft limit up to its hard limit.
 
 import Logging
 import StructuredLogging
@@ -12,14 +13,16 @@ import StructuredLogging
 
 enum DescriptorLimit {
     /// The number of descriptors for everything except connections of clients: the database, Redis, outgoing requests,
-    /// listeners, and the standard streams. A process without a free descriptor cannot open its files, and may crash:
-    /// while work waits for a thread, Dispatch on Linux reads the state of its threads from files in /proc, and ends the
-    /// process if it cannot open them.
+    /// listeners, and the standard streams.
+    ///
+    /// A process without a free descriptor cannot open its files, and may even crash. While work waits for a thread,
+    /// Dispatch on Linux reads the state of its threads from files in /proc. If it cannot open them, it ends the
+    /// process.
     private static let otherDescriptors: UInt64 = 512
 
     /// Raises the soft limit to the number of descriptors that `connectionsMax` connections and the rest of the process
-    /// need, or to the hard limit if that is lower. Returns the number of connections that the limit then permits, at
-    /// most `connectionsMax`. If it permits fewer, logs a warning.
+    /// need, or to the hard limit if that is lower. Returns the number of connections that the new limit permits, at
+    /// most `connectionsMax`. If this number is lower than `connectionsMax`, logs a warning.
     static func raise(forConnections connectionsMax: Int, _ logger: Logger) -> Int {
         #if canImport(Glibc)
             let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
@@ -43,8 +46,8 @@ enum DescriptorLimit {
         return permitted
     }
 
-    /// Returns how many connections a process with this number of descriptors serves. If there are few descriptors, half
-    /// of them are for connections.
+    /// Returns how many connections a process with this number of descriptors serves. If there are fewer than 1024
+    /// descriptors, half of them are for connections.
     static func connections(permittedBy descriptors: UInt64, atMost connectionsMax: Int) -> Int {
         let permitted = descriptors - min(otherDescriptors, descriptors / 2)
         return max(1, min(connectionsMax, Int(clamping: permitted)))

@@ -13,8 +13,9 @@ enum InheritedSockets {
         descriptors(ProcessInfo.processInfo.environment, processID: ProcessInfo.processInfo.processIdentifier)
     }
 
-    /// Returns the passed descriptors. Returns none if LISTEN_PID does not name this process. If LISTEN_PID names
-    /// another process, the variables were inherited, and the sockets are meant for that process.
+    /// Returns the passed descriptors. Returns none if LISTEN_PID is not set, or is the id of another process. In the
+    /// second case, this process has only inherited the environment variables, and the sockets are meant for that other
+    /// process.
     static func descriptors(_ environment: [String: String], processID: Int32) -> [Int32] {
         guard let pid = environment["LISTEN_PID"].flatMap({ Int32($0) }), pid == processID,
             let count = environment["LISTEN_FDS"].flatMap({ Int32($0) }), (1...countMax).contains(count)

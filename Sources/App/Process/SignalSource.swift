@@ -1,6 +1,6 @@
 // Receives SIGHUP, SIGINT and SIGTERM from the start of the process on. CSignals catches these signals before anything
-// else happens, and a dedicated thread handles them. Therefore no signal is lost during the start, and no signal
-// interrupts the start.
+// else happens, and later a dedicated thread handles them. Therefore a signal during the start is not lost, and does
+// not end the process in the middle of the start.
 
 import CSignals
 import Foundation
@@ -27,9 +27,9 @@ final class SignalSource: Sendable {
     private let wakes: AsyncStream<Void>
     private let wake: AsyncStream<Void>.Continuation
 
-    /// Holds signals until `start` is called. Must be called in the first line of `main`, because signals that arrive
-    /// before this call have their default action. (On Linux, CSignals already holds the signals of `dwell serve`
-    /// before `main` begins.)
+    /// Catches the signals and keeps them until `start` is called. Must be called in the first line of `main`, because
+    /// signals that arrive before this call have their default action. (On Linux, CSignals already catches the signals
+    /// of `dwell serve` before `main` begins.)
     static func hold() { dwell_hold_signals() }
 
     /// Restores the default actions of the signals. Used by commands that are not a server.

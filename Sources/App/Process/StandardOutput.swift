@@ -1,5 +1,5 @@
-// Reports output that could not be written. `print` ignores errors, so a command alone does not notice that the disk is
-// full.
+// Reports output that could not be written, for example because the disk is full. `print` ignores errors, so a command
+// that only calls `print` does not notice them.
 
 #if canImport(Glibc)
     // The variable stdout of C is not annotated for concurrency. It never changes here.

@@ -1,6 +1,6 @@
-// Several servers on one database. Each server writes a row about itself, with a heartbeat, and compares its settings
-// with those of the other servers. Differences are only reported, because no server can decide which settings are
-// right.
+// Compares the settings of several servers on one database. Each server regularly writes a row about itself (a
+// heartbeat), and compares its settings with those of the other servers. Differences are only reported, because no
+// server can decide which settings are right.
 
 import API
 import Engine
@@ -88,8 +88,8 @@ struct InstanceService: Sendable {
     private var own: Instance {
         let (inForce, rules) = settings.readWithRules()
         var shared = Self.shared(status.inForce, digests: digests)
-        // The path of the rules file may differ between servers. Therefore the version of its content is compared
-        // instead.
+        // The path of the rules file may differ between servers. Therefore the version of the file's content is
+        // compared, not the path.
         shared[Variables.settingsRulesFile.name] = rules?.version ?? "not set"
         return Instance(
             name: name, version: version, settingsVersion: inForce.version, settings: shared, startedAt: startedAt,
@@ -154,7 +154,8 @@ struct InstanceService: Sendable {
     private static let secretNames = Set(Variables.all.filter(\.isSecret).map(\.name))
     private static let signingKeyNames: Set<String> = [Variables.jwtSecret.name, Variables.jwtPrivateKeyFile.name]
 
-    /// Returns those of the settings in force that should be the same in all servers on one database.
+    /// Returns those settings in force that should be the same in all servers on one database. A digest stands for the
+    /// value of a secret.
     private static func shared(_ variables: [ReadVariable], digests: KeyedHashes) -> [String: String] {
         var settings: [String: String] = [:]
         for variable in variables where !own.contains(variable.declaration.name) {

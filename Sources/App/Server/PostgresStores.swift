@@ -45,9 +45,9 @@ extension Stores {
         }
     }
 
-    /// Runs the store in a task, which keeps the connections open and writes batches. Returns a closure that closes
-    /// the store and waits for the task. If the task that calls the closure is cancelled, the store ends at once, and
-    /// every operation that still waits for PostgreSQL fails.
+    /// Runs the store in a task, which keeps the connections open and writes batches. Returns a closure that closes the
+    /// store and waits for the task. If the task that calls the closure is cancelled, the store ends at once, and every
+    /// operation that still waits for PostgreSQL fails.
     private static func runUntilClosed(_ store: PostgresEventStore) -> @Sendable () async -> Void {
         let running = Task { await store.run() }
         return {

@@ -8,8 +8,8 @@ import Outbound
 import Push
 
 extension PushConfiguration {
-    /// Returns the delivery by all configured services. The connections are made when the first notification is sent.
-    /// The caller must close the delivery.
+    /// Returns an object that sends notifications through all configured services. It connects to a service when the
+    /// first notification is sent. The caller must close it.
     func delivery(
         clock: @escaping @Sendable () -> Moment, logger: Logger, metrics: any MetricsFactory
     ) -> PushServices {
@@ -19,8 +19,8 @@ extension PushConfiguration {
     }
 
     private func services(of apple: Apple, _ clock: @escaping @Sendable () -> Moment) -> PushServices.Apple? {
-        // The initializer returns nil only if the key is not a P-256 key. The configuration accepts no other keys, so
-        // this does not happen.
+        // The initializer returns nil only if the key is not a P-256 key. The configuration accepts only P-256 keys, so
+        // the result is never nil here.
         guard let token = APNsProviderToken(teamID: apple.teamID, keyID: apple.keyID, key: apple.key) else {
             return nil
         }

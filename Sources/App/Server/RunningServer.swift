@@ -21,8 +21,10 @@ struct RunningServer: Sendable {
     private let token: Secret<String>
 
     /// Prepares calls to the server that was started with the same settings. Without OPS_TOKEN, signs a token with the
-    /// server's key. Throws if this key does not exist: a server creates its key at its first start if no key is
-    /// configured, so no server has been started.
+    /// server's key.
+    ///
+    /// Throws if this key does not exist. A server without a configured key creates one at its first start. A missing
+    /// key therefore means that no server has been started yet.
     init(_ configuration: Configuration) async throws {
         address = HealthRequest(http: configuration.http).address
         if let token = configuration.operatorToken {

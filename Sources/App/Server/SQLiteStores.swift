@@ -54,7 +54,8 @@ enum SQLiteFile {
         do {
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         } catch {
-            // The underlying error is a POSIXError. On Linux, a cast of it from Any to NSError gives nil.
+            // The underlying error is a POSIXError. On Linux, a cast of it from Any to NSError returns nil, so the code
+            // casts it to POSIXError.
             let cause = (error as NSError).userInfo[NSUnderlyingErrorKey] as? POSIXError
             let text = cause.map { ": " + String(cString: strerror($0.code.rawValue)) } ?? ""
             throw UnusableDatabase(

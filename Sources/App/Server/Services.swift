@@ -43,7 +43,7 @@ struct LoopService: Service {
     }
 }
 
-/// Closes something after all services that were started later have ended.
+/// Closes a resource, for example an HTTP client, after all services that were started after this one have ended.
 struct ClosingService: Service {
     let close: @Sendable () async -> Void
 

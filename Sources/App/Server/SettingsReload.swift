@@ -1,7 +1,8 @@
 // The reload on SIGHUP. The environment file is read again. The eight settings of the session engine, the settings
-// rules, the public pages and the texts of alerts take effect at once. Settings that are fixed at the start (addresses,
-// keys, limits) do not change. An invalid file changes nothing. Everything in the file that has no effect is reported
-// in the log, /metrics, /ops and `dwell config history`.
+// rules, the public pages and the texts of alerts take effect at once. Settings that are fixed at the start, for
+// example addresses, keys and limits, do not change. An invalid file changes nothing.
+//
+// If something in the file has no effect, this is reported in the log, /metrics, /ops and `dwell config history`.
 
 import API
 import Engine
@@ -95,7 +96,7 @@ struct SettingsReload: Sendable {
         }
     }
 
-    /// Returns one line per changed setting, such as `chargerIntentRadius_m 400 -> 500`.
+    /// Returns one text per changed setting, such as `chargerIntentRadius_m 400 -> 500`.
     static func changes(from before: Settings, to after: Settings) -> [String] {
         Settings.declarations.compactMap { declaration in
             let (old, new) = (declaration.text(in: before), declaration.text(in: after))
@@ -110,8 +111,8 @@ extension [UnknownVariable] {
     }
 }
 
-/// Writes the history that `dwell config history` shows. A failed write is only logged. The new settings are in force
-/// nevertheless, and their version is stored with every event.
+/// Writes the history that `dwell config history` shows. A failed write is only logged, because the new settings are in
+/// force nevertheless, and their version is stored with every event.
 struct SettingsHistoryService: Sendable {
     let store: any SettingsHistoryStore
     let instance: String
@@ -143,9 +144,11 @@ struct SettingsHistoryService: Sendable {
     }
 }
 
-/// Runs pieces of work one after the other, in the order in which they were added. Two reloads may follow each other
-/// while the database does not respond. If their changes were recorded at the same time, the later change could be
-/// recorded first, and the newest entry of the history would not be the settings in force.
+/// Runs pieces of work one after the other, in the order in which they were added.
+///
+/// Without this order, the history of the settings could be wrong. Two reloads may follow each other while the database
+/// does not respond. If their changes were recorded at the same time, the later change could be recorded first. The
+/// newest entry of the history would then not be the settings in force.
 final class WorkInOrder: Sendable {
     private let last = Mutex<Task<Void, Never>?>(nil)
 

@@ -23,8 +23,8 @@ final class SettingsStatus: Sendable {
     private struct State: Sendable {
         /// The settings of the running server, in the order in which the configuration reads them.
         var inForce: [ReadVariable]
-        /// The names of the settings that were changed in the file before the last successful reload, and that a reload
-        /// does not apply. They need a restart.
+        /// The names of the changed settings that need a restart. The last successful reload found these changes in the
+        /// file, but a reload does not apply them.
         var needsRestart: [String] = []
         var unknown: [UnknownVariable]
         var reload: ServerSettings.Reload?
@@ -74,8 +74,8 @@ final class SettingsStatus: Sendable {
         }
     }
 
-    /// The settings of the running server, in the order in which the configuration reads them. A reload replaces those
-    /// that it applies.
+    /// The settings of the running server, in the order in which the configuration reads them. A reload replaces the
+    /// values of those settings that need no restart.
     var inForce: [ReadVariable] { state.withLock(\.inForce) }
 
     /// The values that /metrics shows.

@@ -58,7 +58,7 @@ struct SignInWiring {
             appleNotices: ownAccount, sendsCodes: outgoing.delivery != nil, publicKeySet: key.publicKeySet)
     }
 
-    /// The background loops. They run for as long as the server runs, and end after the server.
+    /// The background loops. They start before the server listens, and end after the server has drained.
     var loops: [any Service] {
         outgoing.loops + [LoopService(loop: memory.run), LoopService(loop: erasures.run)]
     }
@@ -91,8 +91,8 @@ private struct OutgoingWiring {
         case .none: delivery = nil
         case .log: delivery = LoggedCodeDelivery(logger: logger)
         case .webhook(let url, let secret):
-            // Calls to the webhook have their own HTTP client with its own slots. A slow webhook therefore does not use
-            // up the slots for sign-ins with Apple.
+            // Calls to the webhook have their own HTTP client with its own slots for concurrent calls. A slow webhook
+            // therefore does not use up the slots for sign-ins with Apple.
             let http = OutgoingHTTP()
             loops.append(ClosingService { http.close() })
             let webhook = WebhookCodeDelivery(
@@ -124,17 +124,20 @@ private struct NoDelivery: CodeDelivery {
 }
 
 extension Configuration {
-    /// The part of the shutdown time for the delivery of one-time codes that are waiting, in seconds.
+    /// The part of the shutdown time that is reserved for delivering the waiting one-time codes, in seconds.
     fileprivate var codeDrainSeconds: Int {
         min(WebhookCodeDelivery.drainSeconds, shutdownTimeoutSeconds / 3)
     }
 
-    /// How long the server of METRICS_PORT drains, in seconds. It drains after the public server.
+    /// How long the server of METRICS_PORT drains, in seconds. This server drains after the public server.
     static let operatorDrainSeconds = 1
 
-    /// The part of the shutdown time for requests in progress, in seconds; at least 1. Up to three other parts are
-    /// reserved. One second is for the last writes and for closing the store. `codeDrainSeconds` is for the waiting
-    /// codes, if codes are sent to a webhook. `operatorDrainSeconds` is for the server of METRICS_PORT, if it exists.
+    /// The part of the shutdown time for requests in progress, in seconds; at least 1. The following parts are reserved
+    /// for other work:
+    ///
+    /// - one second for the last writes and for closing the store
+    /// - `codeDrainSeconds` for the waiting codes, if codes are sent to a webhook
+    /// - `operatorDrainSeconds` for the server of METRICS_PORT, if it exists
     var serverDrainSeconds: Int {
         let codes = if case .webhook = codes.delivery { codeDrainSeconds } else { 0 }
         let metrics = operation.metricsAddress == nil ? 0 : Self.operatorDrainSeconds
@@ -142,9 +145,10 @@ extension Configuration {
     }
 
     /// The time limit for ending all services, one after the other. After this time, the remaining services are
-    /// cancelled. It is the shutdown time without its last half second, in which the store closes. A shutdown time of
-    /// one second counts as two seconds here, because `serverDrainSeconds` gives the whole first second to the requests
-    /// in progress.
+    /// cancelled. The limit is the shutdown time without its last half second, in which the store closes.
+    ///
+    /// A shutdown time of one second counts as two seconds here, because `serverDrainSeconds` gives the whole first
+    /// second to the requests in progress.
     var servicesEndDuration: Duration { .milliseconds(max(2, shutdownTimeoutSeconds) * 1000 - 500) }
 }
 

@@ -1,5 +1,5 @@
 // The database of one process, as the ports (protocols) that the other parts use. SQLiteStores.swift and
-// PostgresStores.swift create this value. The wiring of the server is the same for both databases.
+// PostgresStores.swift each create a `Stores` value. The wiring of the server is the same for both databases.
 
 import CoreMetrics
 import Engine
@@ -45,14 +45,14 @@ struct Stores: Sendable {
     let status: any DatabaseStatus
     /// Nil if Dwell does not make the backups of the database.
     let backups: (any BackupHistory)?
-    /// Creates a sampler for metrics of the factory. A sampler is a function that sets the current sizes of the
-    /// database's queues and files.
+    /// Creates a sampler: a function that sets metrics to the current sizes of the database's queues and files. The
+    /// argument is the factory of these metrics.
     let sampler: @Sendable (any MetricsFactory) -> (@Sendable () -> Void)
     /// The background loops of the database itself. They run for as long as the server runs.
     let loops: [any Service]
     /// The database file; nil if the database is not a file. The server's control socket is beside this file.
     let file: String?
-    /// The function that answers all waiting writes, and closes the database.
+    /// Closes the database after all waiting writes have been answered.
     let close: @Sendable () async -> Void
 }
 
@@ -63,8 +63,8 @@ extension Stores {
         var digests: KeyedHashes
         /// The time recorded with the migrations that run.
         var milliseconds: Int64
-        /// The port to the rate limiter. A late event causes a refold. Through this port, the store charges the refold
-        /// to the sender of the event: the driver, or a service.
+        /// The port to the rate limiter. A late event causes a refold. Through this port, the store counts the refold
+        /// against the rate limit of the event's sender: the driver, or a service.
         var charging: any RefoldCharging
         var metrics: any MetricsFactory
         /// The event loops for the connections to the database.

@@ -25,8 +25,8 @@ struct Wiring {
     private let loops: EventLoopGroup
     private let stores: Stores
     private let admission: any Admission
-    /// The rate limiter that uses Redis; nil without Redis. If it exists, `admission` is the same object. The service
-    /// that maintains the connections to Redis needs this member.
+    /// The rate limiter that uses Redis; nil without Redis. If it exists, `admission` is the same object. It has its
+    /// own member because the service that maintains the connections to Redis needs the concrete type.
     private let shared: RedisRateLimiter?
     private let settings: CurrentSettings
     private let settingsStatus: SettingsStatus
@@ -135,8 +135,10 @@ struct Wiring {
 
     /// Serves until a signal requests the shutdown. Services end in the reverse order of their start. Therefore the
     /// server drains while the store still accepts events, and the store closes only when no other part uses it any
-    /// more. If the services have not ended in time, for example because their last writes wait for a database that
-    /// does not respond, all services are cancelled.
+    /// more.
+    ///
+    /// If the services have not ended within `servicesEndDuration`, all of them are cancelled. This can happen, for
+    /// example, when their last writes wait for a database that does not respond.
     func run(_ input: ConfigurationInput, hadFile: Bool, signals: SignalSource) async throws {
         try await startAndStop.started(configuration, status: stores.status, settings: settings.read())
         if let signal = signals.endSignal {

@@ -1,5 +1,5 @@
-// The client side of `GET /native/config`. The request is conditional, with the ETag of the phone's copy. If the server
-// confirms the copy, the phone continues to use it.
+// The client side of `GET /native/config`. The request is conditional: `If-None-Match` has the ETag of the phone's
+// copy. If the server confirms the copy with 304, the phone continues to use it.
 
 public import JourneyModel
 
@@ -49,7 +49,7 @@ public enum SettingsFetch {
         /// The server returned new settings, or confirmed the old ones. Store the copy. If the settings changed, pass
         /// them to the engine.
         case current(SettingsCopy)
-        /// 401, or 403 with a problem of this server: get a new token.
+        /// 401, or 403 whose body is a problem document of this server: get a new token.
         case refreshToken
         /// There was no usable response. The phone's settings stay in force.
         case unavailable

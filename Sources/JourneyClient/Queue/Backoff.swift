@@ -3,9 +3,9 @@
 import JourneyModel
 
 enum Backoff {
-    /// The maximum of the basic delay, in seconds. The basic delay does not include the random time, and `Retry-After`
-    /// does not affect it. It is 1, 2 and 4 s after the first failures, as in shipped clients, and then doubles up to
-    /// this maximum (docs/client.md).
+    /// The maximum of the basic delay, in seconds. The basic delay is the delay without the random time and without
+    /// `Retry-After`. It is 1, 2 and 4 s after the first three failures, as in shipped clients. Then it doubles with
+    /// each failure, up to this maximum (docs/client.md).
     static let secondsMax = 60
     /// The longest `Retry-After` that the client obeys. The server never sends a longer one (contract, section 5). If a
     /// proxy sends a longer one, the client waits only this long.

@@ -1,5 +1,5 @@
 // The durable queue of unsent events. The queue decides which events to send and when, and the app sends the requests.
-// The queue has no clock, timer or network access: times, tokens and randomness are passed in.
+// The queue has no clock, timer or network access. The app passes times, tokens and a random number generator to it.
 //
 // The server folds events in the order in which they happened, whatever their order of arrival. The queue nevertheless
 // sends events in the order in which they were enqueued. The server's state then follows the phone's state step by
@@ -37,7 +37,8 @@ public struct EventQueue<Journal: EventJournal> {
     private var credential = Credential.accepted
     private var attempt: Attempt?
     private var attemptNumber = 0
-    /// Number of consecutive failed attempts. An attempt failed if events had to be sent again after it.
+    /// Number of consecutive failed attempts. An attempt failed if at least one of its events must be sent again for
+    /// another reason than a rejected token.
     private var failures = 0
     private var notBefore: Moment?
     /// The length of the wait that ends at `notBefore`.
@@ -46,8 +47,8 @@ public struct EventQueue<Journal: EventJournal> {
     public let driver: DriverID
     private let source: String
 
-    /// The maximum number of events in the queue. A drive has about ten events, so the queue can hold the events of
-    /// weeks without a network.
+    /// The maximum number of events in the queue. A drive has about ten events. The queue can therefore hold the events
+    /// of about a hundred drives, which is enough for weeks without a network.
     public static var eventsMax: Int { 1000 }
     /// The maximum number of events in one batch. By default, the server accepts 60 session events and 30 pre-session
     /// events of a driver per minute (contract, section 4). This number is the smaller of these limits. In a larger
@@ -57,10 +58,11 @@ public struct EventQueue<Journal: EventJournal> {
     /// of the queue. There it does not block other events.
     static var serverErrorsMax: Int { 5 }
     /// A new token that the server rejects within this time of its first use counts as never valid. Another token would
-    /// not help, so the driver must sign in. A later rejection may have another cause. The token was valid at first and
-    /// has expired. Or there was no network, and the server could not check the token earlier. In both cases, another
-    /// token helps. This time is longer than the duration of a few attempts without a response, and shorter than the
-    /// lifetime of an access token (an hour by default).
+    /// not help, so the driver must sign in. After a later rejection, another token helps. The token may have been
+    /// valid at first and then expired, or there was no network, so that the server could not check the token earlier.
+    ///
+    /// This time is longer than the duration of a few attempts without a response, and shorter than the lifetime of an
+    /// access token (an hour by default).
     static var newTokenMilliseconds: Int64 { 300_000 }
 
     /// - Parameters:
@@ -86,8 +88,9 @@ public struct EventQueue<Journal: EventJournal> {
     /// Makes the final body of the event and stores the event. After this method has returned, the event survives a
     /// crash.
     ///
-    /// If the queue is full, drops the oldest event without a transition. If every event in the queue has a transition,
-    /// drops the oldest event. Events that are being sent are not dropped. The outputs contain the dropped event.
+    /// If the queue is full, drops the oldest event that never causes a transition (`QueuedEvent.movesState` is false).
+    /// If the queue has no such event, drops the oldest event. Events that are being sent are not dropped. The outputs
+    /// contain the dropped event.
     ///
     /// - Parameters:
     ///   - eventID: 1 to 128 printable ASCII characters, never used before by this driver, for example a random UUID.
@@ -143,8 +146,8 @@ public struct EventQueue<Journal: EventJournal> {
     /// Returns the next request; nil if none is due. Only one request may be in progress at a time. Pass the outcome of
     /// every request, even `noResponse`, to `handle(_:of:at:using:)`.
     ///
-    /// The body consists of the stored bytes of one event, or is a batch of the stored bytes of several events.
-    /// `X-Sent-At` is `now`. The server uses it to measure the error of the phone's clock.
+    /// The body consists of the stored bytes of one event, or is a batch of the stored bytes of several events. The
+    /// header `X-Sent-At` is `now`. The server uses this header to measure the error of the phone's clock.
     public mutating func nextAttempt(at now: Moment, accessToken: String) -> Attempt? {
         guard canSend, !mustWait(at: now), let first = entries.first else { return nil }
         let alone = first.isSentAlone || first.serverErrors > 0
@@ -191,20 +194,21 @@ public struct EventQueue<Journal: EventJournal> {
     /// The effect on an event depends on the status:
     ///
     /// - 2xx with the event's id: the event leaves the queue.
-    /// - 401, or 403 with a problem of this server: a new token is requested. If the new token is rejected at once too,
-    ///   the driver must sign in again.
+    /// - 401, or 403 whose body is a problem document of this server: a new token is requested. If the server rejects
+    ///   the new token too, within five minutes of its first use, the driver must sign in again.
     /// - 3xx, 408, 429, 5xx, no response, or 2xx without the event's id: the event is sent again. The delay before the
-    ///   next attempt is the longer of two delays, plus a random time. The first is 1, 2, 4 ... 60 s. The second is the
-    ///   longest delay that the response names: in `Retry-After` (or else in `RateLimit`), or as `retry_after` in the
-    ///   body or in a result of a batch.
+    ///   next attempt is the longer of two delays, plus a random time. The first delay is 1 s after the first failure,
+    ///   and doubles with each further failure, up to 60 s. The second is the longest delay that the response names: in
+    ///   `Retry-After` (or else in `RateLimit`), or as `retry_after` in the body or in a result of a batch.
     /// - any other 4xx whose body is a problem document of this server: the event is dropped.
     /// - any other response, such as an HTML page with 404: the event is sent again, like after a 500. A gateway or a
     ///   captive portal sends such responses.
     ///
-    /// After several responses of the last kind or with status 500, an event is moved behind the other events.
+    /// After five responses of the last kind or with status 500, an event is moved to the end of the queue
+    /// (`serverErrorsMax`).
     ///
-    /// The results in a batch are handled event by event. If a whole batch is rejected, its events are sent again one
-    /// by one.
+    /// Each result in a batch is handled like the response to a single event. If the server rejects a batch as a whole,
+    /// each of its events is sent again in a request of its own.
     public mutating func handle(
         _ outcome: HTTPExchange.Outcome, of attempt: Attempt, at now: Moment,
         using random: inout some RandomNumberGenerator

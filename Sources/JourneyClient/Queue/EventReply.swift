@@ -12,8 +12,9 @@ public struct Refusal: Hashable, Sendable {
     /// Identifies the request in the server's log.
     public var requestID: String?
 
-    /// Nil unless the response is a problem of this server with a 4xx status. Every problem of this server has a code
-    /// (contract, section 5). A gateway without a backend or a captive portal sends 3xx, or 4xx without a code.
+    /// Returns nil unless the response has a 4xx status and its body is a problem document of this server. Every
+    /// problem document of this server has a code (contract, section 5). A gateway without a backend or a captive
+    /// portal sends 3xx, or 4xx without a code.
     init?(status: Int, body: JSONValue?) {
         guard (400..<500).contains(status), let code = body?["code"]?.text else { return nil }
         self.status = status
@@ -30,8 +31,8 @@ enum EventReply: Hashable {
     /// The event is not stored, or it is unknown whether it is stored. It must be sent again. The associated value is
     /// the delay that the body asks for, in seconds; nil if it asks for none.
     case again(retryAfterSeconds: Int? = nil)
-    /// Status 500, or a refusal that did not come from this server. The event must be sent again, but the event may be
-    /// the cause of the response.
+    /// Status 500, or a 4xx response that did not come from this server. The event must be sent again. The queue counts
+    /// these replies, because the event itself may cause them.
     case serverError
     /// The token is not accepted.
     case unauthorized
@@ -132,9 +133,9 @@ extension HTTPExchange.Outcome {
 
 extension HTTPExchange.Response {
     /// The number of seconds to wait before the next request, from `Retry-After`. If only some events of a batch were
-    /// rate-limited, the response has no `Retry-After`. The number then comes from `RateLimit`: the longest `t` of the
-    /// limits that are used up. Nil if the response has neither field. An HTTP-date in `Retry-After` is ignored,
-    /// because this server never sends one.
+    /// rate-limited, the response has no `Retry-After`. The number then comes from `RateLimit`: the longest `t`
+    /// (seconds until the reset) of the limits that are used up. Nil if the response has neither field. An HTTP-date in
+    /// `Retry-After` is ignored, because this server never sends one.
     var retryAfterSeconds: Int? {
         if let seconds = field("Retry-After").flatMap({ Int($0) }) { return seconds }
         return field("RateLimit").flatMap(Self.exhaustedLimitSeconds)

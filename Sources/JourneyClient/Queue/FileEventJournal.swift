@@ -1,5 +1,5 @@
-// A journal in an append-only file. Two rules ensure that a crash does not damage the journal. A line is valid only if
-// its line feed was written. And nothing is ever written after invalid bytes.
+// A journal in an append-only file. Two rules ensure that a crash does not damage the journal: a line is valid only if
+// its line feed was written, and nothing is ever written after invalid bytes.
 
 import Foundation
 
@@ -9,18 +9,19 @@ import Foundation
 /// next write removes that line. Any other damaged line is skipped and counted. The file is compacted when it consists
 /// mostly of removed events.
 ///
-/// The file must be readable while the phone is locked, because a geofence may wake the app while it is locked. Set the
-/// data protection of the folder, not of the file, because a compaction replaces the file. Before the first unlock
-/// after a restart of the phone, the file may be unreadable. `load` then throws; it never treats such a file as empty.
-/// The folder of the file must exist.
+/// The file must be readable while the phone is locked, because a geofence may wake the app during that time. Set the
+/// data protection of the folder, not of the file, because a compaction replaces the file. The folder must exist.
+///
+/// After a restart of the phone, the file may be unreadable until the first unlock. `load` then throws. It never treats
+/// an unreadable file as empty.
 public struct FileEventJournal: EventJournal, Sendable {
     private let path: String
     private var events: [QueuedEvent] = []
     /// Length of the valid part of the file, in bytes. Nil before the file is read.
     private var goodBytes: UInt64?
     private var lines = 0
-    /// Whether the sync of the folder failed after the file was replaced. After a crash, the path may then still name
-    /// the old file. The next write therefore syncs the folder again.
+    /// Whether the folder has not been synced since the file was created or replaced. After a crash, the path may then
+    /// name no file or the old file. The next write therefore syncs the folder.
     private var hasUnsyncedName = false
     /// Number of unreadable lines that were found when the file was loaded. An incomplete last line is not counted.
     public private(set) var damagedLines = 0
@@ -76,8 +77,8 @@ extension FileEventJournal {
     private var url: URL { URL(fileURLWithPath: path) }
 
     /// Returns the bytes of the file. Returns an empty array if the file does not exist yet. `fileExists` is not used
-    /// here, because it also returns false if the system cannot look at the file. An empty journal would then overwrite
-    /// the file.
+    /// here, because it also returns false if the system refuses access to the file. The journal would then seem to be
+    /// empty, and the next write would overwrite the file.
     private func read() throws(JournalError) -> [UInt8] {
         do {
             return Array(try Data(contentsOf: url))
@@ -88,8 +89,8 @@ extension FileEventJournal {
         }
     }
 
-    /// Writes a line after the last valid byte. First removes all bytes after the last valid byte, because an earlier
-    /// failure may have left some.
+    /// Writes a line after the last valid byte. First removes all bytes after the last valid byte, because a failed
+    /// write may have left some.
     private mutating func write(_ line: JournalLine) throws(JournalError) {
         let bytes = line.encoded
         let offset = goodBytes ?? 0
@@ -109,7 +110,8 @@ extension FileEventJournal {
         lines += 1
     }
 
-    /// Creates the file if it does not exist. Never overwrites a file that exists and cannot be opened at the moment.
+    /// Opens the file. Creates it if it does not exist. Never overwrites an existing file that cannot be opened at the
+    /// moment.
     private mutating func openForWriting() throws -> FileHandle {
         if let file = try? FileHandle(forWritingTo: url) { return file }
         try Data().write(to: url, options: .withoutOverwriting)

@@ -21,7 +21,7 @@ enum JournalLine: Hashable {
             writer.name("moves_state")
             writer.bool(event.movesState)
             writer.name("body")
-            // A body is JSON and therefore valid UTF-8, so it reads back byte for byte.
+            // A body is JSON and therefore valid UTF-8, so reading the line returns exactly the same bytes.
             writer.string(String(decoding: event.body, as: UTF8.self))
         case .removed(let eventIDs):
             writer.name("removed")

@@ -26,16 +26,16 @@ public enum QueueOutput: Hashable, Sendable {
     /// The server also rejected the new token, within a few minutes of its first use. The driver must sign in again.
     /// The queue pauses until `signedIn`.
     case signInAgain
-    /// Events were removed from this queue, but not from the journal. After a restart, they are sent once more, which
-    /// is harmless.
+    /// Events were removed from this queue, but not from the journal. After a restart, they are sent once more. This is
+    /// harmless, because the server stores an event only once.
     case journalFailed(JournalError)
 }
 
 public enum DropReason: Hashable, Sendable {
     /// The server refused the event, and a retry can never succeed.
     case refused(Refusal)
-    /// The queue was full. The dropped event was the oldest event without a transition. If every event in the queue had
-    /// a transition, the dropped event was the oldest of all.
+    /// The queue was full. The dropped event was the oldest event that never causes a transition. If the queue had no
+    /// such event, the dropped event was the oldest of all.
     case overflow
 }
 

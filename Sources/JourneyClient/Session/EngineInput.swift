@@ -4,15 +4,16 @@ public import JourneyModel
 
 /// An input of the engine: something that happened.
 public enum EngineInput: Hashable, Sendable {
-    /// The driver chose a charger, or arrived at a charger that the app knows. In ANCHORED, the choice is kept until
-    /// the phone leaves the present charger. During a session, it is kept for the next session.
+    /// The driver chose a charger, or arrived at a charger that the app knows. In ANCHORED, the choice takes effect
+    /// when the phone leaves the present charger. During a session, it takes effect for the next session.
     case targeted(Place)
     /// Fixes that were delivered together, in any order. The engine handles each fix with the time at which it was
     /// taken.
     case fixes([LocationFix])
     case crossed(GeofenceCrossing)
-    /// A timer that the engine set has fired. It is harmless if the timer fires early or late, or was never set. An app
-    /// that was woken without anything to report passes this input, so that the engine reports passed deadlines.
+    /// A timer of the engine fired. The input is harmless even if the timer fires early or late, or was never set. If
+    /// the operating system wakes the app and the app has nothing to report, it passes this input, so that the engine
+    /// reports the deadlines that have passed.
     case timerFired(EngineTimer)
     /// The web opened the session at that merchant.
     case activated(sessionID: Identifier, merchant: Place)
@@ -62,9 +63,12 @@ public enum EngineOutput: Hashable, Sendable {
 /// The engine's timers. If the app is suspended, a timer may not fire. If a deadline has passed in the meantime, the
 /// engine reports it at the next input, with the time of the deadline.
 public enum EngineTimer: String, Hashable, Sendable, CaseIterable {
-    /// Fires when the dwell is due, and then again after each pause until a fix completes the dwell or ends the stay.
-    /// Fires likewise after the phone came into the anchor zone, until a fix begins the stay. The timer itself neither
-    /// begins nor completes the dwell, because that needs a fix.
+    /// When this timer fires, the engine requests a fix, because only a fix can begin or complete a dwell. The timer
+    /// fires again after each pause. There are two cases:
+    ///
+    /// - After the phone has arrived in the anchor zone, the timer fires until a fix begins a stay or shows that the
+    ///   phone is not in the zone.
+    /// - When a stay has lasted for the dwell time, the timer fires until a fix completes the dwell or ends the stay.
     case dwell
     case gracePeriod = "grace_period"
     case hardTimeout = "hard_timeout"

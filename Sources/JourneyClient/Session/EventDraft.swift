@@ -8,8 +8,8 @@ public struct EventDraft: Hashable, Sendable {
     public var sessionID: String?
     public var chargerID: String?
     public var merchantID: String?
-    /// The time on the phone's clock. It is not earlier than the time of the previous draft, unless that draft was made
-    /// while the clock was ahead by more than five minutes.
+    /// The time of the event by the phone's clock. It is not earlier than the time of the previous draft, unless the
+    /// clock was set back by more than five minutes after that draft.
     public var occurredAt: Moment
     /// A number that is one higher for each draft. It orders drafts of the same millisecond.
     public var sequence: Int64
@@ -34,11 +34,11 @@ public struct EventDraft: Hashable, Sendable {
         self.previousState = previousState
     }
 
-    /// Returns this event in the form that the fold takes, with the durations of `settings`. In the order of events,
-    /// the drafts of one engine have the order in which they were made.
+    /// Returns this event in the form that the fold takes, with the grace period and the hard timeout of `settings`.
+    /// The order of events (`OrderedEvent`) sorts the drafts of one engine in the order in which they were made.
     ///
-    /// - Parameter eventID: decides the order of two events only if all earlier criteria of the order are equal. It may
-    ///   be empty for drafts of one engine, because their `sequence` differs.
+    /// - Parameter eventID: decides the order of two events only if their times, their `sequence` and all other
+    ///   criteria are equal. It may be empty for drafts of one engine, because their `sequence` differs.
     public func placed(by settings: Settings, eventID: String = "") -> OrderedEvent {
         OrderedEvent(
             name: name, sessionID: sessionID, chargerID: chargerID, occurredAt: occurredAt, sequence: sequence,

@@ -4,9 +4,10 @@ import JourneyModel
 
 extension SessionEngine {
     /// Targets a charger. If another charger is chosen in NEAR_CHARGER, the engine first reports that the phone left
-    /// the zone of the present charger. The reason is that the table has no transition from one charger to another. In
-    /// the states from ANCHORED to AT_MERCHANT, the choice is reported but does not change the target. The fold has the
-    /// same rule. The engine keeps the choice (`nextCharger`) until the anchor is lost or the journey ends.
+    /// the zone of the present charger, because the table of transitions has no transition from one charger to another.
+    ///
+    /// In the states from ANCHORED to AT_MERCHANT, the choice is reported but does not change the target. The fold has
+    /// the same rule. The engine keeps the choice (`nextCharger`) until the anchor is lost or the journey ends.
     mutating func target(_ place: Place, at occurredAt: Moment) {
         let changesTarget = charger?.id != place.id
         if state == .nearCharger && changesTarget { emit(.exitedChargerIntentZone, at: occurredAt) }
@@ -29,10 +30,10 @@ extension SessionEngine {
     /// activation is rejected. The activation of a session that has ended is rejected too. A repeated activation of the
     /// session in progress is ignored.
     ///
-    /// If another session is in progress and the phone has departed, the activation shows that the driver is at a
-    /// charger again. If a charger was targeted in the meantime, the driver is assumed to be at that charger. If the
-    /// phone has not departed, it is still at `charger`. In each of these cases a fix is requested, because the phone's
-    /// position is no longer certain.
+    /// If another session is in progress, the activation requests a fix, because the phone's position is uncertain. If
+    /// the phone has departed, the activation shows that the driver is at a charger again: at the charger that was
+    /// targeted in the meantime or, if none was targeted, at `charger`. If the phone has not departed, it is assumed to
+    /// be still at `charger`.
     ///
     /// A rejected activation is not reported to the server, because the server might then open a session that this
     /// phone does not have. The phone reports `activationRejected` instead, which belongs to no session.
@@ -56,7 +57,8 @@ extension SessionEngine {
         emit(.exclusiveActivatedByWeb, at: occurredAt, sessionID: sessionID.text)
     }
 
-    /// Returns the reason why the journey would reject the event, or nil if it would not. Does not change the journey.
+    /// Returns the reason why the journey would reject the event, or nil if the journey would not reject it. Does not
+    /// change the journey.
     private func refusal(of name: EventName, _ sessionID: Identifier, at occurredAt: Moment) -> Verdict.Reason? {
         var journey = journey
         let draft = EventDraft(name: name, sessionID: sessionID.text, occurredAt: occurredAt, sequence: nextSequence)

@@ -18,14 +18,16 @@ extension SessionEngine {
         if let previous { noticeTeleport(from: previous, to: fix, at: occurredAt) }
         // A fix can cause several transitions. For example, a distant fix leads from ANCHORED through NEAR_CHARGER to
         // IDLE. If another charger was chosen meanwhile, the fix may then lead to NEAR_CHARGER of that charger. No fix
-        // causes more transitions than these.
+        // causes more than these three transitions.
         for _ in 0..<4 where !follow(fix, at: occurredAt) { return }
     }
 
-    /// The maximum age of a fix in seconds, for two comparisons. A fix that is older than the last event by more than
-    /// this is not used, because it does not show where the phone was after that event. A location receiver may return
-    /// such an old fix when the app requests one. If the fix at the restart of the app is older than the present by
-    /// more than this, a new fix is requested.
+    /// The maximum age of a fix in seconds, for two comparisons:
+    ///
+    /// - A fix that is older than the last event by more than this is not used, because it does not show where the
+    ///   phone was after that event. A location receiver may return such an old fix when the app requests one.
+    /// - If the fix that the app has at its restart is older than the present by more than this, a new fix is
+    ///   requested.
     static let fixAgeSecondsMax = 60
 
     /// Returns the fix if it may be used, and nil otherwise. A fix from the future counts as taken at `now`. A fix is
@@ -51,10 +53,10 @@ extension SessionEngine {
 
     /// Makes the transition that the fix causes in this state, if any. Returns false if the state did not change.
     ///
-    /// In NEAR_CHARGER, `nextCharger` is set only if another charger was chosen in ANCHORED and the anchor is lost. The
-    /// driver has then given up the present charger, so its zone counts as left, as in `target`. Otherwise, if the
-    /// other charger is in the same zone, the phone would not leave this zone on the way, and could not anchor at the
-    /// other charger.
+    /// In NEAR_CHARGER, `nextCharger` is set only if another charger was chosen in ANCHORED and the anchor was then
+    /// lost. The driver has given up the present charger, so the engine reports the exit from its zone at once, as in
+    /// `target`. The other charger may be in the same zone. Without this report, the phone would not leave the zone on
+    /// the way, and could not anchor at the other charger.
     private mutating func follow(_ fix: LocationFix, at occurredAt: Moment) -> Bool {
         switch state {
         case .idle: arrive(isInside(.chargerIntent, fix), at: occurredAt)
@@ -111,8 +113,8 @@ extension SessionEngine {
     }
 
     /// Returns whether the phone crossed the edge of the charger's zone after the fix was taken. The operating system
-    /// reports each crossing once. If an older fix could undo the crossing, the phone's next arrival might never be
-    /// noticed.
+    /// reports each crossing once. If an older fix could undo the effect of a crossing, the phone's next arrival might
+    /// never be noticed.
     private func isOlderThanCrossing(of zone: Geofence.Zone, _ fix: LocationFix) -> Bool {
         guard zone == .chargerIntent, let zoneCrossedAt else { return false }
         return fix.at < zoneCrossedAt
@@ -129,13 +131,14 @@ extension SessionEngine {
     // MARK: Teleport
 
     /// Checks whether two successive fixes are more than `teleportMeters` apart, which is farther than any drive to a
-    /// merchant. If this happens during a journey, reports the jump as the diagnostic event `teleport_detected`. If a
-    /// session is in progress, then ends it with webRequestedEnd. No other event is suitable: each of the others that
-    /// end a session would claim that a deadline passed or that the visit was verified. A journey without a session
-    /// needs no such event, because the new fix is outside of all zones and therefore leads back to IDLE.
+    /// merchant. During a journey, reports such a jump as the diagnostic event `teleport_detected`. If a session is in
+    /// progress, also ends it with webRequestedEnd. No other event is suitable, because all others that end a session
+    /// would claim that a deadline passed or that the visit was verified. A journey without a session needs no such
+    /// event, because the new fix is outside of all zones and therefore leads back to IDLE.
     ///
     /// Before a session, `previous` may be from before the journey, because a suspended app gets no fixes on the way to
-    /// the charger. The arrival is then reported by a geofence. A fix from before this crossing is not compared.
+    /// the charger. The arrival is then reported by the crossing of a geofence. If `previous` was taken before this
+    /// crossing, the two fixes are not compared.
     private mutating func noticeTeleport(from previous: LocationFix, to fix: LocationFix, at occurredAt: Moment) {
         let distanceMeters = previous.coordinate.distanceMeters(to: fix.coordinate)
         guard distanceMeters > Self.teleportMeters, state != .idle, state != .sessionEnded,

@@ -5,10 +5,9 @@
 //
 // Three rules ensure that the server folds the events in the order in which the engine makes them:
 //
-// 1. `occurred_at` never decreases, even if the phone's clock is set back by up to five minutes. If the clock was set
-//    back by more, its earlier times were wrong. The server corrects these times if the events were sent while the
-//    clock was ahead (contract, section 3, "Clocks"). Otherwise `previous_state` shows the server which event came
-//    first.
+// 1. `occurred_at` does not decrease if the phone's clock is set back by up to five minutes. If the clock is set back
+//    by more, `occurred_at` decreases. The server corrects the earlier times if the events were sent while the clock
+//    was ahead (contract, section 3, "Clocks"). Otherwise `previous_state` shows the server which event came first.
 // 2. `sequence` orders events of one millisecond.
 // 3. A deadline that has passed is reported before anything that happened after it, with the time of the deadline.
 
@@ -16,11 +15,14 @@ public import JourneyModel
 
 /// One driver's journey on one phone.
 ///
-/// The engine is a value, so copies of it are independent. After each `handle`, first put the `send` outputs into the
-/// queue, and then store the snapshot. In this order, a crash between the two steps never loses an event. At worst, the
-/// engine makes an event a second time, and the server's fold rejects the repeat. Store the snapshot even if there were
-/// no outputs, because an input without outputs can also change the engine, for example new settings, or the report
-/// that the phone left the charger.
+/// The engine is a value, so copies of it are independent.
+///
+/// After each `handle`, first put the `send` outputs into the queue, and then store the snapshot. In this order, a
+/// crash between the two steps never loses an event. At worst, the engine makes an event a second time, and the
+/// server's fold rejects the repeat.
+///
+/// Store the snapshot even if there were no outputs, because an input without outputs can also change the engine.
+/// Examples are new settings, and the report that the phone left the charger.
 public struct SessionEngine: Sendable {
     /// The journey that the server's fold makes from the events so far.
     public internal(set) var journey = Journey()
@@ -45,12 +47,12 @@ public struct SessionEngine: Sendable {
     /// Whether entering the charger's zone in SESSION_ENDED begins a new journey. If the driver is still in the zone
     /// when the session ends, the driver must first leave the zone, or choose a charger again.
     ///
-    /// During a journey, the value is whether the phone was outside of the zone when a fix or a crossing last showed
-    /// its position. The last fix alone is not enough, because a suspended app gets crossings but no fixes.
+    /// During a journey, the value is true if the phone was outside of the zone when a fix or a crossing last showed on
+    /// which side of the edge it was. Crossings count too, because a suspended app gets crossings but no fixes.
     var mayReenter = true
     /// When the last crossing of the charger's zone was reported. A fix that was taken before then does not show on
-    /// which side of the zone's edge the phone is now. Nil if there was no crossing, or if the clock was set back to a
-    /// time before it.
+    /// which side of the zone's edge the phone is now. Nil if there was no crossing since the charger was chosen, or if
+    /// the clock was set back to a time before the crossing.
     var zoneCrossedAt: Moment?
 
     /// The timers and geofences that the app was asked to set and that are still in effect.
@@ -110,18 +112,20 @@ public struct SessionEngine: Sendable {
         max(moment, lastEventAt ?? moment)
     }
 
-    /// Detects that the clock was ahead when the last event was made. The sign is an event that is later than `now` by
-    /// more than the tolerance of the server (`ClockCorrection.toleranceMilliseconds`). Without this method, all later
-    /// events would get the time of that event until the clock reaches this time. A running deadline could be too late
-    /// by the error of the clock. The method takes `now` as the time of the last event. It also makes sure that no
-    /// deadline is further away than its whole duration.
+    /// Corrects the engine's times after the phone's clock was set back. If the last event is later than `now` by more
+    /// than the server's tolerance (`ClockCorrection.toleranceMilliseconds`), the engine assumes that the clock was
+    /// ahead when it made that event. It then takes `now` as the time of the last event. If a deadline is further away
+    /// than its whole duration, the engine moves the deadline to `now` plus this duration.
     ///
-    /// The clock may instead have been right at the last event, and be behind now. A deadline then becomes too early by
-    /// the error of the clock. The engine cannot tell the two cases apart. It accepts an early end of the session,
-    /// because a session that never ends does more harm: it also prevents the next visit.
+    /// Without this correction, all later events would get the time of the last event until the clock reached that
+    /// time. A running deadline could be too late by the error of the clock.
     ///
-    /// The dwell and the next request for its fix also have times that may be later than `now`. If they are, the dwell
-    /// starts over, and the fix is requested as soon as it is due.
+    /// The assumption may be wrong: the clock may have been right at the last event, and be behind now. A deadline then
+    /// becomes too early by the error of the clock. The engine cannot tell the two cases apart. It accepts an early end
+    /// of the session, because a session that never ends does more harm: it also prevents the next visit.
+    ///
+    /// The times of the dwell and of the next request for a fix may also be too late after the clock was set back. The
+    /// dwell then starts over, and the fix is requested as soon as it is due.
     mutating func noticeClock(at now: Moment) {
         if let crossedAt = zoneCrossedAt, now < crossedAt { zoneCrossedAt = nil }
         dwell.noticeClock(at: now)
@@ -170,8 +174,8 @@ extension SessionEngine {
     /// - An event of a session on another phone, because this engine's state says nothing about that session.
     /// - The report of a deadline that has passed. If the clock was set forward during the session, the deadline only
     ///   seems to have passed. The server corrects the time of this event by the error of the clock, and so places it
-    ///   before earlier events of the session. There, `previousState` would prove these events too early: the session
-    ///   would have ended before it began, and the visit would be lost.
+    ///   before earlier events of the session. In this position, `previousState` would make the server conclude that
+    ///   the session ended before it began, and the visit would be lost.
     private func isEvidence(_ name: EventName, _ eventSessionID: String?) -> Bool {
         if name == .gracePeriodExpired || name == .hardTimeoutExpired { return false }
         return eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
@@ -202,10 +206,10 @@ extension SessionEngine {
         }
     }
 
-    /// Makes `nextCharger`, the charger that was targeted during the journey, the charger of the next journey. That
-    /// journey may begin although the phone has not left a zone before; the same holds after a choice in SESSION_ENDED.
-    /// Requests a fix, because the phone may already be in the zone of this charger, and its entry will then not be
-    /// reported.
+    /// Makes `nextCharger`, the charger that was targeted during this journey, the charger of the next journey. As
+    /// after a choice in SESSION_ENDED, the next journey may begin without an exit from a zone (`mayReenter`). Requests
+    /// a fix, because the phone may already be in the zone of this charger. The operating system then reports no entry
+    /// into the zone.
     mutating func adoptNextCharger() {
         guard let nextCharger else { return }
         charger = nextCharger
@@ -277,7 +281,8 @@ extension SessionEngine {
         return wanted
     }
 
-    /// The time at which to request a fix that begins or completes the dwell. Nil if there is no stay or arrival.
+    /// The time at which to request a fix that begins or completes the dwell. Nil if there is neither a stay nor an
+    /// arrival.
     private var nextDwellRequestAt: Moment? {
         guard state == .nearCharger, let due = dwell.fixDueAt(by: settings) else { return nil }
         guard let dwellRequest, dwellRequest.due == due else { return due }
@@ -309,8 +314,8 @@ extension SessionEngine {
         }
     }
 
-    /// Handles a timer that fired. Forgets the timer. If it fired too early, `finish` then sets it again. If a fix for
-    /// the dwell is due, requests it, and `finish` sets the timer for the next request.
+    /// Handles a timer that fired, and removes it from `timers`. If the timer fired too early, `finish` sets it again.
+    /// If a fix for the dwell is due, this method requests the fix, and `finish` sets the timer for the next request.
     private mutating func fired(_ timer: EngineTimer, at now: Moment) {
         timers[timer] = nil
         guard timer == .dwell, let requestAt = nextDwellRequestAt, requestAt <= now,
@@ -322,15 +327,16 @@ extension SessionEngine {
     }
 }
 
-/// A request for a fix that is due, to begin or to complete a dwell. The receiver may return a fix that is too old or
-/// too inaccurate, and a phone at rest reports no further fixes. The request is therefore repeated while the phone
-/// counts as inside.
+/// A request for a fix that begins or completes a dwell. The location receiver may return a fix that is too old or too
+/// inaccurate, and a phone at rest reports no further fixes. The request is therefore repeated while the phone counts
+/// as inside the anchor zone.
 private struct DwellRequest {
     static let firstPauseSeconds = 15
     /// The maximum pause. The pause doubles with each request, so that requests without reception use little power.
     static let pauseSecondsMax = 240
 
-    /// When the fix became due. It identifies the stay or the arrival: the fix of another one is due at another time.
+    /// When the fix became due. This time identifies the stay or the arrival, because for another stay or arrival the
+    /// fix is due at another time.
     let due: Moment
     let pauseSeconds: Int
     let nextAt: Moment

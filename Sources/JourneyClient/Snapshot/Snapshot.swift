@@ -16,7 +16,7 @@ public struct Snapshot: Sendable {
 
 /// The reason why stored bytes are not a snapshot. The app then starts with a new engine, whose journey is in IDLE. The
 /// server's journey may be in another state. When the phone next arrives at a charger, the engine's events bring both
-/// into the same state.
+/// journeys into the same state.
 public enum SnapshotError: Error, Hashable, Sendable {
     /// The bytes are not a JSON object, or are a snapshot of a version unknown to this library.
     case unreadable
@@ -38,9 +38,10 @@ extension SessionEngine {
     /// 3. The present position `fix` is handled like any other fix. It may cause a lost anchor, a departure, an exit
     ///    from the zone, or a jump that ends the session.
     ///
-    /// If the fix was taken before a deadline, it is handled before that deadline. The outputs request a new fix if the
-    /// engine has a charger, and `fix` is missing, not usable, or taken more than a minute before `now`. The position
-    /// that a platform has at launch is often hours old.
+    /// If the fix was taken before a deadline, it is handled before that deadline.
+    ///
+    /// The position that a platform has at launch is often hours old. If the engine has a charger, the outputs
+    /// therefore request a new fix when `fix` is missing, is not usable, or was taken more than a minute before `now`.
     public static func restored(
         from snapshot: Snapshot, at now: Moment, fix: LocationFix? = nil
     ) -> (engine: SessionEngine, outputs: [EngineOutput]) {
