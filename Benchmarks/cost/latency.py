@@ -109,6 +109,6 @@ def measure(options, attacks, prepare):
         ratio = statistics.median(other / each for each, other in pairs)
         lines.append(f"| {what} | {without:.2f} | {with_:.2f} | {ratio:.2f} |")
     lines.append("")
-    lines.append("Sent in each round: " + ", ".join(
-        f"{what} {statistics.median(sent):.0f}" for (what, _), sent in zip(attacks, zip(*counts))) + ".")
+    lines.append("Requests sent in each round: " + "; ".join(
+        f"{what}: {statistics.median(sent):.0f}" for (what, _), sent in zip(attacks, zip(*counts))) + ".")
     return lines

@@ -27,7 +27,7 @@ struct RecentChanges {
     }
 
     /// The maximum number of changes. It is enough for two journeys from IDLE to SESSION_ENDED. A reader that missed
-    /// more changes gets the current state.
+    /// this many changes or more gets the current state.
     static let countMax = 16
 
     private(set) var changes: [Change]
