@@ -11,21 +11,14 @@ let commonSettings: [SwiftSetting] = [
 ]
 
 // `make test` runs the unit tests on optimized modules, so that the integration tests and the unit tests need one build,
-// and the property tests do not take hours. For this build, scripts/build sets the variable DWELL_TESTED. Assertions are
-// on, also those of Swift's library, which check the bounds of unsafe buffers. The flags are unsafe, and SwiftPM rejects
-// a dependency that has unsafe flags; therefore they are not always set.
+// and the property tests do not take hours. For this build, scripts/build sets the variable DWELL_TESTED and uses the
+// debug configuration. Only the modules with these settings are then optimized. The dependencies, App and most tests are
+// not, because the compiler needs a third more time to optimize them too. Assertions are on, also those of Swift's
+// library, which check the bounds of unsafe buffers. The flags are unsafe, and SwiftPM rejects a dependency that has
+// unsafe flags; therefore they are not always set.
 let isTested = Context.environment["DWELL_TESTED"] != nil
 let settings =
-    commonSettings + (isTested ? [.unsafeFlags(["-enable-testing", "-assert-config", "Debug"])] : [])
-// The tests themselves need no optimization, which would take half of the time of their build. JourneyModelTests and
-// TestSupport are optimized, because of the property tests with 100,000 random journeys. Without optimization and
-// without `-no-emit-module-separately-wmo`, the compiler would read each module twice, once for the module file and
-// once for the code. `-gnone`: debug information would take an eighth of the build time. If the tests crash, the last
-// test in the output shows where.
-let unoptimized: [SwiftSetting] =
-    isTested ? [.unsafeFlags(["-Onone", "-no-emit-module-separately-wmo"])] : []
-let testSettings =
-    commonSettings + unoptimized + (isTested ? [.unsafeFlags(["-gnone"])] : [])
+    commonSettings + (isTested ? [.unsafeFlags(["-O", "-assert-config", "Debug"])] : [])
 
 let package = Package(
     name: "dwell",
@@ -246,11 +239,12 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            // App is compiled last and alone. It is not optimized in the build for the tests, because little of its code
-            // runs for each request.
-            swiftSettings: settings + unoptimized,
+            // App is compiled last and alone, and little of its code runs for each request.
+            swiftSettings: commonSettings,
             // docs/decisions/jemalloc.md
-            linkerSettings: [.linkedLibrary("jemalloc", .when(platforms: [.linux], configuration: .release))]
+            linkerSettings: [
+                .linkedLibrary("jemalloc", .when(platforms: [.linux], configuration: isTested ? .debug : .release))
+            ]
         ),
 
         // The fuzz targets. libFuzzer runs them on generated input, and `swift test` runs them on the stored corpora.
@@ -276,24 +270,24 @@ let package = Package(
         ),
         .testTarget(
             name: "JourneyModelTests", dependencies: ["JourneyModel", "TestSupport"], swiftSettings: settings),
-        .testTarget(name: "CachingTests", dependencies: ["Caching"], swiftSettings: testSettings),
-        .testTarget(name: "FuzzCorpusTests", dependencies: ["FuzzTargets"], swiftSettings: testSettings),
+        .testTarget(name: "CachingTests", dependencies: ["Caching"], swiftSettings: commonSettings),
+        .testTarget(name: "FuzzCorpusTests", dependencies: ["FuzzTargets"], swiftSettings: commonSettings),
         .testTarget(
             name: "JourneyClientTests", dependencies: ["JourneyClient", "JourneyModel", "TestSupport"],
-            swiftSettings: testSettings),
-        .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "TestSupport"], swiftSettings: testSettings),
-        .testTarget(name: "SocketsTests", dependencies: ["Sockets", "TestSupport"], swiftSettings: testSettings),
+            swiftSettings: commonSettings),
+        .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "TestSupport"], swiftSettings: commonSettings),
+        .testTarget(name: "SocketsTests", dependencies: ["Sockets", "TestSupport"], swiftSettings: commonSettings),
         .testTarget(
             name: "StructuredLoggingTests",
             dependencies: ["Secrets", "StructuredLogging", .product(name: "Logging", package: "swift-log")],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "PrometheusExportTests",
             dependencies: [
                 "MetricInstruments", "PrometheusExport", .product(name: "CoreMetrics", package: "swift-metrics"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "HTTPServerTests",
@@ -302,7 +296,7 @@ let package = Package(
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "EngineTests",
@@ -310,7 +304,7 @@ let package = Package(
                 "Engine", "JourneyModel", "RateLimiting", "PrometheusExport", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "IdentityTests",
@@ -320,7 +314,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "PurchasesTests",
@@ -330,7 +324,7 @@ let package = Package(
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "PushTests",
@@ -338,7 +332,7 @@ let package = Package(
                 "Push", "Engine", "Identity", "JourneyModel", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "SQLiteStoreTests",
@@ -350,14 +344,14 @@ let package = Package(
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "PostgresTests",
             dependencies: [
                 "Postgres", "Secrets", "Sockets", "TestSupport", .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "SharedTablesTests",
@@ -366,7 +360,7 @@ let package = Package(
                 "Purchases", "Push", "Secrets", "Sockets", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "PostgresStoreTests",
@@ -376,7 +370,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "RateLimitingTests",
@@ -384,7 +378,7 @@ let package = Package(
                 "RateLimiting", "Sockets", "JourneyModel", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "OutboundTests",
@@ -395,7 +389,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "APITests",
@@ -404,11 +398,11 @@ let package = Package(
                 "RateLimiting", "PrometheusExport", "Secrets", "StructuredLogging", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "SimulationTests", dependencies: ["Simulation", "JourneyClient", "JourneyModel"],
-            swiftSettings: testSettings),
+            swiftSettings: commonSettings),
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
@@ -417,7 +411,7 @@ let package = Package(
                 "Simulation", "Sockets", "Secrets", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
         .testTarget(
             name: "AppTests",
@@ -429,7 +423,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: testSettings
+            swiftSettings: commonSettings
         ),
     ]
 )
