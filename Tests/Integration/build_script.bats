@@ -13,7 +13,7 @@ setup() {
 @test "scripts/build needs no program of /sbin, which is not in the PATH of a normal user" {
     run env PATH="$programs:/usr/local/bin:/usr/bin:/bin" scripts/build tested
     [[ $status == 0 ]] || fail "exited with status $status: $output"
-    [[ $output == *"swift build -c release"*"--product dwell, LD_PRELOAD="*libjemalloc.so.2 ]] || fail "printed: $output"
+    [[ $output == *"swift build --scratch-path .build/tested"*"--product dwell, LD_PRELOAD="*libjemalloc.so.2 ]] || fail "printed: $output"
 }
 
 @test "scripts/build starts the compiler without jemalloc if gcc does not find it" {
