@@ -7,7 +7,8 @@ package import JourneyModel
 /// The port of the dashboard's data. The counts leave out the drivers of `dwell simulate` and their events.
 package protocol OperatorReader: Sendable {
     /// Returns the number of drivers in each state. A state without drivers has no entry. If a driver's deadline has
-    /// passed and the expiry is not stored yet, the driver still counts in the state before the expiry.
+    /// passed, and the server has not stored the event that ends the session yet, the driver still counts in the state
+    /// before that event.
     func driverCounts() async throws(StoreFailure) -> [JourneyState: Int]
 
     /// Counts the events that were stored after event `id`, which is `EventTallies.last` of the previous call. If `id`
@@ -28,7 +29,8 @@ package protocol OperatorReader: Sendable {
     func operatorTimeline(of sessionID: String, limit: Int) async throws(StoreFailure) -> OperatorTimeline?
 }
 
-/// The number of events of one minute that have the same name and verdict, and left their drivers in the same state.
+/// The number of events of one minute that have the same name and verdict (result of the fold), and left their drivers
+/// in the same state.
 package struct EventTally: Hashable, Sendable {
     /// The minute in which the server received the events, as minutes since 1970.
     package var minute: Int64

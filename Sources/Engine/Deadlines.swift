@@ -1,8 +1,8 @@
 // The server itself enforces deadlines (contract, section 1). When a session's grace deadline or hard deadline passes,
 // the server ends the session by storing an event of source `server`. The server ends the session even if no client
 // ever sends a request again. This file decides when to check for due deadlines. The store finds the due deadlines in
-// committed rows, and stores each expiry once. The scheduler keeps no state between two checks, so restarts, further
-// instances and jumps of the clock need no special handling.
+// committed rows, and stores the event for each of them (the expiry) once. The scheduler keeps no state between two
+// checks, so restarts, further instances and jumps of the clock need no special handling.
 
 package import CoreMetrics
 package import JourneyModel
@@ -22,27 +22,27 @@ extension MetricFamily {
         "dwell_deadlines_due", "Drivers with a passed deadline whose expiry is not stored yet; 0 is normal.")
 }
 
-/// The port of deadlines. `storeExpiries` stores the expiries that are due. `EventStore.append` stores expiries too: if
-/// a deadline of the event's driver is earlier than the event, the deadline's expiry is stored first, in the same
-/// transaction.
+/// The port of deadlines. `storeExpiries` stores the expiries that are due: the events that end sessions whose deadline
+/// has passed. `EventStore.append` stores expiries too: if a deadline of the event's driver is earlier than the event,
+/// the expiry for this deadline is stored first, in the same transaction.
 package protocol DeadlineStore: Sendable {
     /// Returns the earliest deadline of all drivers, or nil when there is none. The result may lie in the past, because
-    /// a deadline is removed only when its expiry is stored. A driver whose refold is under way is left out, because
-    /// the refold may change the deadline. On PostgreSQL, a driver who needs a refold that has not begun is left out
-    /// too.
+    /// a deadline is removed only when the event that ends the session (the expiry) is stored. A driver whose refold is
+    /// under way is left out, because the refold may change the deadline. On PostgreSQL, a driver who needs a refold
+    /// that has not begun is left out too.
     func earliestDeadline() async throws(StoreFailure) -> Moment?
 
-    /// Stores the expiries of the deadlines before `request.now`, earliest first, for at most `request.driversMax`
-    /// drivers. Each expiry is stored exactly once, even when several instances call this method. Returns after the
-    /// commit.
+    /// Stores the expiry events for the deadlines before `request.now`, earliest first, for at most
+    /// `request.driversMax` drivers. Each event is stored exactly once, even when several instances call this method.
+    /// Returns after the commit.
     func storeExpiries(_ request: ExpiryRequest) async throws(StoreFailure) -> StoredExpiries
 }
 
 /// A request to end at most `driversMax` sessions whose deadline has passed.
 package struct ExpiryRequest: Sendable {
     package var now: Moment
-    /// The settings in force for drivers to whom no rule applies. As with every event, the version of the driver's
-    /// settings is stored with the expiry.
+    /// The settings in force for drivers to whom no rule applies. The version of the driver's settings is stored with
+    /// every event, and so also with the event that ends the session.
     package var settings: VersionedSettings
     /// The rules that give some drivers other settings; nil if there are none.
     package var rules: SettingsRules?
@@ -88,11 +88,11 @@ package struct StoredExpiries: Hashable, Sendable {
     }
 }
 
-/// The task that makes the store write the expiries that are due.
+/// The task that makes the store write the expiry events that are due.
 package struct ExpiryScheduler: Sendable {
-    /// The maximum time between two queries of the store. An expiry must be stored within a second after its deadline,
-    /// so the maximum is half a second. The scheduler cannot simply sleep until the earliest deadline: the clock may be
-    /// changed, and another instance may store an earlier deadline.
+    /// The maximum time between two queries of the store. The event that ends a session must be stored within a second
+    /// after the deadline, so the maximum is half a second. The scheduler cannot simply sleep until the earliest
+    /// deadline: the clock may be changed, and another instance may store an earlier deadline.
     package static let pauseMillisecondsMax: Int64 = 500
     /// The maximum number of drivers per call of the store. After a long outage many deadlines are due. Storing all of
     /// them at once would delay new events.
@@ -142,8 +142,8 @@ package struct ExpiryScheduler: Sendable {
         }
     }
 
-    /// Stores all expiries that are due now, in several transactions. Returns the failures of the expiries that could
-    /// not be stored.
+    /// Stores all expiry events that are due now, in several transactions. Returns the failures of the events that
+    /// could not be stored.
     @discardableResult
     package func storeDueExpiries() async throws(StoreFailure) -> [StoreFailure] {
         let now = clock()
@@ -171,9 +171,9 @@ package struct ExpiryScheduler: Sendable {
     /// Returns the time to wait in milliseconds: until 1 ms after the earliest deadline, but at most
     /// `pauseMillisecondsMax`. The millisecond is added because a deadline is due only after its time, not at its time.
     ///
-    /// A deadline may have been due when the round began, and may still be stored after the round. It belongs to a
-    /// driver for whom the store stores no expiry yet, such as a driver who waits for a refold. To ask again at once
-    /// would not help, so the longest pause follows.
+    /// A deadline may have been due when the round began, and may still be stored after the round. Such a deadline
+    /// belongs to a driver for whom the store stores no expiry event yet, such as a driver who waits for a refold. To
+    /// ask again at once would not help, so the longest pause follows.
     func pauseMilliseconds(afterRoundBegunAt begun: Moment) async throws(StoreFailure) -> Int64 {
         guard let earliest = try await store.earliestDeadline(), earliest >= begun else {
             return Self.pauseMillisecondsMax

@@ -8,9 +8,9 @@ package import JourneyModel
 
 /// The port by which a consumer reads events and stores its position.
 package protocol EventFeed: Sendable {
-    /// Returns at most `limit` events with row numbers above `id`, each with its current verdict, in ascending order of
-    /// row numbers. If a driver is being deleted, the result ends before that driver's first event. That event and all
-    /// later ones follow when the deletion is complete.
+    /// Returns at most `limit` events with row numbers above `id`, each with its current verdict (the result of the
+    /// fold), in ascending order of row numbers. If a driver is being deleted, the result ends before that driver's
+    /// first event. That event and all later ones follow when the deletion is complete.
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
     /// Whether row numbers are consecutive. If true, a gap shows the consumer that events were deleted before it read

@@ -5,7 +5,7 @@ package import JourneyModel
 package enum EventOutcome: Hashable, Sendable {
     case stored(StoredEvent)
     /// An event with the same idempotency key and the same members was stored before. The associated value is that
-    /// event, with its current verdict.
+    /// event, with its current verdict (the result of the fold).
     case replayed(StoredEvent)
     /// An event with the same idempotency key but different members was stored before: 422.
     case keyReused
@@ -28,8 +28,8 @@ package struct StoredEvent: Hashable, Sendable {
     /// The driver's journey after the last stored event in the order. The store does not apply deadlines that have
     /// passed since that event; `Ingest` applies them (`Journey.advanced(to:)`).
     package var journey: Journey
-    /// Whether storing this event caused a refold so large that the refold was charged to the rate limit. False for a
-    /// repeat.
+    /// Whether storing this event caused a refold so large that the refold was counted against the rate limit. False
+    /// for a repeat.
     package var chargesRefold: Bool
 
     package init(eventID: String, verdict: Verdict, journey: Journey, chargesRefold: Bool = false) {

@@ -82,7 +82,7 @@ extension AdmissionClaim {
 }
 
 extension ClockCorrection {
-    /// Returns the correction of the request's event.
+    /// Returns the correction of the phone's clock for the request's event.
     ///
     /// - Parameter memory: what earlier events have shown about the clock of the driver's phone.
     package init(_ request: AppendRequest, memory: ClockMemory) {

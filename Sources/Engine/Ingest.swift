@@ -2,10 +2,10 @@
 // ports. To "charge" an event means to count it against the rate limit of its sender, a driver or a service. To
 // "refund" an event means to undo its charge.
 //
-// The order matters. An event is charged before the store is called, so a flood of events never reaches the disk. The
-// event is refunded if the store then refuses it, or finds that the event is a repeat. A repeat must always get its
-// response, but Redis does not know for certain which events are stored. Therefore an event over the rate limit is
-// looked up in the store before it is refused.
+// The order matters. An event is charged (counted against the rate limit) before the store is called, so a flood of
+// events never reaches the disk. The event is refunded (its charge is undone) if the store then refuses it, or finds
+// that the event is a repeat. A repeat must always get its response, but Redis does not know for certain which events
+// are stored. Therefore an event over the rate limit is looked up in the store before it is refused.
 
 package import CoreMetrics
 package import JourneyModel
@@ -68,8 +68,8 @@ package struct Ingest: Sendable {
     }
 
     /// Stores the event that the server makes when a driver enters the right verification code. The event is trusted
-    /// like an event of a service. The event itself is not charged. A refold that it causes is charged against the
-    /// driver's limit, as for any late event.
+    /// like an event of a service. The event itself does not count against a rate limit. If it causes a refold, the
+    /// refold counts against the driver's limit, as for any late event.
     package nonisolated(nonsending) func confirm(
         _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
     ) async -> EventOutcome {
@@ -84,9 +84,10 @@ package struct Ingest: Sendable {
     }
 
     /// Stores a batch of events in order. The events come from one driver, or from a service that names the driver in
-    /// each event. Each event is charged and answered as if it had been sent alone. A refund makes room for one more
-    /// event: for each refunded event of the batch, the next event that was over the rate limit gets a new attempt. An
-    /// event that the store itself refused because of the rate limit gets no new attempt.
+    /// each event. Each event counts against the rate limit, and is answered, as if it had been sent alone. If an event
+    /// is refunded (its count is undone), this makes room for one more event: for each refunded event of the batch, the
+    /// next event that was over the rate limit gets a new attempt. An event that the store itself refused because of
+    /// the rate limit gets no new attempt.
     package func ingest(
         _ submissions: [EventSubmission], from sender: EventSender, receivedAt: Moment, appVersion: AppVersion? = nil
     ) async -> [Ingested] {
@@ -191,8 +192,9 @@ package struct Ingest: Sendable {
         return round
     }
 
-    /// Returns the quota to report in the response. Normally this is `quota`. The quota is read again if the charge of
-    /// a refold may have changed it: if the event's refold was charged, or if the store returned `.rateLimited`.
+    /// Returns the quota to report in the response. Normally this is `quota`. The quota is read again if a refold may
+    /// have used up a part of it: if the event's refold was counted against the limit, or if the store returned
+    /// `.rateLimited`.
     private func current(_ quota: Quota, of claim: AdmissionClaim, after outcome: EventOutcome) -> Quota {
         switch outcome {
         case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)
@@ -257,16 +259,16 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Refunds an event or confirms its charge, depending on its outcome. A stored event stays charged, and the rate
-    /// limiter records its idempotency key. An event whose commit may have failed stays charged too. If it is on disk,
-    /// its repeat costs nothing. If it is not on disk, its repeat stores it and is charged, as described below. An
-    /// event with any other outcome is refunded if it was charged.
+    /// Refunds an event or confirms its charge (its count against the rate limit), depending on the event's outcome. A
+    /// stored event stays charged, and the rate limiter records its idempotency key. An event whose commit may have
+    /// failed stays charged too. If it is on disk, its repeat costs nothing. If it is not on disk, its repeat stores it
+    /// and is charged, as described below. An event with any other outcome is refunded if it was charged.
     ///
-    /// The rate limiter admits an event without a charge if it knows the event's idempotency key from an earlier,
-    /// charged request. If no event with this key is stored, the store stores the event, and the event is charged
-    /// afterwards. Without this charge, a driver could store any number of events by sending pairs of requests with one
-    /// idempotency key. The first request of each pair would be refused by the store and refunded. The second request
-    /// would be admitted without a charge.
+    /// The rate limiter admits an event without a charge, that is, without counting it against the limit, if it knows
+    /// the event's idempotency key from an earlier, charged request. If no event with this key is stored, the store
+    /// stores the event, and the event is charged afterwards. Without this charge, a driver could store any number of
+    /// events by sending pairs of requests with one idempotency key. The first request of each pair would be refused by
+    /// the store and refunded. The second request would be admitted without a charge.
     ///
     /// - Returns: whether the event was refunded.
     private func settle(

@@ -3,7 +3,7 @@
 // memory, and reads the newest state when it reads again.
 //
 // One task polls the store for all streams. The poll finds every stored event, whether this instance or another one
-// stored it, and whether it is a client's event or an expiry. No request waits for a stream.
+// stored it, and whether it is a client's event or an expiry event of the server. No request waits for a stream.
 
 package import JourneyModel
 package import Logging
@@ -144,8 +144,8 @@ package final class JourneyStreams: Sendable {
         }
     }
 
-    /// Polls the store once, and wakes the streams of drivers with new events. Returns the mark after which the next
-    /// poll continues.
+    /// Polls the store once, and wakes the streams of drivers with new events. Returns the mark of the newest change
+    /// (`CommittedChanges.newest`), after which the next poll continues.
     package func wakeChanged(after last: Int64?) async throws(StoreFailure) -> Int64 {
         // The drivers of the open streams. A stream that opens later is missing here, but it needs no waking for
         // changes that are already committed, because its own first read finds them.
@@ -210,7 +210,7 @@ package final class JourneyStreams: Sendable {
     }
 }
 
-/// One stream's place within the limits. The place is released on deinit.
+/// One open stream, which counts towards the limits on the number of streams. It stops counting on deinit.
 package final class JourneyStream: Sendable {
     /// Yields one element when there may be changes. One element may stand for many changes. Finishes when the stream
     /// must end. Only one reader may iterate over the elements.

@@ -47,7 +47,8 @@ package struct ListPage<Element: Hashable & Sendable>: Hashable, Sendable {
 
 package struct DriverSummary: Hashable, Sendable {
     package var driver: DriverID
-    /// The stored state. A deadline that has passed has no effect on it until the expiry is stored.
+    /// The stored state. A deadline that has passed changes this state only when the server stores the event that ends
+    /// the session.
     package var state: JourneyState
     /// The reason why the journey ended; nil in every state except SESSION_ENDED.
     package var endedBy: Journey.Ending?

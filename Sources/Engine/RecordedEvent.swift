@@ -20,10 +20,10 @@ package struct RecordedEvent: Hashable, Sendable {
     package var name: EventName
     /// The name as the client spelled it.
     package var spelling: String
-    /// Whether the event is below the driver's floor. The events before such an event may be deleted. Such an event is
-    /// therefore not folded again, and keeps the verdict of its last fold. If the floor was already above the event
-    /// when the event was received, its verdict is `none`. The journey before an event below the floor is unknown, so
-    /// `before` has the value of `after`.
+    /// Whether the event is below the driver's floor, the time before which retention has deleted events. An event
+    /// below the floor is not folded again, because events before it may be missing, and keeps the verdict of its last
+    /// fold. If the floor was already above the event when the event was received, its verdict is `none`. The journey
+    /// before an event below the floor is unknown, so `before` has the value of `after`.
     package var isBelowFloor: Bool
     package var origin: OrderedEvent.Origin
     package var sent: SentMembers
@@ -34,7 +34,7 @@ package struct RecordedEvent: Hashable, Sendable {
     package var settings: SettingsUsed
     package var verdict: Verdict
     /// The journeys directly before and directly after the event. A deadline that passed before the event has already
-    /// ended the session in `before`, because its expiry is an event of its own.
+    /// ended the session in `before`, because the expiry of this deadline is an event of its own.
     package var before: Journey
     package var after: Journey
     /// The state before the event, as reported by the client.
@@ -75,8 +75,8 @@ package struct RecordedEvent: Hashable, Sendable {
     /// The settings with which the fold applies the event.
     package struct SettingsUsed: Hashable, Sendable {
         package var version: String
-        /// The version that was stored with the event, if a correction has replaced the event's settings since. Nil if
-        /// there was no correction.
+        /// The version that was stored with the event, if a correction of settings has replaced the event's settings
+        /// since. Nil if there was no correction.
         package var storedVersion: String?
         package var gracePeriodSeconds: Int
         package var hardTimeoutSeconds: Int

@@ -20,8 +20,8 @@ package protocol JourneyRefolder: Sendable {
     var writesWaiting: Int { get }
 }
 
-/// Which drivers to refold. Without a correction, these are the drivers folded by the rules of another release, and the
-/// drivers whose refold is incomplete.
+/// Which drivers to refold. Without a correction of settings, these are the drivers folded by the rules of another
+/// release, and the drivers whose refold is incomplete.
 package struct RefoldRequest: Hashable, Sendable {
     /// The row number of the last examined driver; 0 at the beginning.
     package var after: Int64
@@ -34,7 +34,8 @@ package struct RefoldRequest: Hashable, Sendable {
     /// If true, only incomplete refolds are continued, and no other driver is read.
     package var resumesOnly: Bool
     /// The time at which the states before and after the refold are compared. A session whose deadline has passed at
-    /// this time counts as ended, even if the expiry is not stored yet. If `now` is nil, only stored expiries count.
+    /// this time counts as ended, even if the event that ends the session (the expiry) is not stored yet. If `now` is
+    /// nil, only stored expiries count.
     package var now: Moment?
 
     package init(
@@ -67,7 +68,7 @@ package struct RefoldPart: Hashable, Sendable {
 package struct RefoldCounts: Hashable, Sendable {
     package var drivers = 0
     package var events = 0
-    /// The number of expiries that were missing and had to be stored.
+    /// The number of expiry events that were missing and had to be stored.
     package var expiries = 0
     /// Drivers whose state changed.
     package var movedDrivers = 0

@@ -1,5 +1,5 @@
-// The port that shows how stored events would be folded by other rules or with other settings. `dwell refold --dry-run`
-// and `dwell config try` use it.
+// The port that shows how stored events would be folded by other fold rules or with other settings. `dwell refold
+// --dry-run` and `dwell config try` use it.
 
 package import JourneyModel
 

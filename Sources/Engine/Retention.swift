@@ -24,9 +24,10 @@ package protocol RetentionStore: Sendable {
     /// Returns the next events to delete, in the order in which they were stored. Deletes nothing.
     func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents
 
-    /// Deletes these events and raises the floors of their drivers, in one transaction. States and verdicts of the
-    /// remaining events never change. While a driver has a passed deadline whose expiry is not stored yet, the driver's
-    /// events are not deleted. Returns the number of deleted events.
+    /// Deletes these events, and raises the floors of their drivers (the times at which the folds begin), in one
+    /// transaction. The deletion never changes the states and verdicts (results of the fold) of the remaining events.
+    /// While a driver has a passed deadline whose expiry event is not stored yet, the driver's events are not deleted.
+    /// Returns the number of deleted events.
     func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int
 
     /// Returns the row numbers of the sessions that `delete(sessions:openedBefore:)` would delete or change. Only row
@@ -129,7 +130,8 @@ package struct AgedNumbers: Hashable, Sendable {
 
 package struct RetentionService: Sendable {
     /// The minimum of EVENT_RETENTION_DAYS. A phone that was offline for a week sends its events a week late. With
-    /// fewer days, these events could be below the driver's floor, and would have no effect on the driver's state.
+    /// fewer days, these events could be below the driver's floor (the time before which events were deleted), and
+    /// would have no effect on the driver's state.
     package static let daysMin = 7
     package static let daysMax = 36_500
     /// The minimum number of days for which audit entries are kept, because an intrusion is often found weeks later.

@@ -1,10 +1,12 @@
-// The events of a batch that are over the rate limit. They wait until other events of the batch are refunded. This file
-// does not decide, charge or store anything.
+// The events of a batch that are over the rate limit. They wait until other events of the batch are refunded, that is,
+// no longer count against the rate limit. This file only manages the waiting events. It does not decide about the
+// limit, count events against it, or store events.
 
 import RateLimiting
 
 /// The waiting events of a batch, in one line (queue) for each rate limit. Events with the same idempotency key share a
-/// place in the line: once one of them is charged, the rate limiter admits the others without a charge.
+/// place in the line: once one of them is counted against the limit, the rate limiter admits the others without
+/// counting them.
 struct WaitingEvents {
     private struct Place {
         var limitClass: RateLimitClass
@@ -15,9 +17,11 @@ struct WaitingEvents {
 
     /// The idempotency keys of all events of the batch.
     private let keys: [TextHash]
-    /// The keys of the events of the batch that are on disk. An event with such a key needs no charge.
+    /// The keys of the events of the batch that are on disk. An event with such a key does not count against the rate
+    /// limit.
     private var storedKeys: Set<TextHash> = []
-    /// The places in each line, last place first, so that the front of a line is removed in constant time.
+    /// The places in each line of waiting events, last place first, so that the front of a line is removed in constant
+    /// time.
     private var lines: [RateLimitClass: [Place]] = [:]
     /// The places that `take` removed last.
     private var taken: [Place] = []
@@ -63,8 +67,8 @@ struct WaitingEvents {
 
     /// Processes the rate limiter's verdicts on the events that `take` returned. A refused event goes back to the front
     /// of its line, because another request has used up the refund. Returns how many refunds are still unused. A place
-    /// has not used its refund if all its events are `.known`, because nothing was charged for them. A place whose
-    /// event is already on disk had no refund.
+    /// has not used its refund if all its events are `.known`, because none of them was counted against the limit. A
+    /// place whose event is already on disk had no refund.
     mutating func settle(_ verdicts: [Int: AdmissionDecision.Verdict]) -> [RateLimitClass: Int] {
         var open: [RateLimitClass: Int] = [:]
         for var place in taken.reversed() {

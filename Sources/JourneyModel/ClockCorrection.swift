@@ -49,7 +49,7 @@ public struct ClockCorrection: Hashable, Sendable {
     /// to be network delay.
     public static let reuseMilliseconds: Int64 = 60 * 1000
 
-    /// Returns the correction of an event of a service. A service's clock counts as right, so only the rule
+    /// Returns the clock correction for an event of a service. A service's clock counts as right, so only the rule
     /// `ahead_of_receipt` can shift the event. The event does not change `memory`, which describes the driver's phone.
     public static func ofService(
         occurredAt: Moment, sentAt: Moment?, receivedAt: Moment, memory: ClockMemory

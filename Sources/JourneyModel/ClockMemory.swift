@@ -44,7 +44,8 @@ public struct ClockMemory: Hashable, Sendable {
     /// short network delay.
     static let sameSkewMilliseconds: Int64 = 2 * 1000
 
-    /// Returns the correction for an event with this skew, and the rule that gave the correction. Updates the memory.
+    /// Returns the clock correction for an event with this skew (measured clock error), and the rule that gave the
+    /// correction. Updates the memory.
     ///
     /// - Parameters:
     ///   - isOfThisAttempt: true if the send time is `X-Sent-At`, which is set anew at each attempt. False if it is
@@ -85,8 +86,8 @@ public struct ClockMemory: Hashable, Sendable {
         return correction
     }
 
-    /// Returns a correction if a remembered skew agrees with this skew. The correction is the smaller of the two skews,
-    /// because the smaller one contains less network delay. Returns nil if no remembered skew agrees.
+    /// Returns a clock correction if a remembered skew agrees with this skew. The correction is the smaller of the two
+    /// skews, because the smaller one contains less network delay. Returns nil if no remembered skew agrees.
     ///
     /// If the skews of two events are equal, the phone's clock and the server's clock advanced by the same time from
     /// one event to the other. Small differences of the skews come from the network.
@@ -127,9 +128,9 @@ public struct ClockMemory: Hashable, Sendable {
         distance(now.millisecondsSinceEpoch, lone.receivedAt.millisecondsSinceEpoch) <= recentMilliseconds
     }
 
-    /// Returns the largest known correction that is not above `skew`, or 0 if there is none. A skew is the clock's
-    /// error plus the network delay, and the delay is never negative. The clock's error is therefore not above `skew`.
-    /// Of the possible corrections, the largest one assumes the shortest delay.
+    /// Returns the largest known clock correction that is not above `skew`, or 0 if there is none. A skew is the
+    /// clock's error plus the network delay, and the delay is never negative. The clock's error is therefore not above
+    /// `skew`. Of the possible corrections, the largest one assumes the shortest delay.
     private func lastClock(before skew: Int64) -> Int64 {
         let known = [sawRightClock ? 0 : nil, lastCorrectionMilliseconds].compactMap(\.self)
         return known.filter { $0 <= skew }.max() ?? 0

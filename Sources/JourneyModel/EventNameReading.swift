@@ -27,8 +27,8 @@ extension EventName {
         }
         var name = named
         if name == .anchorLost && hasSession {
-            // Only the spelling `exitedChargerAnchorZone` can mean two events. It means the departure if there is a
-            // session, and otherwise the loss of the anchor.
+            // Only the spelling `exitedChargerAnchorZone` can mean two events. It means `departedCharger` if there is a
+            // session, and otherwise `anchorLost`: the driver left the anchor zone before a session began.
             guard text == name.canonical else {
                 return .failure(
                     FieldError(pointer: pointer + "/session_id", detail: "must be absent from anchor_lost"))

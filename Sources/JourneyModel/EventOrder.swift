@@ -7,7 +7,7 @@ extension OrderedEvent: Comparable {
     /// Compares these criteria, in turn:
     ///
     /// - corrected time
-    /// - origin: an event of a client comes before an expiry of the server
+    /// - origin: an event of a client comes before an expiry event of the server
     /// - `sequence`: an event without it comes before an event with it; otherwise the lower one comes first
     /// - precision: a time that was sent with a fraction of a second comes before one without
     /// - lifecycle rank

@@ -33,11 +33,12 @@ extension Journey {
         return provenCourse(of: event, insteadOf: direct) ?? Course(direct)
     }
 
-    /// Returns the effect that the event has according to its evidence. Returns nil if the event has no evidence, or if
-    /// the evidence proves no missing step.
+    /// Returns the effect that the event has according to its evidence, the state that the phone reported with it.
+    /// Returns nil if the event has no evidence, or if the evidence proves no missing step.
     ///
-    /// The evidence of an app may claim an activation that only a service may confirm. Such evidence is not used. If
-    /// the event moves the state even without this evidence (`direct`), returns nil. Otherwise returns a rejection.
+    /// The evidence (reported state) of an app may claim an activation that only a service may confirm. Such evidence
+    /// is not used. If the event moves the state even without this evidence (`direct`), returns nil. Otherwise returns
+    /// a rejection.
     private func provenCourse(of event: OrderedEvent, insteadOf direct: Transition) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
@@ -59,8 +60,8 @@ extension Journey {
 
     /// Returns the effect of an event whose session is not the session in progress. Two kinds of events prove that
     /// their own session has begun, and so can close the session in progress. The first kind is an activation. The
-    /// second kind is a departure, an arrival or a verification that has evidence. Every other event is rejected. For
-    /// example, an event that only ends its own session may come from an old timer.
+    /// second kind is a departure, an arrival or a verification that has evidence (a state reported by the phone).
+    /// Every other event is rejected. For example, an event that only ends its own session may come from an old timer.
     private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
         guard !isOver(event.sessionID) else { return Course(.rejected(.noSuchTransition)) }
         switch event.name {
@@ -85,11 +86,11 @@ extension Journey {
         return Course(Transition(from: evidence, on: event.name), after: path)
     }
 
-    /// Returns the effect of an event whose session has ended, while no session is in progress. The event's evidence is
-    /// not used. The end of a session is final. The event must neither begin the session again nor end the driver's
-    /// next journey. An activation or a webRequestedEnd that would move the state is therefore rejected. Every other
-    /// event has the effect `direct`, the table's transition: neither a reset nor an event about the phone's position
-    /// changes a session.
+    /// Returns the effect of an event whose session has ended, while no session is in progress. The event's evidence
+    /// (the state that the phone reported) is not used. The end of a session is final. The event must neither begin the
+    /// session again nor end the driver's next journey. An activation or a webRequestedEnd that would move the state is
+    /// therefore rejected. Every other event has the effect `direct`, the table's transition: neither a reset nor an
+    /// event about the phone's position changes a session.
     private func courseOfEndedSession(_ event: OrderedEvent, _ direct: Transition) -> Course {
         if case .to = direct, event.name == .exclusiveActivatedByWeb || event.name == .webRequestedEnd {
             return Course(.rejected(.noSuchTransition))
@@ -110,9 +111,9 @@ extension OrderedEvent {
     /// Whether the event is an app's own confirmation of an activation or a visit, which only a service may confirm.
     var isUnconfirmedClaim: Bool { sender == .unconfirmedApp && name.isConfirmation }
 
-    /// Returns `previousState` if it is evidence, and nil otherwise. It is evidence if the table has a transition on
-    /// this event from that state. A state of a session in progress is evidence only if the event also has a session
-    /// id.
+    /// Returns `previousState` if it is evidence of missing steps, and nil otherwise. It is evidence if the table has a
+    /// transition on this event from that state. A state of a session in progress is evidence only if the event also
+    /// has a session id.
     var evidence: JourneyState? {
         guard let previousState, case .to = Transition(from: previousState, on: name) else { return nil }
         return previousState.hasSessionInProgress && sessionID == nil ? nil : previousState

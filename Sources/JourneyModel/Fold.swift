@@ -2,9 +2,9 @@
 // It reads no clock and stores nothing. A deadline passes when the next event, or the `now` that is passed in, is later
 // than the deadline.
 //
-// In the order of events, a deadline has the same position as the expiry that the server stores for it. Verdicts and
-// states therefore do not depend on whether the expiry is stored already. A late event may move or clear a deadline
-// after its expiry was stored. That stored expiry then has no effect.
+// In the order of events, a deadline has the same position as the expiry event that the server stores for it. Verdicts
+// and states therefore do not depend on whether the expiry event is stored already. A late event may move or clear a
+// deadline after the deadline's expiry event was stored. The stored expiry event then has no effect.
 
 extension Journey {
     /// Applies the next event in the order: first the deadlines before the event, then the event itself.
@@ -22,7 +22,7 @@ extension Journey {
         }
     }
 
-    /// Ends the session if the event is the expiry of this journey's running deadline.
+    /// Ends the session if the event is the expiry event of this journey's running deadline.
     private mutating func applyExpiry(_ event: OrderedEvent) -> Verdict {
         guard let deadline = nextDeadline, deadline.name == event.name, deadline.at == event.occurredAt,
             haveSameBytes(event.sessionID, sessionID)
@@ -119,10 +119,10 @@ extension Journey {
 /// Folds more than one event.
 public enum Fold {
     /// The version of the fold's rules. It is incremented in a release whose rules may fold the same events to a
-    /// different journey. The server then refolds the stored journeys. Version 1 did not use evidence, and did not
-    /// order events within a second. In version 2, an event of an ended session could begin this session again, or end
-    /// the driver's next journey. In version 3, an entry into an intent zone with the evidence SESSION_ENDED closed a
-    /// session in progress.
+    /// different journey. The server then refolds the stored journeys. Version 1 did not use evidence (the states that
+    /// phones report), and did not order events within a second. In version 2, an event of an ended session could begin
+    /// this session again, or end the driver's next journey. In version 3, an entry into an intent zone with the
+    /// evidence SESSION_ENDED closed a session in progress.
     public static let rulesVersion: Int64 = 4
 
     /// Returns a driver's events in the order in which the fold applies them.

@@ -1,7 +1,8 @@
 // Steps of a journey that were not reported but that a later event proves (contract, section 1, "What is implied").
 // Evidence.swift and Transition.swift decide which steps an event implies.
 
-/// A set of implied steps. A verdict implies each step at most once, and the steps always have the order of `inOrder`.
+/// A set of implied steps. A verdict (the fold's result for an event) implies each step at most once, and the steps
+/// always have the order of `inOrder`.
 ///
 /// The bits are stored in databases, so a bit must never be reused for another step.
 public struct ImpliedSteps: OptionSet, Hashable, Sendable {
@@ -53,8 +54,8 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
 
     /// Reads the list that is `implied` on the wire. Names unknown to this release are ignored.
     ///
-    /// The name `exitedChargerAnchorZone` can mean the departure or the lost anchor. The first of these rules that
-    /// applies decides:
+    /// The name `exitedChargerAnchorZone` can mean the departure from the charger or the lost anchor (the exit from the
+    /// anchor zone before a session). The first of these rules that applies decides:
     ///
     /// - The list has another step of a session: departure.
     /// - The list has the dwell or the exit from the intent zone: lost anchor.

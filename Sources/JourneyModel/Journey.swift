@@ -1,4 +1,5 @@
-/// The state of a driver's journey after an event: everything on which the verdict on the next event depends.
+/// The state of a driver's journey after an event: everything on which the verdict on the next event (the result of the
+/// fold) depends.
 public struct Journey: Hashable, Sendable {
     /// The reason why a session, or a journey without a session, is over. Raw values are the spelling on the wire.
     public enum Ending: String, Hashable, Sendable, CaseIterable {

@@ -24,7 +24,8 @@ public enum OrderWithinSecond {
     /// events that are equal by the first one, and so on:
     ///
     /// 1. The event after which the fewest other events are impossible, even with implied steps.
-    /// 2. An event that is legal without implied steps, by the table and by its evidence.
+    /// 2. An event that is legal without implied steps, by the table and by the event's evidence (the state that the
+    ///    phone reported).
     /// 3. The event that needs the fewest implied steps.
     /// 4. The event after which the fewest other events are impossible without implied steps.
     /// 5. An event that does not end the journey. Of events that end the journey, the one with the lowest lifecycle
@@ -50,7 +51,7 @@ public enum OrderWithinSecond {
         return order + events.indices.dropFirst(searchedMax)
     }
 
-    /// Returns the place in `left` of the event that comes next.
+    /// Returns the index in `left` of the event that comes next.
     private static func next(of left: [Candidate], of events: [OrderedEvent], in journey: Journey) -> Int? {
         guard var best = left.indices.first else { return nil }
         guard left.count > 1 else { return best }
@@ -170,8 +171,8 @@ private struct Fit {
             self.init(isHere ? .legal : .noEffect)
         case .to(let destination, let further):
             let implied = course.implied.union(further)
-            // If the event's evidence is the journey's state, the phone has lost no event. The table may nevertheless
-            // imply steps for this event; these steps are not counted.
+            // If the event's evidence (the state that the phone reported) is the journey's state, the phone has lost no
+            // event. The table may nevertheless imply steps for this event; these steps are not counted.
             let isExact = event.evidence.map { $0 == journey.state } ?? implied.isEmpty
             let start = StateSet(destination)
             self.init(

@@ -5,7 +5,8 @@
 public struct OrderedEvent: Hashable, Sendable {
     public enum Origin: UInt8, Hashable, Sendable {
         case client = 0
-        /// An expiry that the server stored. It comes after every client event of the same millisecond.
+        /// An expiry: an event that the server stored because a deadline has passed. It comes after every client event
+        /// of the same millisecond.
         case server = 1
     }
 
@@ -13,7 +14,7 @@ public struct OrderedEvent: Hashable, Sendable {
     /// stored.
     public enum Sender: UInt8, Hashable, Sendable {
         /// The driver's app, if `TRUSTED_CONFIRMATIONS=any`: its events can confirm an activation or a visit. The
-        /// server's expiries have this sender too.
+        /// expiry events that the server stores have this sender too.
         case app = 0
         /// The driver's app, if `TRUSTED_CONFIRMATIONS=service`: its events confirm neither activations nor visits.
         case unconfirmedApp = 1

@@ -1,6 +1,6 @@
 // The table of transitions, in the same form as in the contract (section 1). The table gives the state to which an
-// event of the session in progress leads. Evidence.swift handles events of other sessions and a phone's evidence.
-// Fold.swift handles deadlines and targets.
+// event of the session in progress leads. Evidence.swift handles events of other sessions, and the states that phones
+// report (evidence). Fold.swift handles deadlines and targets.
 
 /// The table's entry for one event in one state.
 enum Transition: Hashable {

@@ -1,12 +1,12 @@
-/// The fold's result for one event at its place in the order. A late event can change the verdicts on the events after
-/// it.
+/// The fold's result for one event at its position in the order. A late event can change the verdicts on the events
+/// after it.
 public struct Verdict: Hashable, Sendable {
     /// Raw values are the spelling on the wire.
     public enum Transition: String, Hashable, Sendable, CaseIterable {
         /// The event moved the state.
         case applied
-        /// The event is not meant to change the state. This is not an error. Examples are a diagnostic event and an
-        /// expiry of a deadline that no longer holds.
+        /// The event is not meant to change the state. This is not an error. Examples are a diagnostic event, and the
+        /// expiry event of a deadline that no longer holds.
         case none
         /// The event is meant to change the state, but must not do so now, usually because the table has no transition
         /// for it from this state. The event is stored, and the state does not change. `reason` gives the reason.
@@ -19,8 +19,8 @@ public struct Verdict: Hashable, Sendable {
         case notAtMerchant = "not_at_merchant"
         case mustDepartFirst = "must_depart_first"
         case noSuchTransition = "no_such_transition"
-        /// The event or its evidence confirms an activation or a visit, but an app sent the event. With
-        /// `TRUSTED_CONFIRMATIONS=service`, only a service may confirm them.
+        /// The event, or the previous state that it reports (its evidence), confirms an activation or a visit, but an
+        /// app sent the event. With `TRUSTED_CONFIRMATIONS=service`, only a service may confirm them.
         case unconfirmed
     }
 

@@ -72,7 +72,7 @@ extension SQLiteError {
     static let driverWasErased = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "the driver was just erased")
 
     /// An error of this server, not of SQLite. This release must not fold the driver's events, because a release with
-    /// newer rules has folded them, or is refolding them now.
+    /// newer fold rules has folded them, or is refolding them now.
     static let foldedByNewerRelease = SQLiteError(
         extendedCode: SQLITE_CONSTRAINT, message: "the journey was folded by the rules of a newer release")
 

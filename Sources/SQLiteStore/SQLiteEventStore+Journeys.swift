@@ -1,5 +1,5 @@
-// `DeadlineStore` and `JourneyReader` on SQLite. The writer stores expiries. Everything else uses the read connections,
-// with one snapshot per call.
+// `DeadlineStore` and `JourneyReader` on SQLite. The writer stores the events that end sessions whose deadline has
+// passed (expiries). All other functions use the read connections, with one snapshot per call.
 
 package import Engine
 import GRDB
@@ -19,8 +19,8 @@ extension SQLiteEventStore: DeadlineStore {
         }
     }
 
-    /// Returns the number of drivers whose next deadline is before `now`. The expiry of such a deadline is not stored
-    /// yet.
+    /// Returns the number of drivers whose next deadline is before `now`. The event that the server stores when such a
+    /// deadline has passed (its expiry) is not stored yet.
     package func dueDriverCount(at now: Moment) async throws(StoreFailure) -> Int {
         try await read { db in
             try Int.fetchOne(

@@ -21,7 +21,7 @@ package final class SQLiteEventStore: EventStore {
     ///   - waitingMax: maximum number of requests that wait for the writer. Further requests fail with `.unavailable`.
     ///     If nil, the maximum is `Writer.waitingMax`.
     ///   - digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
-    ///   - charging: charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
+    ///   - charging: counts the refolds of late events against the rate limits. If nil, refolds are not counted.
     ///   - report: called during migration 26 of a database with events, which may take minutes.
     /// - Throws: the errors of `DatabaseOpening.open`.
     package convenience init(

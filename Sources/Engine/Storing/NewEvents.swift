@@ -1,10 +1,10 @@
-// Makes the event that a store folds for a request, and the submission that a store stores for an expiry. All stores
-// use this code, so that the same requests produce the same rows in each of them.
+// Makes the event that a store folds for a request, and the submission that a store stores when a deadline has passed.
+// All stores use this code, so that the same requests produce the same rows in each of them.
 
 package import JourneyModel
 
 extension OrderedEvent {
-    /// Creates the event of a request at its place in the order.
+    /// Creates the event of a request, with its position in the order.
     package init(_ request: AppendRequest, correctedAt: Moment, settings: Settings) {
         self.init(
             name: request.submission.name, sessionID: request.submission.sessionID,

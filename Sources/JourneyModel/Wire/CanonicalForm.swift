@@ -11,9 +11,9 @@ extension EventSubmission {
     /// - the order of members
     ///
     /// The form leaves out unknown members. It leaves out `driver_id`, because only events of one driver are compared.
-    /// It also leaves out `timestamp` and `X-Sent-At`, which may differ between attempts. The departure and the lost
-    /// anchor share the name exitedChargerAnchorZone, but have different forms, because only the departure has a
-    /// `session_id`.
+    /// It also leaves out `timestamp` and `X-Sent-At`, which may differ between attempts. The events `departedCharger`
+    /// and `anchorLost` share the name exitedChargerAnchorZone, but have different forms, because only
+    /// `departedCharger` has a `session_id`.
     ///
     /// A repeat may differ in `app_state` and `schema_version`. The form nevertheless includes both, because earlier
     /// releases included them and digests of the form are stored. To compare two events without these two members, use

@@ -15,7 +15,7 @@ public struct EventResponse: Hashable, Sendable {
     public var state: JourneyState
     /// The reason why the session ended; nil except in SESSION_ENDED.
     public var endedBy: Journey.Ending?
-    /// The verdict on this event at its place in the order.
+    /// The fold's verdict on this event at its position in the order.
     public var verdict: Verdict
 
     public init(

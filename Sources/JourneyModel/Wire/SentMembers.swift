@@ -5,7 +5,7 @@
 public struct SentMembers: Hashable, Sendable {
     public var source: String
     /// `service` for an event of a service, and for the visit that the server stores when the driver enters the right
-    /// verification code. Nil for an event of the driver's app, and for an expiry.
+    /// verification code. Nil for an event of the driver's app, and for an expiry event of the server.
     public var sender: String?
     public var appState: String?
     public var chargerID: String?

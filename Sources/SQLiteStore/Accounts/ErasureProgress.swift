@@ -7,9 +7,9 @@ import Identity
 import JourneyModel
 import SharedTables
 
-/// The steps of a deletion, in their order. Sessions come before events, because the idempotency key of an expiry
-/// contains the id of the expiry's session. If an expiry is stored after the events are rewritten, its session must
-/// already have the new id.
+/// The steps of a driver's deletion, in their order. Sessions are rewritten before events. The reason is the expiry,
+/// the event that the server stores when a session's deadline has passed: its idempotency key contains the session's
+/// id. If an expiry is stored after the events are rewritten, the session must already have its new id.
 enum ErasureStep: String, CaseIterable {
     case audit
     case sessions
@@ -121,8 +121,8 @@ struct ErasureProgress {
         }
     }
 
-    /// Returns where the next piece of `rowsMax` rows ends: the value of `column` in its last row. Returns nil if fewer
-    /// than `rowsMax` rows are left.
+    /// Returns where the next piece of `rowsMax` rows ends: the value of `column` in the last row of the piece. Returns
+    /// nil if fewer than `rowsMax` rows are left.
     private func end(_ table: String, _ column: String, _ rowsMax: Int, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(
             db.cachedStatement(
@@ -189,8 +189,8 @@ struct ErasureProgress {
         return (rows.count, last == nil)
     }
 
-    /// Gives the event a key with the number `place`, and removes the other values that could identify the driver. The
-    /// text of `occurred_at` becomes one of the two forms that can be computed from the moment
+    /// Gives the event an idempotency key that ends with the event's rank, `place`. Removes the other values that could
+    /// identify the driver. The text of `occurred_at` becomes one of the two forms that can be computed from the moment
     /// (OccurredAtColumn.swift). If an old release stored the event, only the metadata contains the state that the
     /// phone reported. The fold needs this state, so the state is stored in the column `previous_state` when the
     /// metadata is removed.

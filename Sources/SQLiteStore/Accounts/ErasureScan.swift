@@ -73,8 +73,9 @@ package struct ErasureScan: ErasureSearch {
         }
     }
 
-    /// A deletion gives each event of the driver a new key. Returns whether `event_key` still has an entry for an old
-    /// key. Such an entry lists an event of the driver at a place that belongs to none of the new keys.
+    /// A deletion gives each event of the driver a new idempotency key. Returns whether the hash table `event_key`
+    /// still has an entry for an old key. Such an entry lists an event of the driver at a hash-table place that belongs
+    /// to none of the new keys.
     private static func hasOldKey(_ events: Set<Int64>, _ db: Database) throws -> Bool {
         guard try db.tableExists("event_key") else { return false }
         let keys = try EventKeyTable(db)
@@ -102,8 +103,9 @@ package struct ErasureScan: ErasureSearch {
         } + [
             ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ?1 AND driver_id NOT LIKE 'erased-%'"),
             ("session.session_id", "SELECT 1 FROM session WHERE driver = ?1 AND session_id NOT LIKE 'erased-%'"),
-            // The second pattern is the key of an expiry that was stored after the deletion. Such a key contains the id
-            // of the session, which the deletion has replaced by a new one.
+            // The second pattern is the idempotency key of an expiry, the event that the server stores when a session's
+            // deadline has passed. If the server stored it after the deletion, its key contains the new id that the
+            // deletion gave the session.
             (
                 "event.idempotency_key",
                 """

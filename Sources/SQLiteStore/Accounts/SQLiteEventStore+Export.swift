@@ -64,8 +64,8 @@ extension SQLiteEventStore: EventExport {
             arguments: [driver, last ?? 0, limit])
     }
 
-    /// Returns events in the order of the chain. A walk through the chain can continue after `last` without reading the
-    /// events before it.
+    /// Returns events in the order of the driver's chain, the linked list of the driver's events (EventChain.swift). A
+    /// walk through the chain can continue after the event `last` without reading the events before `last`.
     private static let eventKeys: Keys = { driver, last, limit, db in
         let chain = try EventChain(db)
         let place = try last.flatMap { try chain.link($0)?.place }

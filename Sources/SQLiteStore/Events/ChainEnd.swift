@@ -1,5 +1,6 @@
-// The end of a driver's chain of events (EventChain.swift). It has everything that is needed to append an event that
-// comes after all others. The driver's row stores it, so that appending such an event reads no row of another event.
+// The end of a driver's chain, the linked list of the driver's events (EventChain.swift). `ChainEnd` has everything
+// that is needed to append an event that comes after all others. The driver's row stores this value, so that appending
+// such an event reads no row of another event.
 
 /// The driver's last event in the order (corrected_at_ms, id), and the climb of this event. A climb consists of the
 /// event itself, the nearest earlier event with a higher level (`EventChain.level`), the nearest earlier event with a
@@ -11,7 +12,8 @@
 struct ChainEnd: Equatable {
     /// `corrected_at_ms` of the last event. 0 without events.
     private(set) var time: Int64 = 0
-    /// The ids of the climb, the highest level first. The last of them is the driver's last event.
+    /// The ids of the events of the climb (defined at `ChainEnd`), the highest level first. The last id is that of the
+    /// driver's last event.
     private(set) var climb: [Int64] = []
 
     init() {}
@@ -38,9 +40,9 @@ struct ChainEnd: Equatable {
         return (previous, jump)
     }
 
-    /// Adds an event that is not the last in the order. The event becomes part of the climb only if its level is higher
-    /// than the level of every event after it. In this case, earlier events whose level is not higher than the new
-    /// event's level leave the climb.
+    /// Adds an event that is not the last in the order. The event becomes part of the climb (defined at `ChainEnd`)
+    /// only if its level is higher than the level of every event after it. In this case, earlier events whose level is
+    /// not higher than the new event's level leave the climb.
     ///
     /// - Parameter isLater: returns whether the event with this id, which is in the climb, comes after the new event.
     mutating func insert(_ id: Int64, isLater: (Int64) -> Bool) {

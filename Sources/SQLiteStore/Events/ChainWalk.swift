@@ -1,5 +1,5 @@
-// Walks through a driver's events in the order (corrected_at_ms, id), in either direction, and reads only as many links
-// as the caller asks for.
+// Walks through a driver's chain, the linked list of the driver's events (EventChain.swift), in either direction. The
+// list has the order (corrected_at_ms, id). Only as many links of the list are read as the caller asks for.
 
 struct ChainWalk {
     enum Direction {
@@ -10,9 +10,10 @@ struct ChainWalk {
     private let chain: EventChain
     private let direction: Direction
     private let times: ClosedRange<Int64>
-    /// Backward: contains only the next event, or nothing at the end. Forward: a stack of events after `current` that
-    /// searches have visited, the earliest on top. Before the first step, the top is the next event. In each later
-    /// step, `nextForward` first searches back from the top to the event directly after `current`.
+    /// In a backward walk, contains only the next event, or nothing at the end. In a forward walk, a stack of events
+    /// after `current` that earlier searches have visited; the earliest of them is on top. Before the first step, the
+    /// top is the next event. In each later step, `nextForward` first searches back from the top to the event directly
+    /// after `current`.
     private var path: [ChainLink] = []
     /// Forward: the event that was returned last.
     private var current: ChainLink?

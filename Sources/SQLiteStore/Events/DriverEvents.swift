@@ -7,7 +7,8 @@ import GRDBSQLite
 struct DriverEvents {
     private enum Source {
         case chain(ChainWalk)
-        /// A database file of an old release, which has no chain but an index by driver and time.
+        /// A database file of an old release. It has no chains (linked lists of events), but an index by driver and
+        /// time.
         case rows(RowCursor)
     }
 
@@ -36,7 +37,7 @@ struct DriverEvents {
         source = .chain(try ChainWalk(try EventChain(db), from: end.last, direction, times: times))
     }
 
-    /// False for a database file of an old release, which has no chain.
+    /// False for a database file of an old release, in which a driver's events do not form a chain (linked list).
     static func hasChains(_ db: Database) throws -> Bool {
         try db.columns(in: "event").contains { $0.name == "previous" }
     }
@@ -125,7 +126,8 @@ struct DriverEventRows {
 }
 
 extension EventChain {
-    /// Creates the chain on the connection of a GRDB read or write that is in progress.
+    /// Creates an `EventChain`, which reads the links between events, on the connection of a GRDB read or write that is
+    /// in progress.
     convenience init(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")

@@ -1,6 +1,6 @@
-// A driver's row in the database. Among other values, it has the head of the fold and what is known about the phone's
-// clock. A cached row is not read again. It is written once for each transaction that changes it, even if the
-// transaction stores many events of the driver.
+// A driver's row in the database. Among other values, the row has the head (the driver's last event in the order) and
+// what is known about the phone's clock. A cached row is not read again. It is written once for each transaction that
+// changes it, even if the transaction stores many events of the driver.
 
 import Engine
 import JourneyModel
@@ -19,7 +19,7 @@ final class DriverRow {
     private(set) var clockMemory: ClockMemory
     /// Whether `clockMemory` has changed. The column is written only if true.
     fileprivate var hasNewClockMemory = false
-    /// Nil while no event at or above the floor is stored.
+    /// Nil while no event at or after `floor` is stored.
     var head: Head?
     /// The time at which the fold begins, if retention has deleted earlier events. Nil if the fold begins at the first
     /// event.
@@ -36,7 +36,7 @@ final class DriverRow {
     private(set) var recentChanges: [UInt8]
     /// Whether `recentChanges` has changed. The column is written only if true.
     fileprivate(set) var hasNewChanges = false
-    /// The row number of the place whose use was stored last (TextReferences.swift).
+    /// The row number of the place (charger or merchant) whose use was stored last (TextReferences.swift).
     var lastPlace: Int64?
     /// Whether the row is in the cache. If so, its changes may be written later, because every lookup finds the row in
     /// the cache. Otherwise, the next lookup reads the database, so changes must be written at once.
@@ -59,8 +59,8 @@ final class DriverRow {
         self.recentChanges = recentChanges
     }
 
-    /// If the event comes after all others, adds it to the end of the chain and returns the ids for the event's columns
-    /// `previous` and `jump`. Otherwise returns nil and changes nothing.
+    /// If the event comes after all others, adds it to the end of the driver's chain of events and returns the ids for
+    /// the event's columns `previous` and `jump`. Otherwise returns nil and changes nothing.
     func append(_ event: Int64, at time: Int64) -> (previous: Int64?, jump: Int64?)? {
         guard chain.isBefore(time) else { return nil }
         hasNewChain = true
@@ -91,8 +91,8 @@ final class DriverRow {
         return session
     }
 
-    /// Sets the journey after the head. `event` is the event that changed the journey. Records a change if readers of
-    /// the journey's stream would see a difference.
+    /// Sets the journey after the head, the driver's last event in the order. `event` is the event that changed the
+    /// journey. Records a change if readers of the journey's stream would see a difference.
     func move(to journey: StoredJourney, by event: Int64) {
         let isSeen =
             self.journey.journey.state != journey.journey.state
@@ -110,7 +110,7 @@ final class DriverRow {
         hasNewChanges = true
     }
 
-    /// Sets the result of a refold by the rules of this release or by a correction of settings. If the new journey
+    /// Sets the result of a refold by the fold rules of this release or by a correction of settings. If the new journey
     /// differs from the stored one, also deletes the recent changes. Each recent change belongs to an event, but no
     /// event caused this difference. A reader that reconnects to the stream then gets the current state instead of
     /// single changes.
@@ -124,7 +124,7 @@ final class DriverRow {
         self.journey = journey
     }
 
-    /// Marks the driver as partly refolded. The table `refold` holds the progress.
+    /// Marks the driver as partly refolded (`rules` is then 0). The table `refold` holds the progress.
     func beginRefold() { rules = 0 }
 
     func completeRefold() { rules = Fold.rulesVersion }
@@ -134,7 +134,7 @@ final class DriverRow {
     /// Whether the driver's events must be refolded before anything else is done with them.
     var needsRefold: Bool { rules < Fold.rulesVersion }
 
-    /// Whether a release with newer rules has folded the driver's events.
+    /// Whether a release with newer fold rules has folded the driver's events.
     var isOfNewerRelease: Bool { rules > Fold.rulesVersion }
 }
 
@@ -171,7 +171,8 @@ final class DriverCache {
             """, on: connection)
     }
 
-    /// SQLite looks up the text of a session or a place only if its row number is not NULL.
+    /// SQLite looks up the text of a session or a place (charger or merchant) only if the driver's row refers to one:
+    /// if the row number is not NULL.
     private static let findSQL = """
         SELECT driver.id, last_correction_ms, head_event, head_corrected_at_ms,
             state, session, (SELECT session_id FROM session WHERE session.id = driver.session),

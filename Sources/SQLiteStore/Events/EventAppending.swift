@@ -1,5 +1,6 @@
-// Appends one event inside the writer's transaction. A repeat returns the outcome that is stored already. Any other
-// event is refused, or stored and folded. This file also registers sessions. It does not handle transactions or queues.
+// Appends one event inside the writer's transaction. A repeat of a stored event gets the outcome of that event. Any
+// other event is refused, or stored and folded. This file also registers sessions. It does not handle transactions or
+// queues.
 //
 // Every possible refusal comes before the event's first write. A refused event therefore leaves nothing behind, even
 // without a savepoint.
@@ -20,7 +21,7 @@ final class EventAppending {
     let folding: EventFolding
     private let refolding: Refolding
     private let refolds: RefoldTable
-    /// Charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
+    /// Counts the refolds of late events against the rate limits. If nil, refolds are not counted.
     private let charging: (any RefoldCharging)?
     /// The refold budget of the current transaction.
     var budget = RefoldBudget()
@@ -67,15 +68,15 @@ final class EventAppending {
     enum Appended {
         case outcome(EventOutcome)
         /// The event is not completely processed, because a refold of the driver is not complete. The associated value
-        /// must be appended again when the refold continues. If its `isStored` is true, the event is stored already,
-        /// and it is the event that began the refold.
+        /// must be appended again when the refold continues. If `isStored` of this value is true, the event is stored
+        /// already, and this event began the refold.
         case waits(PreparedAppend)
     }
 
     func append(_ append: PreparedAppend) throws(SQLiteError) -> Appended {
         let driver = try drivers.row(of: append.request.driver)
         if let driver, try isOfNewerRelease(driver) {
-            // An event that is stored already has begun a refold, which the newer release has taken over.
+            // This event was stored earlier and began a refold. The newer release has taken over that refold.
             let reason = SQLiteError.foldedByNewerRelease.message
             return .outcome(.failed(append.isStored ? .unknown(reason) : .unavailable(reason)))
         }
@@ -87,8 +88,8 @@ final class EventAppending {
         if append.isStored {
             return .outcome(append.request.service == nil ? .failed(.driverErased) : .driverNotFound)
         }
-        // The sender is a service, which may have sent a wrong id. Its event must not create a driver. It also must not
-        // be added to a deleted driver, whose id is a pseudonym.
+        // The sender is a service, which may have sent a wrong driver id. Its event must not create a driver. It also
+        // must not be added to a deleted driver, whose id is a pseudonym.
         if append.request.service != nil, driver == nil || append.request.driver.isPseudonym {
             return .outcome(.driverNotFound)
         }
@@ -184,7 +185,8 @@ final class EventAppending {
                 registered: registered, event: submission.chargerID, sessionID: submission.sessionID))
     }
 
-    /// Returns the settings for an expiry of the driver's present session. Their version is stored with the expiry.
+    /// When a deadline of the driver's present session has passed, the server stores an event that ends the session.
+    /// Returns the settings whose version is stored with that event.
     func settings(ofExpiryOf driver: DriverRow, _ request: ExpiryRequest) throws(SQLiteError) -> VersionedSettings {
         guard let rules = request.rules else { return request.settings }
         let choice = rules.choice(for: SettingsSubject(driver: driver.driver, appVersion: nil, at: request.now))
@@ -198,7 +200,8 @@ final class EventAppending {
     /// transaction does not complete.
     ///
     /// - Parameter sharingTime: the number of stored events with the same corrected time as the event. SQLite had to
-    ///   sort them to find the event's place, so they are charged like refolded events.
+    ///   sort these events to find the new event's position in the order, so they count against the rate limit like
+    ///   refolded events.
     func fold(
         _ new: consuming NewEventRow, into driver: DriverRow, sharingTime: Int = 0
     ) throws(SQLiteError) -> EventFolding.Folded {
@@ -228,8 +231,8 @@ final class EventAppending {
         }
     }
 
-    /// Returns whether a release with newer rules has folded the driver's events, or is refolding them now. During an
-    /// update, the old process and the new process may use the database at the same time.
+    /// Returns whether a release with newer fold rules has folded the driver's events, or is refolding them now. During
+    /// an update, the old process and the new process may use the database at the same time.
     func isOfNewerRelease(_ driver: DriverRow) throws(SQLiteError) -> Bool {
         if driver.isOfNewerRelease { return true }
         guard driver.isRefolding, let mark = try refolds.mark(of: driver.id) else { return false }
@@ -241,9 +244,9 @@ final class EventAppending {
     /// fold could mix the rules of two releases, or use a half-finished refold.
     ///
     /// - Parameters:
-    ///   - correction: applied if no other refold of the driver is in progress.
+    ///   - correction: the correction of settings to apply if no other refold of the driver is in progress.
     ///   - reporting: the row number of the correction whose counts the caller takes from the result. If the refold
-    ///     applies another correction, its counts are kept until `takeUnreported` is called for that correction.
+    ///     applies another correction, the counts are kept until `takeUnreported` is called for that other correction.
     func refold(
         _ driver: DriverRow, correction: Refolding.Correction? = nil, reporting: Int64? = nil, now: Moment? = nil
     ) throws(SQLiteError) -> Refolding.Piece {
@@ -258,10 +261,10 @@ final class EventAppending {
         return piece
     }
 
-    /// Returns the counts of this correction that `refold` has kept, and forgets them.
+    /// Returns the counts that `refold` has kept for this correction of settings, and forgets them.
     func takeUnreported(of correction: Int64) -> RefoldCounts { refolding.takeUnreported(of: correction) }
 
-    /// Charges the rate limiter for the transaction's refolds. Must be called after the transaction is committed.
+    /// Counts the transaction's refolds against the rate limits. Must be called after the transaction is committed.
     func chargeForRefolds() {
         for charge in budget.charges {
             charging?.charge(charge.claim, rowCount: charge.rowCount)

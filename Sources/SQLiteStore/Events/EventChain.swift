@@ -1,6 +1,6 @@
 // A driver's events as a singly linked list in the order (corrected_at_ms, id). The list replaces an index. Storing an
 // event that comes after all others changes only two pages: the page of the event's row and the page of the driver's
-// row. Every place in the order can nevertheless be found in few steps.
+// row. Every position in the order can nevertheless be found in few steps.
 //
 // Each event has two links. `previous` is the event directly before it. `jump` is the nearest earlier event with a
 // higher level. The level is a function of the id alone: half of the events have level 0, a quarter level 1, and so on.
@@ -11,7 +11,7 @@
 // target of a jump no longer exists, a search ignores the jump and follows `previous`. No new event gets the id of a
 // deleted one, so a jump never leads to a wrong event.
 
-/// The place of an event in its driver's order.
+/// The position of an event in the order of its driver's events.
 struct ChainPlace: Hashable, Comparable {
     /// `corrected_at_ms`.
     var time: Int64
@@ -35,7 +35,8 @@ struct ChainLink: Hashable {
     var level: Int { EventChain.level(of: place.id) }
 }
 
-/// Reads and changes the links on one connection. Works on the writer's connection and on read connections alike.
+/// Reads and changes the links between events, on one connection. Works on the writer's connection and on read
+/// connections alike.
 final class EventChain {
     private let find: PreparedStatement
     private let connection: OpaquePointer
@@ -80,7 +81,7 @@ final class EventChain {
     /// the last element of `path`. Events that a jump skips are not appended.
     ///
     /// - Parameter beyond: the id of an event that is known to be before `place`. The search therefore does not read
-    ///   its row.
+    ///   the row of this event.
     func descend(_ path: inout [ChainLink], to place: ChainPlace, beyond: Int64? = nil) throws(SQLiteError) {
         let current = beyond
         var beyond = beyond
@@ -101,7 +102,8 @@ final class EventChain {
 
     // MARK: Changes
 
-    /// The links of a new event that does not come last, and what changes because of it.
+    /// The links of a new event that does not come last, and the later events whose links change because of the new
+    /// event.
     struct Insertion {
         var previous: Int64?
         var jump: Int64?
@@ -111,14 +113,14 @@ final class EventChain {
         fileprivate var jumping: [Int64] = []
     }
 
-    /// Finds the links of a new event that does not come last, and updates `end`, the chain's end in memory, to include
-    /// the event. Changes nothing in the database. After the new event's row is stored, `link` must be called to change
-    /// the links of later events.
+    /// Finds the links of a new event that does not come last, and updates `end`, the end of the driver's chain of
+    /// events in memory, to include the event. Changes nothing in the database. After the new event's row is stored,
+    /// `link` must be called to change the links of later events.
     ///
     /// A later event jumps to the nearest earlier event with a higher level. The new event becomes the target of a
     /// later event under two conditions. The new event has a higher level than the later event. No event between these
-    /// two has a higher level than the later event. The search for the new event's place has visited all later events
-    /// that meet the second condition, so only `path` is examined.
+    /// two has a higher level than the later event. The search for the new event's position has visited all later
+    /// events that meet the second condition, so only `path` is examined.
     func insertion(of id: Int64, at time: Int64, into end: inout ChainEnd) throws(SQLiteError) -> Insertion {
         guard let last = end.last else { throw .unreadable("chain") }
         let place = ChainPlace(time: time, id: id)
@@ -160,8 +162,9 @@ final class EventChain {
         return nil
     }
 
-    /// Removes events from the chain by updating `previous` of the remaining events. The caller must delete the rows of
-    /// the removed events, but only afterwards. Returns the id of the last remaining event; nil if none remains.
+    /// Removes events from the driver's chain (the linked list of events) by updating `previous` of the remaining
+    /// events. The caller must delete the rows of the removed events, but only afterwards. Returns the id of the last
+    /// remaining event; nil if none remains.
     func unlink(_ links: [ChainLink], from end: ChainEnd) throws(SQLiteError) -> Int64? {
         var last = end.last
         // The remaining event directly after the removed ones. Its `previous` changes with every removed event directly
@@ -189,7 +192,7 @@ final class EventChain {
         return last
     }
 
-    /// Computes the end of a chain whose last event is `last`, from the rows of its events.
+    /// Computes the end of the chain whose last event is `last`, from the rows of the chain's events.
     func end(at last: Int64?) throws(SQLiteError) -> ChainEnd {
         guard let last else { return ChainEnd() }
         let time = try requiredLink(last).time

@@ -1,10 +1,12 @@
-// The fold in the database. Adds an event at its place in the order. The same transaction updates the verdicts of later
-// events and the driver's head, and stores the expiries of deadlines that the event shows to have passed. If a late
-// event changes more events than one transaction may refold, Refolding.swift continues. Reads no clock.
+// The fold in the database. Adds an event at its position in the order. The same transaction updates the verdicts
+// (results of the fold) of later events, and the driver's head (the last event in the order). If the new event shows
+// that a deadline has passed, the transaction also stores the deadline's expiry event. If a late event changes more
+// events than one transaction may refold, Refolding.swift continues. This code reads no clock.
 //
-// Invariant: if a deadline passes between two consecutive stored events, its expiry is stored between them. The
-// invariant holds after every transaction, except for a driver whose refold is incomplete. So if a new event is the
-// first to show that a deadline has passed, the expiry is certainly not stored yet, and is added with the event.
+// Invariant: if a deadline passes between two consecutive stored events, the expiry event of this deadline is stored
+// between the two. The invariant holds after every transaction, except for a driver whose refold is incomplete. So if a
+// new event is the first to show that a deadline has passed, the expiry event is certainly not stored yet, and is added
+// with the new event.
 
 import Engine
 import JourneyModel
@@ -30,17 +32,18 @@ final class EventFolding {
 
     struct Folded {
         var verdict: Verdict
-        /// The number of stored events that were refolded because the new event is late or falls into the head's
-        /// second.
+        /// The number of stored events that were refolded because the new event is late, or falls into the same second
+        /// as the head (the driver's last event in the order).
         var rowCount = 0
-        /// Nil if the refold after the event is complete. Otherwise the progress of this refold. The verdicts of the
-        /// events that are not refolded yet, and the driver's journey, are then still out of date.
+        /// Nil if the refold after the event is complete. Otherwise the progress of this refold. The stored verdicts
+        /// (fold results) of the events that are not refolded yet, and the driver's journey, are then still out of
+        /// date.
         var mark: RefoldMark?
     }
 
-    /// Adds the event at its place and updates the driver's head. If the event comes after the head, the cost does not
-    /// depend on the length of the journey. If the event is late, refolds at most `rowsMax` events, and then also the
-    /// rest of the millisecond in which the limit is reached.
+    /// Adds the event at its position in the order, and updates the driver's head, the last event in the order. If the
+    /// event comes after the previous head, the cost does not depend on the length of the journey. If the event is
+    /// late, refolds at most `rowsMax` events, and then also the rest of the millisecond in which the limit is reached.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor {
             return Folded(verdict: try addBelowFloor(new, to: driver))
@@ -61,8 +64,9 @@ final class EventFolding {
 
     // MARK: The head's second
 
-    /// Folds an event that falls into the second of the head. The events of this second are in memory. The result is
-    /// the same as that of `foldLate`, which would read them from the database.
+    /// Folds an event that falls into the same second as the head, the driver's last event in the order. The events of
+    /// this second are in memory. The result is the same as that of `foldLate`, which would read them from the
+    /// database.
     private func fold(
         _ new: consuming NewEventRow, into second: consuming HeadSecond, of driver: DriverRow
     ) throws(SQLiteError) -> Folded {
@@ -88,7 +92,8 @@ final class EventFolding {
         var hasMetStoredJourney = false
         var walk = FoldWalk(from: second.before)
         let visit = { (step: FoldWalk.Step) throws(SQLiteError) -> Bool in
-            // An expiry cannot occur here, because no deadline of the journey `before` passes before this second.
+            // This step cannot be an expiry event, because no deadline of the journey `before` passes before this
+            // second.
             guard case .event(let folded) = step else { return true }
             if folded.row.id == FoldWalk.newEvent {
                 new.take(folded)
@@ -115,16 +120,17 @@ final class EventFolding {
         return Folded(verdict: new.verdict, rowCount: stored.count)
     }
 
-    /// Adds an event below the floor. Retention has deleted the events before it, so the effect of the new event cannot
-    /// be determined. The new event is stored without effect, until retention deletes it too.
+    /// Adds an event below the driver's floor, the time before which retention has deleted events. Earlier events are
+    /// missing, so the effect of the new event cannot be determined. The new event is stored without effect, until
+    /// retention deletes it too.
     private func addBelowFloor(_ new: NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
         _ = try events.add(new, to: driver)
         return new.verdict
     }
 
-    /// If the event's place is after the head, returns the event's index among the events of its second. The index is 0
-    /// if no stored event shares this second. Returns nil if the event comes earlier, or if it must first be ordered
-    /// together with other events of the second.
+    /// If the event comes after the head, the driver's last event in the order, returns the event's index among the
+    /// events of its second. The index is 0 if no stored event shares this second. Returns nil if the event comes
+    /// earlier, or if it must first be ordered together with other events of the second.
     private func placeAfterHead(_ event: OrderedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
         guard let head = driver.head else { return 0 }
         if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
@@ -136,7 +142,7 @@ final class EventFolding {
 
     private func addAfterHead(_ new: consuming NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
         // If this event is the first of its second, later events may share the second and then need the journey before
-        // it. In all other cases, the journey is not copied.
+        // this event. In all other cases, the journey is not copied.
         let before = new.secondPlace == 0 ? driver.journey : nil
         try new.apply(to: driver.journey)
         let id = try events.add(new, to: driver)
@@ -160,7 +166,7 @@ final class EventFolding {
         let position = try events.position(of: new.placed, from: driver.chain.last, notBefore: driver.floor)
         let newRow = FoldedEventRow(new, secondPlace: position.secondPlace)
         var walk = FoldWalk(from: try journey(after: position, of: driver))
-        // Expiries are added after the loop, because a table must not grow while a statement reads it.
+        // Expiry events are added after the loop, because a table must not grow while a statement reads it.
         var expiries: [NewEventRow] = []
         var last = newRow
         var containsHead = false
@@ -211,8 +217,8 @@ final class EventFolding {
         return try journeyAtFloor(of: driver)
     }
 
-    /// Returns the journey with which the fold begins: the journey stored for the driver's floor, or IDLE if the driver
-    /// has no floor.
+    /// Returns the journey with which the fold begins: the journey stored for the driver's floor (the time before which
+    /// retention has deleted events), or IDLE if the driver has no floor.
     func journeyAtFloor(of driver: DriverRow) throws(SQLiteError) -> StoredJourney {
         guard driver.floor != nil else { return StoredJourney() }
         guard let base = try events.base(of: driver.id) else { throw .unreadable("journey_base") }
@@ -221,9 +227,9 @@ final class EventFolding {
 
     // MARK: Expiries
 
-    /// Returns the expiry of the journey's deadline, if that deadline lies before `event`; otherwise nil. The returned
-    /// row contains the verdict on the expiry and the journey after it. Its receive time and settings are copied from
-    /// `cause`, the new event that is being added.
+    /// Returns the event that the server stores for the journey's deadline (the expiry), if that deadline lies before
+    /// `event`; otherwise nil. The returned row contains the verdict on the expiry and the journey after the expiry.
+    /// The row's receive time and settings are copied from `cause`, the new event that is being added.
     private func expiry(
         before event: OrderedEvent, from running: StoredJourney, cause: NewEventRow
     ) throws(SQLiteError) -> NewEventRow? {
@@ -245,9 +251,10 @@ final class EventFolding {
         return expiry
     }
 
-    /// Returns the expiry of a deadline that passes in a refolded journey, with its verdict and the journey after it.
-    /// The expiry gets the receive time and the settings version of `next`. This is the late event that caused the
-    /// refold. If no late event caused the refold, it is the first event after the deadline.
+    /// Returns the event that the server stores for a deadline that passes in a refolded journey (the expiry), with the
+    /// verdict on the expiry and the journey after the expiry. The expiry gets the receive time and the settings
+    /// version of `next`. If a late event caused the refold, `next` is that event. Otherwise `next` is the first event
+    /// after the deadline.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,
         driver: DriverRow
@@ -327,9 +334,9 @@ extension FoldedEventRow {
 }
 
 extension StoredJourney {
-    /// Sets the row numbers of the sessions and places that the journey names. Must be called after `event` was applied
-    /// to `before`. `before` or `event` also names every session and place that the journey names, so the row numbers
-    /// are taken from them.
+    /// Sets the row numbers of the sessions and places (chargers and merchants) that the journey names. Must be called
+    /// after `event` was applied to `before`. `before` or `event` also names every session and place that the journey
+    /// names, so the row numbers are taken from them.
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {

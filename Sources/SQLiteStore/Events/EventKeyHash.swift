@@ -1,7 +1,7 @@
-// The place at which `event_key` lists an event: the driver's row number, followed by the first bits of SHA-256(secret
-// ‖ driver ‖ key). The keys of a driver are therefore close to each other, and the events of a batch change few pages.
-// Each database has its own secret. A client does not know it, and therefore cannot choose keys that have the same
-// place.
+// Computes the place at which the hash table `event_key` lists an event: the driver's row number, followed by the first
+// bits of SHA-256(secret ‖ driver ‖ key). The rows for a driver's keys are therefore close to each other, and the
+// events of a batch change few pages. Each database has its own secret. A client does not know the secret, and
+// therefore cannot choose keys that have the same place.
 
 import Crypto
 import GRDB
@@ -51,8 +51,8 @@ struct EventKeyHash: Sendable {
             let first = digest.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) }
             let hash = Int64(first >> (64 - UInt64(bits)))
             // The mask drops the highest bits of large driver numbers. Drivers above 2^(62 - bits) therefore share
-            // places with others, which only costs a comparison. The result is at most half of the largest integer, so
-            // that a search can count upwards from it without overflow.
+            // places of the hash table with others, which only costs a comparison. The result is at most half of the
+            // largest integer, so that a search can count upwards from it without overflow.
             return (driver << Int64(bits)) & (.max >> 1) | hash
         }
     }

@@ -47,7 +47,8 @@ final class EventKeyTable {
         remove = try PreparedStatement("DELETE FROM event_key WHERE place = ?1", on: connection)
     }
 
-    /// Creates the table on the connection of a GRDB read or write that is in progress.
+    /// Creates an `EventKeyTable`, which uses the existing table, on the connection of a GRDB read or write that is in
+    /// progress.
     convenience init(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
@@ -108,8 +109,9 @@ final class EventKeyTable {
         try noteEarly(event)
         guard var gap = try place(ofListed: event) else { return }
         try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, gap) }
-        // A search ends at the first free place. If the search for an event after the gap begins at or before the gap,
-        // it would no longer find the event. The event is therefore moved into the gap. Its old place is then the gap.
+        // A search in this hash table ends at the first free place. If the search for an event after the gap begins at
+        // or before the gap, it would no longer find the event. The event is therefore moved into the gap. Its old
+        // place is then the gap.
         var place = gap + 1
         while let next = try self.event(at: place) {
             if let beginning = try beginning(of: next), beginning <= gap {
@@ -123,14 +125,15 @@ final class EventKeyTable {
         }
     }
 
-    /// Returns the place at which the event is listed; nil if a search for the event's key does not find the event.
+    /// Returns the place of the hash table at which the event is listed; nil if a search for the event's key does not
+    /// find the event.
     func place(ofListed event: Int64) throws(SQLiteError) -> Int64? { try search(forKeyOf: event)?.place }
 
     /// A search for the key of a stored event.
     struct Search {
         /// The place at which the search begins.
         var beginning: Int64
-        /// The place at which the search finds the event; nil if the search does not find the event.
+        /// The place of the hash table at which the search finds the event; nil if the search does not find the event.
         var place: Int64?
         /// The other events that the search meets, before it finds the event or ends.
         var others: [Int64] = []
@@ -169,7 +172,8 @@ final class EventKeyTable {
         return found ?? false
     }
 
-    /// Returns the place at which the search for an event's key begins; nil if the event does not exist.
+    /// Returns the place of the hash table at which the search for an event's key begins; nil if the event does not
+    /// exist.
     private func beginning(of event: Int64) throws(SQLiteError) -> Int64? {
         try findKeyOfEvent.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, event)

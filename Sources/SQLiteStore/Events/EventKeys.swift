@@ -12,10 +12,10 @@ final class EventKeys {
     /// All events in memory up to this number are committed.
     private var committedNumber: Int64 = 0
     /// Whether memory is complete for the current transaction. If true, memory has every event that the transaction
-    /// sees and `event_key` does not list. Memory has no event that was rolled back.
+    /// sees and that `event_key` does not list, and has no event that was rolled back.
     private var isCurrent = false
-    /// The last key that a search did not find, and its place. A key is searched right before its event is added, so
-    /// `add` need not search for it again.
+    /// The last key that a search did not find, with its place in the hash table `event_key`. The writer searches for a
+    /// key right before it adds the event, so `add` need not search for the same key again.
     private var lastNew: (driver: Int64, key: StoredKey, place: Int64)?
 
     init(on connection: OpaquePointer, newest: NewestKeys) throws(SQLiteError) {
@@ -126,7 +126,7 @@ final class EventKeys {
         let progress = found.progress
         if progress.listedThrough != moving.progress?.listedThrough {
             // Memory may have events that `event_key` lists by now: this process has just started, or another process
-            // has ended a move.
+            // has completed a move of keys to `event_key`.
             moving.forget()
             newest.removeAll(listedThrough: progress.listedThrough)
             committedNumber = progress.listedThrough

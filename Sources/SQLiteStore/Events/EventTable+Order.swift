@@ -1,5 +1,5 @@
-// Reads a driver's events in the order of the fold, from the driver's chain. The chain has the events in the order of
-// time. Events of one millisecond are sorted when they are read (FoldOrder.swift).
+// Reads a driver's events in the order of the fold, from the driver's chain, a linked list. The chain has the events in
+// the order of time. Events of one millisecond are sorted when they are read (FoldOrder.swift).
 //
 // `last` is always the last event of the driver's chain (`ChainEnd.last`); nil for a driver without events.
 
@@ -7,11 +7,12 @@ import Engine
 import JourneyModel
 
 extension EventTable {
-    /// The place of a new event that is not the last one in the order.
+    /// The position of a new event that is not the last one in the order.
     struct Position {
-        /// The last event that comes before the new event and does not share its second. The fold begins with the
-        /// journey after it. Nil if no such event is at or above the floor; the fold then begins with the journey at
-        /// the floor. `secondPlace` describes an exception.
+        /// The last event that comes before the new event and lies in an earlier second. The fold begins with the
+        /// journey after this event. Nil if no such event is at or above the driver's floor (the time before which
+        /// retention has deleted events); the fold then begins with the journey at the floor. `secondPlace` describes
+        /// an exception.
         var predecessor: FoldedEventRow?
         /// Usually nil. The fold reorders only the first `OrderWithinSecond.searchedMax` events of a second. If at
         /// least that many events of the second come before the new event, `secondPlace` is the new event's index in
@@ -46,8 +47,8 @@ extension EventTable {
         return count
     }
 
-    /// Returns the driver's last event before `time`, in the order of the fold. Ignores events below `floor`. Returns
-    /// nil if there is none.
+    /// Returns the driver's last event before `time`, in the order of the fold. Ignores events before `floor`, the time
+    /// before which retention has deleted events. Returns nil if there is none.
     func last(from last: Int64?, before time: Moment, notBefore floor: Moment?) throws(SQLiteError) -> FoldedEventRow? {
         var found: FoldedEventRow?
         try forEach(from: last, backTo: floor, startingAt: time.advanced(byMilliseconds: -1)) { row in

@@ -1,5 +1,5 @@
-// Finds rows of `event` by idempotency key, reads rows in the contract's order, and adds rows. Updates the verdicts of
-// rows when a late event changes the journey before them.
+// Finds rows of `event` by idempotency key, reads rows in the contract's order, and adds rows. When a late event
+// changes the journey before a stored event, updates the verdict (the result of the fold) in the stored event's row.
 
 import Engine
 import JourneyModel
@@ -31,13 +31,14 @@ struct FoldedEventRow {
     var charger: Int64?
     var verdict: Verdict
     var after: StoredJourney
-    /// The event's index among the events that share its second (`sharesSecond`). Nil for an expiry, and for an event
-    /// whose time has a fraction of a second.
+    /// The event's index among the events that share its second (`sharesSecond`). Nil for an expiry event of the
+    /// server, and for an event whose time has a fraction of a second.
     var secondPlace: Int64?
     var closedSession: Int64?
     /// Row numbers in `settings_version`. `settingsVersion` refers to the settings stored with the event.
-    /// `foldSettings` refers to the settings that a correction makes the fold use instead; nil without a correction.
-    /// `event` has the durations of `foldSettings`, or those of `settingsVersion` if `foldSettings` is nil.
+    /// `foldSettings` refers to the settings that the fold uses instead after an operator's correction of the settings;
+    /// nil without a correction. `event` has the durations of `foldSettings`, or those of `settingsVersion` if
+    /// `foldSettings` is nil.
     var settingsVersion: Int64
     var foldSettings: Int64?
     /// Whether `foldSettings` differs from the stored value.
@@ -195,8 +196,8 @@ final class EventTable {
     /// Must be called after a rollback, and when other code or another connection may have added events.
     func forget() { keys.forget() }
 
-    /// Adds a row at its place in the driver's chain. Changes `driver.chain`, so the driver must be written afterwards.
-    /// Returns the row number.
+    /// Adds a row at its position in the driver's chain of events. Changes `driver.chain`, so the driver must be
+    /// written afterwards. Returns the row number.
     func add(_ event: NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Int64 {
         let id = try keys.nextNumber()
         let time = event.clock.corrected.millisecondsSinceEpoch
@@ -286,7 +287,8 @@ final class EventTable {
         return rows
     }
 
-    /// Returns the journey at the driver's floor; nil for a driver without a floor.
+    /// Returns the journey at the driver's floor, the time before which retention has deleted events. Nil for a driver
+    /// without a floor.
     func base(of driver: Int64) throws(SQLiteError) -> StoredJourney? {
         try findBase.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)

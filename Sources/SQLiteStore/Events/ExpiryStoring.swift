@@ -1,10 +1,11 @@
-// Stores expiries inside the writer's transaction. Finds the drivers whose deadline lies before a given time, and
-// stores the expiry of one driver's deadline. ExpiryScheduler (Engine) decides when to do this.
+// Stores expiries inside the writer's transaction. An expiry is the event that the server stores when a deadline has
+// passed. This code finds the drivers whose deadline lies before a given time, and stores the expiry for one driver's
+// deadline. ExpiryScheduler (Engine) decides when to do this.
 //
-// An expiry is stored exactly once, even if several servers try. Each of them begins a transaction with BEGIN IMMEDIATE
-// and only then reads the driver's row. The first transaction removes the deadline from the row, so the others find
-// nothing to store. In addition, the key of an expiry is a function of its session, kind and deadline, and a second
-// event with the same key is refused (EventKeys).
+// An expiry event is stored exactly once, even if several servers try to store it. Each server begins a transaction
+// with BEGIN IMMEDIATE and only then reads the driver's row. The first transaction removes the deadline from the row,
+// so the others find nothing to store. In addition, the idempotency key of an expiry event is a function of its
+// session, kind and deadline, and a second event with the same key is refused (EventKeys).
 
 import Engine
 import JourneyModel
@@ -31,8 +32,8 @@ final class ExpiryStoring {
 
     /// Returns at most `driversMax` drivers with a due deadline, the earliest deadline first. Continues after the
     /// driver `request.after`. Leaves out drivers whose refold is not complete. Also leaves out drivers whose events a
-    /// release with newer rules has folded, because that release stores their expiries. Reads the database and not the
-    /// cache, so `DriverCache.writeChanged` must be called before.
+    /// release with newer fold rules has folded, because that release stores the expiry events of these drivers. Reads
+    /// the database and not the cache, so `DriverCache.writeChanged` must be called before.
     func due(_ request: ExpiryRequest) throws(SQLiteError) -> [DueDriver] {
         var due: [DueDriver] = []
         try findDue.forEach { (bindings) throws(SQLiteError) in
@@ -50,8 +51,8 @@ final class ExpiryStoring {
         return due
     }
 
-    /// Stores the expiry of the driver's due deadline. Returns false if no deadline is due, or if a refold of the
-    /// driver is not complete.
+    /// Stores the expiry event for the driver's due deadline. Returns false if no deadline is due, or if a refold of
+    /// the driver is not complete.
     func expire(_ due: DueDriver, _ request: ExpiryRequest) throws(SQLiteError) -> Bool {
         guard let driver = try appending.drivers.row(of: due.id) else { return false }
         if driver.needsRefold, try !appending.refold(driver).isComplete { return false }

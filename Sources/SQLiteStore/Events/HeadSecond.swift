@@ -6,8 +6,8 @@ import JourneyModel
 
 /// The last events in the order, if they share a second.
 struct HeadSecond {
-    /// The journey before the first of these events. It includes the expiries of all deadlines that pass before this
-    /// second.
+    /// The journey before the first of these events. All deadlines that pass before this second are already applied to
+    /// this journey.
     var before: StoredJourney
     /// At most `OrderWithinSecond.searchedMax` events, in the order of the fold.
     var rows: [FoldedEventRow]
@@ -18,8 +18,8 @@ struct HeadSecond {
     var head: Int64
 }
 
-/// The `HeadSecond` of recent drivers. An entry is used only while its `head` is the driver's head. `forget` must be
-/// called after a rollback, and when other code has changed events.
+/// The `HeadSecond` of recent drivers. An entry is used only while its `head` is the driver's last event in the order.
+/// `forget` must be called after a rollback, and when other code has changed events.
 struct HeadSeconds {
     /// The maximum number of events of all drivers together. An event takes about half a kilobyte.
     private static let rowsMax = 16_384

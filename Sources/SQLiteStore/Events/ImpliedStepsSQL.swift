@@ -1,4 +1,5 @@
-// The names of the implied steps in SQL. The bits of the column `implied` are the codes in Engine/Storing/Codes.swift.
+// The names of the implied steps (transitions that a later event proves) in SQL. The bits of the column `implied` are
+// the codes in Engine/Storing/Codes.swift.
 
 import JourneyModel
 

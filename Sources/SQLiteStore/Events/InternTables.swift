@@ -1,5 +1,5 @@
-// The tables of values that repeat from event to event (kinds, places, settings), with a cache of their row numbers.
-// Finds the row number of a value, and adds a row for a new value.
+// The tables of values that repeat from event to event (kinds of events, places, settings), with a cache of their row
+// numbers. Finds the row number of a value, and adds a row for a new value.
 //
 // The cache may hold rows that the current transaction has added. `forget()` must therefore be called after a rollback.
 // Only ASCII values are cached (Texts.swift says why).

@@ -1,13 +1,13 @@
-// Moves the keys of the newest events from memory to `event_key`. Many keys are written at a time, in the order of
-// their places in this table (EventKeyHash.swift), so that the rows of a page are written together. A move begins when
-// `event_key` lacks `NewestKeys.countMax` events. Each event that is stored after that makes two more keys due, and a
-// transaction writes the due keys if there are enough of them. A move of n events thus ends after about n / 2 further
-// events.
+// Moves the idempotency keys of the newest events from memory to `event_key`. Many keys are written at a time, in the
+// order of their places in this table (EventKeyHash.swift), so that the rows of a page are written together. A move
+// begins when `event_key` lacks `NewestKeys.countMax` events. Each event that is stored after that makes two more keys
+// due, and a transaction writes the due keys if there are enough of them. A move of n events thus ends after about n/2
+// further events.
 //
-// The table `event_key_progress` records how far the move is. If a process finds a move in progress, it continues the
-// move. This happens after a restart, or if another process began the move. The number of events that `event_key` lacks
-// is therefore bounded, even if every process runs only for a short time. The number of rows of `event_key_early` is
-// bounded too, because the end of a move deletes these rows.
+// The table `event_key_progress` records how far the move of keys to `event_key` is. If a process finds a move in
+// progress, it continues the move. This happens after a restart, or if another process began the move. The number of
+// events that `event_key` lacks is therefore bounded, even if every process runs only for a short time. The number of
+// rows of `event_key_early` is bounded too, because the end of a move deletes these rows.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -15,27 +15,29 @@ import Dispatch
 import Synchronization
 
 final class KeyMove {
-    /// Up to this number of events, a new move sorts them at once, which takes less than a millisecond. More events are
-    /// sorted on another thread.
+    /// A new move of keys sorts up to this number of events at once, which takes less than a millisecond. More events
+    /// are sorted on another thread.
     private static let sortedHereMax = 10_000
-    /// Maximum number of keys that a transaction writes. A full group of the writer makes only half of this number due.
-    /// Keys with the same place are always written together, even beyond this maximum.
+    /// Maximum number of keys that a transaction writes. A full group of requests (`Writer.groupMax`) makes only half
+    /// of this number due. Keys with the same place in `event_key` are always written together, even beyond this
+    /// maximum.
     private static let pieceMax = 4 * Writer.groupMax
 
     /// The row of `event_key_progress`.
     struct Progress {
         /// `event_key` lists every event up to this number.
         var listedThrough: Int64
-        /// The number of the last event of the move in progress. If no move is in progress, it is not higher than
-        /// `listedThrough`.
+        /// The number of the last event of the move of keys that is in progress. If no move is in progress, this number
+        /// is not higher than `listedThrough`.
         var movingThrough: Int64
-        /// How far the move in progress is: the keys that belong at places below this one are written already.
+        /// How far the move of keys in progress is: the keys that belong at lower places of `event_key` are written
+        /// already.
         var movedPlace: Int64
 
         var isMoving: Bool { movingThrough > listedThrough }
     }
 
-    /// The events of a move in the order of their places; nil until they are sorted.
+    /// The events of a move of keys in the order of their places in `event_key`; nil until they are sorted.
     private final class Sorted: Sendable {
         let entries = Mutex<[PlacedEvents.Entry]?>(nil)
     }
@@ -60,16 +62,16 @@ final class KeyMove {
         forgetEarly = try PreparedStatement("DELETE FROM event_key_early WHERE number <= ?1", on: connection)
     }
 
-    /// Takes over the committed progress, which another process may have changed. If a move is in progress that this
-    /// process has neither begun nor continued yet, continues that move. In this case, memory must contain exactly the
-    /// events of the move.
+    /// Takes over the committed progress, which another process may have changed. If a move of keys is in progress that
+    /// this process has neither begun nor continued yet, continues that move. In this case, memory must contain exactly
+    /// the events of the move.
     func goOn(from progress: Progress) {
         self.progress = progress
         if progress.isMoving, sorted == nil { begin(sortsHere: true) }
     }
 
-    /// If a move is in progress, writes the due keys. Otherwise begins a move if there are enough events for one. Must
-    /// be called before COMMIT, when memory has all events that `event_key` lacks.
+    /// If a move of keys is in progress, writes the due keys. Otherwise begins a move if there are enough events for
+    /// one. Must be called before COMMIT, when memory has all events that `event_key` lacks.
     func writePiece() throws(SQLiteError) {
         guard var next = progress else { return }
         guard next.isMoving else {
@@ -94,7 +96,7 @@ final class KeyMove {
         try write(next)
     }
 
-    /// Returns the index of the first entry at the place or at a higher one.
+    /// Returns the index of the first entry whose place in `event_key` is `place` or a higher one.
     private static func index(of place: Int64, in entries: [PlacedEvents.Entry]) -> Int {
         var range = entries.indices
         while !range.isEmpty {
@@ -134,7 +136,7 @@ final class KeyMove {
             sorted.entries.withLock { $0 = byPlace }
         }
         // With `sortsHere`, the events are sorted at once, so that the current transaction can already write keys.
-        // Otherwise a process that runs only one transaction would never contribute to the move.
+        // Otherwise a process that runs only one transaction would never contribute to the move of keys.
         if sortsHere || entries.count <= Self.sortedHereMax {
             sort()
         } else {

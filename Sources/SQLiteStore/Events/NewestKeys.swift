@@ -3,8 +3,9 @@
 // of their places in the table, share these pages (KeyMove.swift).
 //
 // Memory and `event_key` together list every event. When a process starts, it fills its memory from the rows of
-// `event_row` that `event_key` does not list yet. For each event, memory only has a hash of the driver and the key (its
-// place). Callers must therefore compare the driver and the full key with those in the event's row.
+// `event_row` that `event_key` does not list yet. For each event, memory only has a hash of the driver and the key: the
+// event's place in the hash table `event_key`. Callers must therefore compare the driver and the full key with those in
+// the event's row.
 
 import Synchronization
 
@@ -12,8 +13,8 @@ final class NewestKeys: Sendable {
     private struct State {
         /// The events that were added last.
         var filling = PlacedEvents()
-        /// The events of the move in progress, all older than those in `filling`. The move is writing their rows of
-        /// `event_key`. Nil if no move is in progress.
+        /// The events of the move of keys in progress, all older than those in `filling`. The move is writing their
+        /// rows of `event_key`. Nil if no move is in progress.
         var moving: PlacedEvents?
         var removalCount = 0
         var lastNumber: Int64 = -1
@@ -27,8 +28,8 @@ final class NewestKeys: Sendable {
     static let countMax = 250_000
 
     let countMax: Int
-    /// Minimum number of keys that a transaction writes at a time, so that they share pages. Only the last keys of a
-    /// move may be fewer.
+    /// Minimum number of keys that a transaction writes at a time, so that they share pages. Only the last piece of a
+    /// move of keys may have fewer.
     var pieceMin: Int { min(64, countMax) }
     private let state = Mutex(State())
 
@@ -44,12 +45,12 @@ final class NewestKeys: Sendable {
     func noteFilled(through number: Int64) { state.withLock { $0.lastNumber = number } }
 
     /// The number of times that events were removed from memory. A reader looks for an event in memory and in its
-    /// snapshot of `event_key`. In two cases it may miss an event in both: a move ended after the snapshot was taken,
-    /// or the event was out of memory until its row was read again. In both cases this number has changed, and the
-    /// reader must read again.
+    /// snapshot of `event_key`. In two cases it may miss an event in both: a move of keys to `event_key` ended after
+    /// the snapshot was taken, or the event was out of memory until its row was read again. In both cases this number
+    /// has changed, and the reader must read again.
     var removalCount: Int { state.withLock { $0.removalCount } }
 
-    /// Returns the events whose keys belong at this place.
+    /// Returns the events whose keys belong at this place of `event_key`.
     func events(at place: Int64) -> [Int64] {
         state.withLock { state in
             var events = state.filling.events(at: place)
@@ -66,7 +67,7 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Removes the events with higher numbers than `last`. They must not be part of the move in progress.
+    /// Removes the events with higher numbers than `last`. They must not be part of the move of keys in progress.
     func remove(after last: Int64) {
         state.withLock { state in
             guard state.lastNumber > last else { return }
@@ -87,8 +88,9 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Begins a move: all events in memory now become the events of the move. Returns them in the order of addition.
-    /// Until `endMove`, `events(at:)` finds them as before. Events that are added from now on belong to the next move.
+    /// Begins a move of keys to `event_key`: all events in memory now become the events of the move. Returns them in
+    /// the order of addition. Until `endMove`, `events(at:)` finds them as before. Events that are added from now on
+    /// belong to the next move.
     func beginMove() -> [PlacedEvents.Entry] {
         state.withLock { state in
             let full = state.filling
@@ -107,8 +109,8 @@ final class NewestKeys: Sendable {
     }
 }
 
-/// Events by their places, in the order of addition. A hash table with open addressing that allows several events at
-/// one place. Each event takes 24 bytes.
+/// Events by their places in `event_key`, in the order of addition. A hash table in memory with open addressing that
+/// allows several events at one place. Each event takes 24 bytes.
 struct PlacedEvents {
     struct Entry: Hashable, Sendable {
         /// The place of the event's key (EventKeyHash).
@@ -161,8 +163,8 @@ struct PlacedEvents {
         slots[slot] = UInt32(index + 1)
     }
 
-    /// Returns the first slot to examine for a place. A place has the driver's number in its high bits and a hash in
-    /// its low bits. The multiplication makes both influence the slot.
+    /// Returns the first slot to examine for a place of `event_key`. A place has the driver's number in its high bits
+    /// and a hash in its low bits. The multiplication makes both influence the slot.
     private func firstSlot(of place: Int64) -> Int {
         let mixed = UInt64(bitPattern: place) &* 0x9E37_79B9_7F4A_7C15
         return Int(mixed >> UInt64(64 - slots.count.trailingZeroBitCount))

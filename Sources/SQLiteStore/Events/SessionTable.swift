@@ -34,9 +34,9 @@ final class SessionTable {
         findRegisteredCharger = try PreparedStatement(
             "SELECT registered_charger FROM session WHERE id = ?1 AND registered_charger IS NOT NULL", on: connection)
         // Deletes the driver's oldest unused sessions. Keeps the sessions that the driver's journey names. Also keeps
-        // those that the journey at the driver's floor (`journey_base`) names, because the fold needs them even after
-        // retention has deleted their events. The driver's newest session is always kept. If it were deleted, SQLite
-        // might give its row number to a later session.
+        // those that the journey in `journey_base` names. The fold begins with that journey after retention has deleted
+        // events, and so needs these sessions even if their events are deleted. The driver's newest session is always
+        // kept. If it were deleted, SQLite might give its row number to a later session.
         forgetUnused = try PreparedStatement(
             """
             DELETE FROM session WHERE id IN (

@@ -7,7 +7,7 @@ package import JourneyModel
 
 import struct Foundation.Data
 
-/// One event at its place in the contract's order.
+/// One event at its position in the contract's order.
 package struct TimelineEntry: Hashable, Sendable {
     package var idempotencyKey: String
     package var name: EventName

@@ -1,6 +1,6 @@
-// A journey as it is stored: the fold's value, with the row numbers of the sessions and places that it names. The fold
-// works with ids, which are texts. The tables refer to sessions and places by row number. A stored journey holds ids
-// and row numbers, so neither has to be looked up.
+// A journey as it is stored: the fold's value, with the row numbers of the sessions and places (chargers and merchants)
+// that it names. The fold works with ids, which are texts. The tables refer to sessions and places by row number. A
+// stored journey holds ids and row numbers, so neither has to be looked up.
 
 import Engine
 import JourneyModel

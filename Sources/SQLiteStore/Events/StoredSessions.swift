@@ -16,7 +16,8 @@ enum StoredSessions {
 
     /// SQL condition for the sessions that are shown. It is false for a session that has no events and no registration
     /// left after retention. The row of such a session remains for one of three reasons: the driver's journey names the
-    /// session as the previous one, the journey at the driver's floor names it, or no session has a higher row number.
+    /// session as the previous one, the journey at the driver's floor (with which the fold begins after retention has
+    /// deleted events) names it, or no session has a higher row number.
     static let isThere = """
         (registered_at_ms IS NOT NULL OR session.id = driver.session
         OR EXISTS (SELECT 1 FROM event WHERE event.session = session.id))

@@ -1,6 +1,6 @@
-// Checks that each driver's chain (EventChain.swift) contains exactly the driver's events, in order and with the
-// correct links. `dwell check` runs this check before it folds a driver's events, because the fold finds the events
-// through the chain.
+// Checks that each driver's chain (a linked list, EventChain.swift) contains exactly the driver's events, in order and
+// with the correct links. `dwell check` runs this check before it folds a driver's events, because the fold finds the
+// events through the chain.
 
 import GRDB
 
@@ -16,13 +16,13 @@ struct ChainCheck {
         while let row = try rows.next() { counts[row[0], default: 0] += 1 }
     }
 
-    /// Returns what is wrong with the driver's chain, one sentence each.
+    /// Returns what is wrong with the driver's chain of events, one sentence for each problem.
     func problems(of driver: Int64, _ db: Database) throws -> [String] {
         let chain = try EventChain(db)
         let end = try DriverEvents.end(of: driver, db)
         var problems: [String] = []
-        // The end of the chain as it should be after the events that were checked so far. It determines the links that
-        // the next event must have.
+        // The end of the chain of events as it should be after the events that were checked so far. It determines the
+        // links that the next event must have.
         var built = ChainEnd()
         var count = 0
         do throws(SQLiteError) {
@@ -35,7 +35,8 @@ struct ChainCheck {
                 }
                 let expected = built.append(link.id, at: link.time)
                 var isJump = link.jump == expected.jump
-                // A jump to a deleted event is no error, because retention does not update jumps.
+                // The link `jump` may lead to a deleted event. This is no error, because retention does not update
+                // these links.
                 if !isJump, let jump = link.jump { isJump = try chain.link(jump) == nil }
                 if link.previous != expected.previous || !isJump {
                     let links = [link.previous, link.jump, expected.previous, expected.jump].map { $0 ?? 0 }

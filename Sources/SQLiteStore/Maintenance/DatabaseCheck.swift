@@ -1,7 +1,8 @@
 // `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the result of the
-// fold. For each driver, it folds the events in memory, from the first one or from the floor left by retention. It
-// compares each result with the stored one, and the final journey with the journey in the driver's row. `dwell check`
-// writes nothing and reads each driver in one snapshot, so a server may run meanwhile.
+// fold. For each driver, it folds the events in memory, beginning with the first one, or with the floor (the time
+// before which retention has deleted events). It compares each result with the stored one, and the final journey with
+// the journey in the driver's row. `dwell check` writes nothing and reads each driver in one snapshot, so a server may
+// run meanwhile.
 
 import Engine
 import Foundation
@@ -12,8 +13,8 @@ package struct DatabaseCheck: Sendable {
     package struct Report: Hashable, Sendable {
         package var drivers = 0
         package var events = 0
-        /// Number of drivers that the check skips, because their stored verdicts cannot equal the fold yet. Their
-        /// refold is not complete, or has not begun (`beforeRefold`).
+        /// Number of drivers that the check skips, because their refold is not complete, or has not begun
+        /// (`beforeRefold`). Their stored verdicts may therefore still differ from the results of the fold.
         package var refolding = 0
         /// Number of deleted drivers whose rows are not all rewritten yet. They are checked like all other drivers.
         package var erasing = 0
@@ -81,8 +82,8 @@ package struct DatabaseCheck: Sendable {
                         report.refolding += 1
                         return
                     }
-                    // The chain does not depend on the rules of the fold, so it is checked even if an older release
-                    // folded the driver.
+                    // The chain (the linked list of the driver's events) does not depend on the rules of the fold, so
+                    // it is checked even if an older release folded the driver.
                     if let broken = try chains?.problems(of: driver, db), !broken.isEmpty {
                         report.problems += broken
                         return
@@ -152,8 +153,9 @@ private struct CheckedFold {
         return count
     }
 
-    /// Starts from the journey at the floor, if there is a floor. Returns the floor in milliseconds. Events below the
-    /// floor are not checked, because their effect can no longer be determined.
+    /// Starts from the journey at the driver's floor (the time before which retention has deleted events), if there is
+    /// a floor. Returns the floor in milliseconds. Events below the floor are not checked, because their effect can no
+    /// longer be determined.
     private mutating func beginAtFloor(_ db: Database) throws -> Int64 {
         let floor = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
         let base = try Row.fetchOne(db, sql: Self.baseSQL, arguments: [driver])

@@ -1,6 +1,6 @@
 // Checks for `dwell check` that no two events of a driver have the same idempotency key, and that the writer finds each
-// event by its key. Searches for each key as the writer does: listed events in `event_key`, all others in memory. Only
-// the newest events are not listed, so the check keeps only these in memory.
+// event by its key. Searches for each key as the writer does: in `event_key` for the events that this table lists, in
+// memory for all others. Only the newest events are not listed, so the check keeps only these in memory.
 
 import GRDB
 
@@ -37,12 +37,12 @@ struct KeyCheck {
         return !rows.isEmpty
     }
 
-    /// Examines one event. The event must be listed if `isListed` is true, or if its key belongs at a place below
-    /// `movedPlace`.
+    /// Examines one event. The event must be listed if `isListed` is true, or if its key belongs at a place of
+    /// `event_key` below `movedPlace`.
     ///
-    /// - Parameter movedPlace: the place that the move of keys has reached (`KeyMove.Progress.movedPlace`), or 0 if the
-    ///   event is newer than the events of the move. The keys of the move that belong at lower places are already
-    ///   written to `event_key`.
+    /// - Parameter movedPlace: the place of `event_key` that the move of keys has reached
+    ///   (`KeyMove.Progress.movedPlace`), or 0 if the event is newer than the events of the move. The keys of the move
+    ///   that belong at lower places are already written to `event_key`.
     private mutating func examine(
         _ event: Int64, of driver: Int64, isListed: Bool, movedPlace: Int64, _ problems: inout [String]
     ) throws {

@@ -45,8 +45,8 @@ enum PushChangeRows {
     /// waits if the refold is not complete, the event was received within the last `refoldWaitMilliseconds`, and the
     /// driver has a device. The refold adds its change only at its end, under the number of this event. If `changes`
     /// went past the event earlier, it would skip that change. If the clock was set back after the receipt of an event,
-    /// its receive time may be in the future. Such an event is left out, because the wait for its refold could not be
-    /// limited.
+    /// the event's receive time may be in the future. Such an event is left out, because the wait for its refold could
+    /// not be limited.
     private static func firstCause(after id: Int64, since: Moment, _ db: Database) throws -> Int64? {
         let now = since.advanced(byMilliseconds: PushRules.ageMillisecondsMax)
         return try Int64.fetchOne(

@@ -78,13 +78,15 @@ enum RecordedEventRows {
 
     // MARK: Walking back
 
-    /// The beginning of the driver's fold: the first event, or the floor left by retention.
+    /// The beginning of the driver's fold: the first event, or the floor (the time before which retention has deleted
+    /// events).
     private struct FoldBegin {
         var floor = Moment(millisecondsSinceEpoch: .min)
         var journey = Journey()
 
         init(of driver: Int64, _ db: Database) throws {
-            // A file that was never opened by a server of this version has no floors.
+            // A file that was never opened by a server of this version has no table `journey_base`. In such a file, no
+            // driver has a floor, so the fold begins with the first event.
             guard try db.tableExists("journey_base") else { return }
             let row = try Row.fetchOne(
                 db,
@@ -126,9 +128,9 @@ enum RecordedEventRows {
     }
 
     /// Collects events while walking back. An event's `before` is the journey after the preceding event. The walk reads
-    /// that event next. For the first event of the fold, `before` is the journey at the floor. For an event below the
-    /// floor, which has no effect, `before` equals `after`. If there are more than `limit` events, only the last ones
-    /// are collected.
+    /// that event next. For the first event of the fold, `before` is the journey at the driver's floor, the time before
+    /// which retention has deleted events. For an event below the floor, which has no effect, `before` equals `after`.
+    /// If there are more than `limit` events, only the last ones are collected.
     private static func collect(
         _ rows: DriverEventRows, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {

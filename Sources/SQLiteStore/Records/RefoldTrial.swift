@@ -1,7 +1,7 @@
-// Folds stored events again in memory, by other rules or settings, and counts what would change. Used by `dwell refold
-// --dry-run` and `dwell config try`. Only reads, and reads each driver in one snapshot, so a server may run meanwhile.
-// Handles one driver at a time, so memory does not grow with the number of drivers or events. Folding and counting use
-// the code of the refold that writes.
+// Folds stored events again in memory, by other fold rules or with other settings, and counts what would change. Used
+// by `dwell refold --dry-run` and `dwell config try`. Only reads, and reads each driver in one snapshot, so a server
+// may run meanwhile. Handles one driver at a time, so memory does not grow with the number of drivers or events.
+// Folding and counting use the code of the refold that writes.
 
 package import Engine
 import GRDB
@@ -30,7 +30,7 @@ package struct RefoldTrial: RecordsReader {
     /// - Parameters:
     ///   - now: see `RefoldRequest.now`.
     ///   - progress: called with the number of examined drivers and the number of all drivers.
-    /// - Throws: if the file cannot be read, or if a correction names unknown settings.
+    /// - Throws: if the file cannot be read, or if a correction of settings names unknown settings.
     package func run(
         _ change: Change, now: Moment, _ progress: (MaintenanceProgress) -> Void = { _ in }
     ) throws(RecordsUnreadable) -> Outcome {
@@ -53,7 +53,7 @@ private final class TrialFold {
     private let events: EventTable
     /// Reads events of drivers that an old release folded, and derives the values that old releases did not store.
     private let oldEvents: EventTable
-    /// The correction to try; nil if other settings or rules are tried.
+    /// The correction of settings to try; nil if other settings or fold rules are tried.
     private let correction: FoldSettings?
     private let findVersion: PreparedStatement
     private let sessions: SessionTable
@@ -94,8 +94,8 @@ private final class TrialFold {
         return settings
     }
 
-    /// Examines the next driver after the row number `last`, and folds its events if the change concerns it. Returns
-    /// the driver's row number; nil if no driver is left.
+    /// Examines the next driver after the row number `last`, and folds the driver's events if the tried change concerns
+    /// the driver. Returns the driver's row number; nil if no driver is left.
     func next(after last: Int64, into outcome: inout RefoldTrial.Outcome, _ db: Database) throws -> Int64? {
         let statement = try db.cachedStatement(
             sql: """
@@ -116,7 +116,8 @@ private final class TrialFold {
         return id
     }
 
-    /// Returns the time from which the driver's events must be folded; nil if the change does not concern the driver.
+    /// Returns the time from which the driver's events must be folded; nil if the tried change (of fold rules or
+    /// settings) does not concern the driver.
     private func start(of driver: Int64, isCurrent: Bool, headAt: Int64?, _ db: Database) throws -> Moment? {
         switch change {
         case .rules(let since):
@@ -131,7 +132,8 @@ private final class TrialFold {
         }
     }
 
-    /// - Parameter start: the time from which events are folded; nil for all events at or above the floor.
+    /// - Parameter start: the time from which events are folded; nil for all events that are not below the driver's
+    ///   floor (the time before which retention has deleted events).
     private func fold(
         _ driver: Int64, _ driverID: DriverID, from start: Moment?, floor: Moment?, _ isCurrent: Bool, _ db: Database
     ) throws -> RefoldCounts {

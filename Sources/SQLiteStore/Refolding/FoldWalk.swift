@@ -15,8 +15,8 @@ struct Refolded {
     /// no other.
     var endsSecond = true
     /// The stored journey to compare with at the end of this event's second. It is stored with the last event of the
-    /// second. If no event of the second is stored, it is the journey before the second, after the expiries of
-    /// deadlines that have passed by then.
+    /// second. If no event of the second is stored, it is the journey before the second, with all deadlines applied
+    /// that have passed by then.
     var journeyStored: Journey
 
     var isChanged: Bool {
@@ -25,14 +25,15 @@ struct Refolded {
     }
 
     /// Whether the journey after this event equals the stored one. Later events then need not be folded, because a
-    /// verdict depends only on the event and on the journey before it. Only true at the end of a second.
+    /// verdict (the fold's result for an event) depends only on the event and on the journey before it. Only true at
+    /// the end of a second.
     var meetsStoredJourney: Bool { endsSecond && after.journey == journeyStored }
 }
 
 struct FoldWalk {
     enum Step {
-        /// A deadline of the journey `of` passes before the event `next`. Its expiry is not stored, so the caller must
-        /// add it.
+        /// A deadline of the journey `of` passes before the event `next`. The deadline's expiry event is not stored, so
+        /// the caller must add this event.
         case expiry((name: EventName, at: Moment), of: StoredJourney, next: FoldedEventRow)
         case event(Refolded)
     }
@@ -69,7 +70,7 @@ struct FoldWalk {
     /// `rowsMax` events, but not in the middle of a millisecond, because the events of a millisecond are read and
     /// sorted together. Returns true if it stopped at this limit and more events are left.
     ///
-    /// `last` is the last event of the driver's chain.
+    /// `last` is the id of the last event in the driver's chain of events.
     ///
     /// `prepare` is called with the ids of events before their rows are read (`EventTable.forEach`). `correct` may
     /// replace the settings of an event before it is folded.

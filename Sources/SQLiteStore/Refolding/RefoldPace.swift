@@ -12,7 +12,7 @@ struct RefoldPace: Sendable {
     /// the writer's time, about as long as a commit.
     var rowsPerPiece = 500
     /// The maximum number of rows of a deletion per transaction. 100 rows take as long as refolding 500 events: each
-    /// row is rewritten, and its new key gets another place in `event_key`.
+    /// row is rewritten, and the event's new idempotency key gets another place in the hash table `event_key`.
     var rowsPerErasurePiece = 100
     var pauseFactor = 12
     /// Duration without other work after which refolds and deletions continue without a pause.
@@ -21,8 +21,8 @@ struct RefoldPace: Sendable {
 
 /// What one transaction may refold, and how long its refolds took. A late event may refold `rowsPerLateEvent` events in
 /// its own transaction. All other refolds share `rowsLeft`: those that earlier transactions began, and those by new
-/// rules or by a correction. The two limits are independent, so a long refold does not delay late events of other
-/// drivers, and late events do not delay a long refold.
+/// fold rules or by a correction of settings. The two limits are independent, so a long refold does not delay late
+/// events of other drivers, and late events do not delay a long refold.
 struct RefoldBudget {
     var rowsPerLateEvent = Int.max
     /// How many more events this transaction may refold in the refolds that share this number. At 0 or below, these
@@ -31,11 +31,11 @@ struct RefoldBudget {
     /// How long the transaction worked on deletions, and on the refolds that share `rowsLeft`. Nil if it did no such
     /// work.
     private(set) var time: Duration?
-    /// The charges to the rate limiter for late events whose refold is complete.
+    /// The completed refolds of late events, to be counted against the rate limits.
     var charges: [RefoldCharge] = []
 
-    /// Records that a piece of a deletion was done since `start`. After that, no refold and no other deletion may
-    /// continue in this transaction.
+    /// Records that a piece of a driver's deletion was done since `start`. After that, no refold and no other deletion
+    /// may continue in this transaction.
     mutating func spendAll(since start: ContinuousClock.Instant) {
         rowsLeft = 0
         time = (time ?? .zero) + (ContinuousClock.now - start)

@@ -8,7 +8,8 @@ import JourneyModel
 
 /// The progress of a refold.
 struct RefoldMark {
-    /// The row number of the late event that caused the refold; nil if new rules or a correction caused it.
+    /// The row number of the late event that caused the refold; nil if new fold rules or a correction of settings
+    /// caused it.
     var cause: Int64?
     /// The row number of the correction of settings that is applied; nil if there is none.
     var correction: Int64?

@@ -21,7 +21,7 @@ struct RefoldTally {
         sessions.note(folded)
     }
 
-    /// Counts an expiry that is not stored yet.
+    /// Counts an expiry event that is not stored yet.
     mutating func note(expiry name: EventName, of journey: StoredJourney) {
         counts.expiries += 1
         sessions.note(expiry: name, of: journey)
@@ -38,11 +38,11 @@ struct RefoldTally {
     }
 }
 
-/// The outcome of each session of a driver, according to the stored verdicts and according to the new ones. An outcome
-/// is the session's state, or why the session ended.
+/// The outcome of each session of a driver, according to the stored verdicts (results of the fold) and according to the
+/// new ones. An outcome is the session's state, or why the session ended.
 private struct SessionComparison {
-    /// The outcomes according to the stored verdicts (`old`) and the new ones (`new`). The keys are row numbers in
-    /// `session`.
+    /// The sessions' outcomes according to the stored verdicts of the fold (`old`) and the new verdicts (`new`). The
+    /// keys are row numbers in `session`.
     private var old: [Int64: SessionOutcome] = [:]
     private var new: [Int64: SessionOutcome] = [:]
     /// The ids of the sessions.
@@ -66,9 +66,9 @@ private struct SessionComparison {
         }
     }
 
-    /// Records a session's outcome according to the stored verdicts. Rules before version 2 did not store why a session
-    /// ended. In that case, the reason is derived from the event that ended the session, which is the first event after
-    /// which the session is over.
+    /// Records a session's outcome according to the stored verdicts (results of the fold). Releases with fold rules
+    /// before version 2 did not store why a session ended. In that case, the reason is derived from the event that
+    /// ended the session, which is the first event after which the session is over.
     private mutating func noteOld(_ session: Int64, _ row: FoldedEventRow) {
         let journey = row.after.journey
         guard journey.state == .sessionEnded, journey.endedBy == nil else {
@@ -80,7 +80,7 @@ private struct SessionComparison {
     }
 
     /// Records the outcomes as they are at the time `now`. A deadline may have passed between the last event and `now`,
-    /// and the session's outcome is then the one after the expiry.
+    /// and the session's outcome is then the one that this deadline causes.
     mutating func noteHeads(_ stored: StoredJourney, _ folded: StoredJourney, at now: Moment) {
         remember(stored)
         remember(folded)

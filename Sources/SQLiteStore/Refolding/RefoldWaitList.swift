@@ -1,6 +1,7 @@
 // Finds the drivers that must be refolded. There are three kinds of such drivers: those whose events were folded by
-// older rules, those whose refold is not complete, and those with events that a correction of settings changes. Uses a
-// read connection, because the search may read all events of many drivers, and the writer must not wait for that.
+// older fold rules, those whose refold is not complete, and those with events that a correction of settings changes.
+// Uses a read connection, because the search may read all events of many drivers, and the writer must not wait for
+// that.
 
 import Engine
 import GRDB
@@ -10,14 +11,14 @@ import JourneyModel
 struct DueRefold: Sendable {
     /// Row number in `driver`.
     var number: Int64
-    /// Nil if no driver is left. The writer then only returns those counts of the correction that no earlier call has
-    /// reported.
+    /// Nil if no driver is left. The writer then only returns those counts of the correction of settings that no
+    /// earlier call has reported.
     var driver: DriverID?
-    /// The row number of the correction that the request orders; nil if it orders none.
+    /// The row number of the correction of settings that the request orders; nil if it orders none.
     var correction: Int64?
-    /// The time of the first event that the correction changes. Nil while a refold of the driver is in progress,
-    /// because that refold must be completed first, even if it is by this correction. Also nil if the request orders no
-    /// correction.
+    /// The time of the first event that the correction of settings changes. Nil while a refold of the driver is in
+    /// progress, because that refold must be completed first, even if it is by this correction. Also nil if the request
+    /// orders no correction.
     var from: Moment?
     var now: Moment?
 }
@@ -58,7 +59,8 @@ enum RefoldWaitList {
         return Search()
     }
 
-    /// Returns whether a release with newer rules is refolding the driver now. That release also completes the refold.
+    /// Returns whether a release with newer fold rules is refolding the driver now. That release also completes the
+    /// refold.
     private static func isBeingRefoldedByNewerRelease(
         _ driver: Int64, rules: Int64, _ db: Database
     ) throws -> Bool {
@@ -94,8 +96,9 @@ enum RefoldWaitList {
         return false
     }
 
-    /// Returns the time of the driver's first event that gets other settings by the correction. Events below the floor
-    /// do not count. Returns nil if there is no such event.
+    /// Returns the time of the driver's first event that gets other settings by the operator's correction. Events below
+    /// the driver's floor (the time before which retention has deleted events) do not count. Returns nil if there is no
+    /// such event.
     static func firstChange(of driver: Int64, _ settings: FoldSettings, _ db: Database) throws -> Moment? {
         let floor = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
         let statement = try db.cachedStatement(

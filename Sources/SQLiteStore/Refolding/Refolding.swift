@@ -1,15 +1,15 @@
 // Refolds the events of one driver, in as many of the writer's transactions as needed. There are three causes: a late
-// event that changes more events than one transaction may refold, new rules in this release, or a correction of
+// event that changes more events than one transaction may refold, new fold rules in this release, or a correction of
 // settings. The table `refold` holds the progress.
 //
-// A refold by new rules goes from the first event, or the floor, to the last event. A refold by a correction goes from
-// the first corrected event to the last event. A refold after a late event ends where the journey equals the stored
-// one.
+// A refold by new fold rules goes from the first event, or from the floor (the time before which retention has deleted
+// events), to the last event. A refold by a correction of settings goes from the first corrected event to the last
+// event. A refold after a late event ends at the first event after which the new journey equals the stored journey.
 //
-// Old releases did not store two values of an event. A refold by new rules or by a correction reads the events in
-// parts, and stores the missing values of a part before it reads that part. The first value is the state that the phone
-// reported, which is in the metadata. The second value is whether the event's time has a fraction of a second, which
-// the text of the time shows.
+// Old releases did not store two values of an event. A refold by new fold rules or by a correction of settings reads
+// the events in parts, and stores the missing values of a part before it reads that part. The first value is the state
+// that the phone reported, which is in the metadata. The second value is whether the event's time has a fraction of a
+// second, which the text of the time shows.
 
 import Engine
 import JourneyModel
@@ -22,18 +22,20 @@ final class Refolding {
     private let findEvidence: PreparedStatement
     private let findWholeSeconds: PreparedStatement
     private let corrections: SettingsCorrectionTable
-    /// What an unfinished refold by new rules or by a correction has counted, with its driver and its last refolded
-    /// event. Only the tally of one refold is kept, in memory. After a restart, or after a refold of another driver,
-    /// the tally is lost. The counts of changed sessions then lack what earlier pieces found.
+    /// What an unfinished refold by new fold rules or by a correction of settings has counted (the tally), with the
+    /// driver and the last refolded event. Only the tally of one refold is kept, in memory. After a restart, or after a
+    /// refold of another driver, the tally is lost. The counts of changed sessions then lack what earlier pieces of the
+    /// refold found.
     private var tallySoFar: (driver: Int64, last: Int64, tally: RefoldTally)?
-    /// Counts of pieces that were not done for the correction's own request: the driver's next event, for example, may
-    /// have continued the refold. The correction's request reports these counts with its next part.
+    /// Counts of those pieces of a refold by a correction of settings that were not done for the correction's own
+    /// request. For example, the driver's next event may have continued the refold. The correction's request reports
+    /// these counts with its next part.
     private var unreported: (correction: Int64, counts: RefoldCounts)?
-    /// The claims for late events that services sent, by the row number of the event. A claim says whom the rate
-    /// limiter charges. It is kept in memory from the beginning of the refold that its event caused to the end of that
-    /// refold. The event's row says only that a service sent the event, but not which service. If the transaction that
-    /// stores the event is rolled back, the claim is left here until another late event of a service gets the same row
-    /// number.
+    /// The claims for late events that services sent, by the row number of the event. A claim says against whose rate
+    /// limit the event counts. It is kept in memory from the beginning of the refold that its event caused to the end
+    /// of that refold. The event's row says only that a service sent the event, but not which service. If the
+    /// transaction that stores the event is rolled back, the claim is left here until another late event of a service
+    /// gets the same row number.
     private var claims: [Int64: AdmissionClaim] = [:]
 
     init(
@@ -62,7 +64,7 @@ final class Refolding {
             """, on: connection)
     }
 
-    /// Keeps the piece's counts in `unreported`, if the piece belongs to a correction.
+    /// Keeps the counts of this piece of a refold in `unreported`, if the refold applies a correction of settings.
     func keepUnreported(_ piece: Piece) {
         guard let correction = piece.correction else { return }
         var counts = piece.counts
@@ -76,7 +78,7 @@ final class Refolding {
         return unreported.counts
     }
 
-    /// Keeps the claim of a service's late event, until the refold is complete.
+    /// Keeps the rate-limit claim of a service's late event, until the refold is complete.
     func keep(_ claim: AdmissionClaim, ofEvent event: Int64) { claims[event] = claim }
 
     /// Must be called after the commit of the transaction that completed the event's refold.
@@ -87,9 +89,10 @@ final class Refolding {
         var counts = RefoldCounts()
         var rowCount = 0
         var isComplete = false
-        /// The row number of the correction that the refold applies; nil if there is none.
+        /// The row number of the correction of settings that the refold applies; nil if there is none.
         var correction: Int64?
-        /// The charge for the refold after a late event; nil until the refold is complete, or if nobody is charged.
+        /// What the refold after a late event counts against a rate limit. Nil until the refold is complete, or if it
+        /// counts against no limit.
         var charge: RefoldCharge?
     }
 
@@ -103,7 +106,8 @@ final class Refolding {
     /// Refolds the next events. Stops after `rowsMax` events, but not before the end of the last event's millisecond.
     ///
     /// - Parameters:
-    ///   - correction: the correction with which a new refold begins. It is ignored if a refold is in progress.
+    ///   - correction: the correction of settings with which a new refold begins. It is ignored if a refold is in
+    ///     progress.
     ///   - now: see `RefoldRequest.now`.
     func fold(
         _ driver: DriverRow, rowsMax: Int, correction: Correction? = nil, now: Moment? = nil
@@ -178,8 +182,9 @@ final class Refolding {
         return piece
     }
 
-    /// Returns the charge for the complete refold after a late event. Returns nil for a service's event whose refold an
-    /// earlier process began: the service is then unknown, and the driver does not pay for it.
+    /// Returns what the completed refold after a late event counts against a rate limit. Returns nil for a service's
+    /// event whose refold an earlier process began: the service is then unknown, and the refold does not count against
+    /// the driver's limit.
     private func charge(for cause: FoldedEventRow, of driver: DriverRow, rowCount: Int) -> RefoldCharge? {
         if cause.event.sender == .service {
             return claims[cause.id].map { RefoldCharge($0, rowCount: rowCount, keptFor: cause.id) }
@@ -193,11 +198,11 @@ final class Refolding {
     /// The position at which the next piece begins.
     private struct Start {
         var journey: StoredJourney
-        /// The last event that earlier pieces have refolded, or the last one before the first event to be refolded. Nil
-        /// if the refold begins at the beginning of the fold.
+        /// The last event before the first event to be refolded. If earlier pieces of the refold have refolded events,
+        /// this is the last of those events. Nil if the refold begins at the beginning of the fold.
         var last: FoldedEventRow?
         var time: Moment
-        /// The late event that caused the refold; nil if new rules or a correction caused it.
+        /// The late event that caused the refold; nil if new fold rules or a correction of settings caused it.
         var cause: FoldedEventRow?
         var correction: SettingsCorrectionTable.Row?
         var rowCount = 0
@@ -217,8 +222,8 @@ final class Refolding {
             return start
         }
         if !driver.needsRefold, let new { return try start(of: driver, correcting: new) }
-        // The refold starts over if its progress was stored by a release with other rules. Only the correction is taken
-        // from the stored progress.
+        // The refold starts over if its progress was stored by a release with other fold rules. Only the correction of
+        // settings is taken from the stored progress.
         return Start(
             journey: try folding.journeyAtFloor(of: driver),
             time: driver.floor ?? Moment(millisecondsSinceEpoch: .min),
@@ -234,8 +239,8 @@ final class Refolding {
         }
     }
 
-    /// Returns where the refold by a correction begins: at the first corrected event. The events before that event stay
-    /// unchanged.
+    /// Returns where the refold by a correction of settings begins: at the first corrected event. The events before
+    /// that event stay unchanged.
     private func start(of driver: DriverRow, correcting new: Correction) throws(SQLiteError) -> Start {
         let time = driver.floor.map { max($0, new.from) } ?? new.from
         let last = try events.last(from: driver.chain.last, before: time, notBefore: driver.floor)
@@ -250,11 +255,11 @@ final class Refolding {
     }
 }
 
-/// The charge to the rate limiter for the refold of a late event, in addition to the ordinary charge for the event.
+/// What the refold of a late event counts against a rate limit, in addition to what the event itself counts.
 struct RefoldCharge {
     var claim: AdmissionClaim
     var rowCount: Int
-    /// The row number of the late event if Refolding keeps the event's claim; otherwise nil.
+    /// The row number of the late event if Refolding keeps the event's rate-limit claim; otherwise nil.
     var keptFor: Int64?
 
     init(_ claim: AdmissionClaim, rowCount: Int, keptFor: Int64? = nil) {

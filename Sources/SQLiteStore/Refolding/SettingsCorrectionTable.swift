@@ -1,6 +1,6 @@
 // Reads the rows of `settings_correction` for the fold. Also writes the rows of `corrected_journey`, from which the
-// streams of all servers learn that a correction changed a journey. SettingsCorrectionRows.swift adds the rows of
-// `settings_correction`.
+// streams of all servers learn that a correction of settings changed a journey. SettingsCorrectionRows.swift adds the
+// rows of `settings_correction`.
 
 import JourneyModel
 
@@ -111,7 +111,7 @@ final class SettingsCorrectionTable {
         }
     }
 
-    /// Records in `corrected_journey` that a correction changed the driver's journey.
+    /// Records in `corrected_journey` that a correction of settings changed the driver's journey.
     func noteCorrected(_ driver: Int64) throws(SQLiteError) {
         let id = try addCorrected.inserted { (bindings) throws(SQLiteError) in try bindings.set(1, driver) }
         try removeCorrected.run { (bindings) throws(SQLiteError) in try bindings.set(1, id - Self.correctedMax) }

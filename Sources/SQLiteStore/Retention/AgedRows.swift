@@ -1,5 +1,5 @@
 // Finds the rows that retention may delete, on a read connection. The writer deletes them later. Of what is found here,
-// the writer uses only values that cannot change meanwhile: the row number, the driver, and the row's place in the
+// the writer uses only values that cannot change meanwhile: the row number, the driver, and the row's position in the
 // order.
 
 import Engine
@@ -101,11 +101,11 @@ enum AgedRows {
         """
 
     /// SQL condition on an outlived session whose row can be deleted. The driver's journey does not name the session as
-    /// the previous session. The journey at the driver's floor (`journey_base`) does not name the session either. The
-    /// journeys stored with the remaining events need no check, because they name only sessions of these events or of
-    /// the journey at the floor. The session does not have the highest row number. After the deletion of such a
-    /// session, SQLite would give its number to the next session, although drivers' recent changes may still refer to
-    /// the deleted session.
+    /// the previous session. The journey in `journey_base`, with which the driver's fold begins after retention has
+    /// deleted events, does not name the session either. The journeys stored with the remaining events need no check,
+    /// because they name only sessions of these events or of the journey in `journey_base`. The session does not have
+    /// the highest row number. After the deletion of such a session, SQLite would give its number to the next session,
+    /// although drivers' recent changes may still refer to the deleted session.
     private static let unneeded = """
         (NOT EXISTS (
             SELECT 1 FROM driver WHERE driver.id = session.driver AND session.id = driver.previous_session)

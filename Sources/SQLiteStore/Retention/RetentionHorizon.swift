@@ -1,4 +1,5 @@
-// One step of retention inside the writer's transaction: raises the floors of the drivers, then deletes the rows.
+// One step of retention inside the writer's transaction: raises the floor of each driver (the time at which the
+// driver's fold begins), then deletes the rows of events below it.
 //
 // A floor is a time in a driver's order, in milliseconds. The fold begins at the floor, with the journey that results
 // from the events below it (`journey_base`), and never reads those events again. Deleting those events therefore cannot
@@ -9,8 +10,8 @@ import GRDB
 import JourneyModel
 
 enum RetentionHorizon {
-    /// Raises the floor of each driver in `events`, then deletes those `events` that are below the new floors. Returns
-    /// the number of deleted events.
+    /// Raises the floor (the time at which the fold begins) of each driver in `events`, then deletes those `events`
+    /// that are below the new floors. Returns the number of deleted events.
     static func delete(_ events: [AgedEvent], _ db: Database) throws -> Int {
         var highest: [Int64: Moment] = [:]
         for event in events {
@@ -38,7 +39,8 @@ enum RetentionHorizon {
         return count
     }
 
-    /// Removes the events from the driver's chain. Returns the driver's last remaining event; nil if none remains.
+    /// Removes the events from the driver's chain, the linked list of the driver's events. Returns the driver's last
+    /// remaining event; nil if none remains.
     private static func unlink(_ events: [Int64], from driver: Int64, _ db: Database) throws -> Int64? {
         let chain = try EventChain(db)
         // Another process that uses this file may already have deleted an event.
@@ -46,8 +48,8 @@ enum RetentionHorizon {
         return try chain.unlink(links, from: DriverEvents.end(of: driver, db))
     }
 
-    /// The driver's row contains the end of the chain. If this end names a deleted event, computes the end from the
-    /// remaining events and stores it.
+    /// The driver's row contains the end of the driver's chain of events. If this end names a deleted event, computes
+    /// the end from the remaining events and stores it.
     private static func setEnd(
         of driver: Int64, at last: Int64?, without deleted: Set<Int64>, _ db: Database
     ) throws {
@@ -57,10 +59,10 @@ enum RetentionHorizon {
             .execute(arguments: [bytes.isEmpty ? nil : bytes.data, driver])
     }
 
-    /// Raises the driver's floor to the millisecond after `moment`, and returns the resulting floor. If the driver's
-    /// next deadline is earlier, raises the floor only to that deadline, because the deadline's expiry is not stored
-    /// yet. Returns nil for an unknown driver. Also returns nil while the driver's refold is not complete; a later run
-    /// then deletes the events.
+    /// Raises the driver's floor (the time at which the fold begins) to the millisecond after `moment`, and returns the
+    /// resulting floor. If the driver's next deadline is earlier, raises the floor only to that deadline, because the
+    /// event that ends the session at this deadline is not stored yet. Returns nil for an unknown driver. Also returns
+    /// nil while the driver's refold is not complete; a later run then deletes the events.
     private static func raise(_ driver: Int64, above moment: Moment, _ db: Database) throws -> Moment? {
         let find = try db.cachedStatement(
             sql: """
@@ -73,7 +75,8 @@ enum RetentionHorizon {
         if let deadline = StoredEvents.moment(row[1]) { floor = min(floor, deadline) }
         if let old, old >= floor { return old }
         try keepBase(driver, from: old, to: floor, db)
-        // If even the driver's last event is below the floor, the fold has no events left, and the driver has no head.
+        // If even the driver's last event (the head) is below the floor, the fold has no events left, and the driver
+        // has no head.
         let losesHead = StoredEvents.moment(row[2]).map { $0 < floor } ?? false
         let update = try db.cachedStatement(
             sql: """
@@ -85,9 +88,9 @@ enum RetentionHorizon {
         return floor
     }
 
-    /// Stores the journey at the new floor in `journey_base`. This is the journey after the last event between the old
-    /// floor and the new one. If there is no such event, the journey at the old floor remains. If there is no old floor
-    /// either, stores IDLE.
+    /// Stores the journey at the new floor (the time at which the fold begins) in `journey_base`. This is the journey
+    /// after the last event between the old floor and the new one. If there is no such event, the journey at the old
+    /// floor remains. If there is no old floor either, stores IDLE.
     private static func keepBase(_ driver: Int64, from old: Moment?, to floor: Moment, _ db: Database) throws {
         let keep = try db.cachedStatement(
             sql: """

@@ -18,7 +18,7 @@ struct ChainLinks: Sendable {
     /// Computes the links of all events in the old file, from the file's index by time.
     ///
     /// - Parameter finish: called for each driver that has events, with the driver's number and the end of the driver's
-    ///   chain.
+    ///   chain of events.
     init(
         on connection: OpaquePointer, rowCount: Int,
         finish: (Int64, ChainEnd) throws(SQLiteError) -> Void = { _, _ in }

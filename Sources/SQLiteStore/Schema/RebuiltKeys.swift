@@ -34,8 +34,8 @@ enum RebuiltKeys {
         }
     }
 
-    /// Computes all entries, in the order of their places. If the place of an event's key is taken, the event gets the
-    /// next free place, as in EventKeyTable.
+    /// Computes all entries of the hash table `event_key`, in the order of their places. If the place of an event's key
+    /// is taken, the event gets the next free place, as in EventKeyTable.
     private static func entries(on connection: OpaquePointer, _ db: Database, rowCount: Int) throws -> [Entry] {
         let hash = try EventKeyHash(on: connection)
         var entries: [Entry] = []

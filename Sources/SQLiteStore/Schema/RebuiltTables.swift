@@ -59,8 +59,8 @@ enum RebuiltTables {
                 """)
     }
 
-    /// Computes the links of all drivers' chains from the events of the old file, and returns the links. Writes the end
-    /// of each driver's chain into the copied row of the driver.
+    /// Computes the links of all drivers' chains (linked lists of events) from the events of the old file, and returns
+    /// the links. Writes the end of each driver's chain into the copied row of the driver.
     static func writingChains(on connection: OpaquePointer, rowCount: Int) throws -> ChainLinks {
         let set = try PreparedStatement("UPDATE new.driver SET chain = ?2 WHERE id = ?1", on: connection)
         return try ChainLinks(on: connection, rowCount: rowCount) { (driver, end) throws(SQLiteError) in

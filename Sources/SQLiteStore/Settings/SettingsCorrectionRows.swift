@@ -82,8 +82,8 @@ enum SettingsCorrectionRows {
             finishedAt: (row[8] as Int64?).map(Moment.init(millisecondsSinceEpoch:)))
     }
 
-    /// Records a correction, or finds an unfinished one with the same settings and the same times. An order without an
-    /// end also finds a correction that has the same beginning and any end.
+    /// Records a correction of settings, or finds an unfinished one with the same settings and the same times. An order
+    /// without an end also finds a correction that has the same beginning and any end.
     static func begin(
         _ order: CorrectionOrder, note: SettingsChangeNote, at now: Moment, _ db: Database
     ) throws -> CorrectionOutcome {
@@ -94,8 +94,8 @@ enum SettingsCorrectionRows {
         }
         var insteadOf: Int64?
         if let version = order.insteadOf {
-            // Settings with which an event was stored have a row. Without a row, the correction could change no event,
-            // and the version is probably a mistake.
+            // Settings with which an event was stored have a row. Without a row, the correction of settings could
+            // change no event, and the version is probably a mistake.
             insteadOf = try Int64.fetchOne(
                 db, sql: "SELECT id FROM settings_version WHERE version = ?", arguments: [version])
             guard insteadOf != nil else { return .unknownSettings(version) }

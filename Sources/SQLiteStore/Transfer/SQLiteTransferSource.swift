@@ -77,9 +77,9 @@ package final class SQLiteTransferSource: TransferSource {
         }
     }
 
-    /// In the last pass, only a refold after a late event may be unfinished; the target then completes it. Before any
-    /// other refold is complete, some rows may lack values that the target cannot compute (Refolding.swift), or may
-    /// still have settings that a correction replaces.
+    /// In the last pass of a transfer, only a refold after a late event may be unfinished. The target, PostgreSQL, then
+    /// completes this refold. Before any other refold is complete, some rows may lack values that the target cannot
+    /// compute (Refolding.swift), or may still have settings that an operator's correction replaces.
     package func obstacle(isFinal: Bool) throws -> String? {
         try read { db, _ in
             let old = try Int.fetchOne(
@@ -170,8 +170,8 @@ package final class SQLiteTransferSource: TransferSource {
         return part
     }
 
-    /// Returns the numbers of the driver's events, ascending. The chain is walked backward, because a forward walk
-    /// reads links more than once.
+    /// Returns the numbers of the driver's events, ascending. The driver's chain (a linked list of events) is walked
+    /// backward, because a forward walk reads links more than once.
     private static func events(of driver: Int64, _ chain: EventChain, _ db: Database) throws -> [Int64] {
         var walk = try ChainWalk(chain, from: DriverEvents.end(of: driver, db).last, .backward)
         return try walk.next(.max).sorted()
@@ -192,8 +192,9 @@ package final class SQLiteTransferSource: TransferSource {
 
     /// Returns the rows of the drivers in `list`, beginning with the driver's number. Adds the column `last_seq`: a
     /// number that is not lower than any event id that a client may have seen for this driver. For a driver without a
-    /// floor, this is the highest number of the driver's events. For a driver with a floor, retention may have deleted
-    /// the event with that number, so `last_seq` is the highest number that any event ever had.
+    /// floor (that is, retention has deleted no events), this is the highest number of the driver's events. For a
+    /// driver with a floor, retention may have deleted the event with that number, so `last_seq` is the highest number
+    /// that any event ever had.
     private static func drivers(
         _ list: String, _ lastSeqs: [Int64: Int64], on connection: OpaquePointer, _ db: Database
     ) throws -> TransferRows {

@@ -36,9 +36,9 @@ struct TransferMark {
 }
 
 extension TransferMark {
-    /// Returns the marks of all drivers, by row number. The recorded corrections of settings are part of each mark,
-    /// because a correction may change the events of any driver. After a correction, all drivers are therefore copied
-    /// again.
+    /// Returns the marks (hashes of the stored data) of all drivers, by row number. The recorded corrections of
+    /// settings are part of each mark, because a correction may change the events of any driver. After a correction,
+    /// all drivers are therefore copied again.
     static func all(on connection: OpaquePointer) throws(SQLiteError) -> [Int64: Int64] {
         var corrections = TransferMark()
         try forEach("SELECT * FROM settings_correction ORDER BY id", on: connection) { row in corrections.add(row) }

@@ -30,8 +30,9 @@ extension WriterConnection {
                 case .waits(let first):
                     return .waits(.appendMany([first] + appends[(index + 1)...], after: outcomes, waiting))
                 }
-                // The events after a completed refold go to another transaction. The rate limiter is charged for the
-                // refold between the two transactions, so that the check of the next event counts this charge.
+                // The events after a completed refold go to another transaction. Between the two transactions, the
+                // refold is counted against the rate limit, so that the check of the next event takes the refold into
+                // account.
                 if index + 1 < appends.count, append.isStored || .now >= timeSliceEnds {
                     return .goesOn(.appendMany(Array(appends[(index + 1)...]), after: outcomes, waiting))
                 }
@@ -81,8 +82,8 @@ extension WriterConnection {
         }
     }
 
-    /// Stores the due expiries. Each driver's expiries have a separate savepoint, so that a driver whose rows cannot be
-    /// read does not delay the deadlines of others.
+    /// Stores the due expiries, the events that end sessions whose deadline has passed. Each driver's expiries have a
+    /// separate savepoint, so that a driver whose rows cannot be read does not delay the deadlines of others.
     private func expire(_ request: ExpiryRequest) throws(SQLiteError) -> StoredExpiries {
         var stored = StoredExpiries()
         try appending.drivers.writeChanged()

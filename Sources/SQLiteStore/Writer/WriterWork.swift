@@ -68,8 +68,8 @@ struct PendingChange: Sendable {
     /// Makes the change. May run a second time, after a rollback.
     let make: @Sendable (Database) throws -> CompletedChange
     let fail: @Sendable (StoreFailure) -> Void
-    /// Whether this is a piece of a long deletion. Like a refold, such a piece shares the writer with other work
-    /// (RefoldPace).
+    /// Whether this is a piece of a driver's long deletion. Like a refold, such a piece shares the writer with other
+    /// work (RefoldPace).
     let isPaced: Bool
 
     init<Outcome: Sendable>(
