@@ -44,7 +44,7 @@ struct HeadReader: Sendable {
     }
 
     /// Reads the request line. Returns false if the line is incomplete. The first byte is checked as soon as it
-    /// arrives, so a client that speaks TLS to this port is rejected at once. Otherwise the server might wait for a
+    /// arrives, so a client that starts TLS on this port is rejected at once. Otherwise the server might wait for a
     /// line feed that the client never sends.
     private mutating func readRequestLine(_ input: inout InputBuffer, limits: Limits) throws(Refusal) -> Bool {
         while true {

@@ -39,8 +39,9 @@ package final class BufferBudget: Sendable {
 
     func bytesHeld(by client: String) -> Int { clients.withLock { $0[client] ?? 0 } }
 
-    /// Reserves `count` bytes. They count towards the total and towards the share of `client`. Returns false and
-    /// reserves nothing if the total would exceed `bytesMax`, or if the share would exceed `bytesPerClientMax`.
+    /// Reserves `count` bytes. They count towards the total and towards the share of `client`; if `client` is nil, only
+    /// towards the total. Returns false and reserves nothing if the total would exceed `bytesMax`, or if the share
+    /// would exceed `bytesPerClientMax`.
     func take(_ count: Int, for client: String?) -> Bool {
         guard bytes.add(count, ordering: .relaxed).newValue <= bytesMax else {
             bytes.subtract(count, ordering: .relaxed)
@@ -66,8 +67,9 @@ package final class BufferBudget: Sendable {
         }
     }
 
-    /// Moves reserved bytes from the share of `client` to the share of `other`; the total stays the same. Returns false
-    /// and moves nothing if the share of `other` would exceed `bytesPerClientMax`.
+    /// Moves reserved bytes from the share of `client` to the share of `other`; the total stays the same. Nil stands
+    /// for clients that have no share. Returns false and moves nothing if the share of `other` would exceed
+    /// `bytesPerClientMax`.
     func move(_ count: Int, from client: String?, to other: String?) -> Bool {
         if count == 0 { return true }
         return clients.withLock { clients in

@@ -36,7 +36,7 @@ final class HTTP1Connection: @unchecked Sendable {
     /// number of its wait, and does nothing if the number has changed.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
-    /// How many streams this connection has begun. Each writer knows the number of its own stream. A handler that uses
+    /// How many streams this connection has begun. Each writer has the number of its own stream. A handler that uses
     /// its writer after the end of the stream therefore cannot write into the next stream.
     private var streamNumber: UInt64 = 0
 

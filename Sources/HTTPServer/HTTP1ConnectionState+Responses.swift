@@ -28,9 +28,10 @@ extension HTTP1ConnectionState {
         return nil
     }
 
-    /// Refuses the current request and ends the connection. The head of the request may be incomplete. If the request
-    /// was already refused when its head was complete, that earlier refusal is sent instead. Example: if the path does
-    /// not exist and the body is too long, the response is 404.
+    /// Refuses the current request and ends the connection. If `retryAfterSeconds` is nil, the refusal has no
+    /// `Retry-After`. The head of the request may be incomplete. If the request was already refused when its head was
+    /// complete, that earlier refusal is sent instead. Example: if the path does not exist and the body is too long,
+    /// the response is 404.
     mutating func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) {
         var fields = Fields()
         if let retryAfterSeconds { fields.append("Retry-After", String(retryAfterSeconds)) }

@@ -31,9 +31,9 @@ struct HTTP1ConnectionState: ~Copyable {
     var heldBytes = 0
     /// The number of the budget's reservation for unsent output. Nil if there is no reservation.
     var unsentOutput: UInt64?
-    /// The client whose share of the budget includes `heldBytes`. If the route's judge has accepted a credential, the
-    /// client is the owner of this credential. Otherwise it is the address from which an incomplete request comes. Nil
-    /// if the client is not known.
+    /// The client whose share of the budget includes `heldBytes`. If the route's judge (`RequestJudge`) has accepted a
+    /// credential, the client is the owner of this credential. Otherwise it is the address from which an incomplete
+    /// request comes. Nil if the client is not known.
     var client: String?
 
     /// The current streamed response.
@@ -207,8 +207,8 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Judging
 
-    /// Returns whether the route's judge must be asked: the route has a judge that was not called for this request, and
-    /// the content is not complete. The result is valid only after `.needMoreData`.
+    /// Returns whether the route's judge (`RequestJudge`) must be asked: the route has a judge that was not called for
+    /// this request, and the content is not complete. The result is valid only after `.needMoreData`.
     private func isJudgementDue() -> Bool {
         guard http.phase == .content, exchange?.isJudged == false, case .handler(let placed)? = exchange?.destination
         else { return false }

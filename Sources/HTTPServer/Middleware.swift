@@ -190,9 +190,10 @@ struct SizeLimits: RequestMiddleware {
     }
 }
 
-/// Installs the route's check of the credential, in two places. The judge makes the check before the content is read.
-/// The judge is not called if head and content arrive together, so the responder always makes the check too, before the
-/// handler runs. Without this middleware, a route that requires a credential refuses every request.
+/// Installs the route's check of the credential, in two places. The route's judge (`RequestJudge`) makes the check
+/// before the content is read. The judge is not called if head and content arrive together, so the responder always
+/// makes the check too, before the handler runs. Without this middleware, a route that requires a credential refuses
+/// every request.
 struct Credentials: RouteMiddleware {
     func prepare(_ route: inout Route) {
         guard let credential = route.credential else { return }

@@ -37,9 +37,8 @@ package enum Judgement: Sendable {
     case welcome(client: String?)
 }
 
-/// The credential that a route requires: how it is checked, and the handler that runs after the check. The module API
-/// creates this value, because only that module can verify credentials. The middleware `Credentials` installs it in the
-/// route.
+/// The check of the credential that a route requires, and the handler that runs after the check. The module API creates
+/// this value, because only that module can verify credentials. The middleware `Credentials` installs it in the route.
 package struct CredentialCheck: Sendable {
     /// Checks the credential before the content is read. If nil, the credential is checked only after the content is
     /// read.
@@ -52,7 +51,8 @@ package struct CredentialCheck: Sendable {
         self.responder = responder
     }
 
-    /// Creates a check that starts a task for every request.
+    /// Creates a check that starts a task for every request. If `judge` is nil, the credential is checked only after
+    /// the content is read.
     package init(judge: RequestJudge? = nil, handler: @escaping RequestHandler) {
         self.init(
             judge: judge,
@@ -80,8 +80,8 @@ package struct Route: Sendable {
     /// The check of the credential. If nil, the route requires no credential, or the handler itself checks a credential
     /// in the content.
     package var credential: CredentialCheck?
-    /// The `RateLimit-Policy` field of every response on the route, even of a refusal by the judge or the server. Empty
-    /// if the route has no rate limit.
+    /// The `RateLimit-Policy` field of every response on the route, even of a refusal by the `judge` or the server.
+    /// Empty if the route has no rate limit.
     package var rateLimitPolicy = Fields()
 
     package init(
@@ -95,7 +95,7 @@ package struct Route: Sendable {
         self.responder = responder
     }
 
-    /// Creates a route that starts a task for every request.
+    /// Creates a route that starts a task for every request. If `judge` is nil, content is accepted from every client.
     package init(
         _ method: Method, _ template: String, bodyBytesMax: Int = defaultBodyBytesMax, judge: RequestJudge? = nil,
         handler: @escaping RequestHandler

@@ -4,9 +4,9 @@
 package import HTTP1
 internal import Sockets
 
-/// The field in which the trusted proxies record the address of their peer. The proxies set only this one of the two
-/// fields. They forward the other field unchanged, as the client sent it, so this server ignores the other field. The
-/// raw values are those of `TRUSTED_PROXIES_HEADER`.
+/// The field in which the trusted proxies record the address of their peer. The proxies set only this field, which is
+/// either `Forwarded` or `X-Forwarded-For`. They forward the other of the two fields unchanged, as the client sent it,
+/// so this server ignores that field. The raw values are those of `TRUSTED_PROXIES_HEADER`.
 package enum ForwardingField: String, CaseIterable, Sendable {
     case xForwardedFor = "X-Forwarded-For"
     /// RFC 7239.

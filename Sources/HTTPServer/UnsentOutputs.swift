@@ -3,7 +3,7 @@
 struct UnsentOutputs {
     struct Output: Sendable {
         let bytes: Int
-        /// Closes the connection. The output is freed with it.
+        /// Closes the connection, which also frees the output.
         let close: @Sendable () -> Void
     }
 

@@ -27,8 +27,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     /// Parameters that apply unless the URL sets them.
     private static let defaults = [
         "fallback_application_name": "dwell",
-        // `verify-full` is set, because libpq's own default encrypts only if the server offers it, and verifies no
-        // certificate.
+        // `verify-full` is set, because libpq's own default encrypts only if the server offers encryption, and verifies
+        // no certificate.
         "sslmode": "verify-full",
         // Kerberos is not used. Without this setting, libpq looks for Kerberos credentials at each connection.
         "gssencmode": "disable",
@@ -44,7 +44,7 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     /// `postgresql://user:password@host:5432,host2:5432/database?parameter=value`. All parameters are passed on to
     /// libpq, but `client_encoding` is always UTF8, and `connect_timeout` is limited (`connectParameters`).
     ///
-    /// - Parameter password: replaces the password of the URL.
+    /// - Parameter password: replaces the password of the URL. If nil, the URL's password is used.
     /// - Throws: an error that says what is wrong and quotes no part of the URL.
     package init(url: String, password: Secret<String>? = nil) throws(PostgresConfigurationError) {
         try Self.checkForm(url)

@@ -1,4 +1,5 @@
-// One connection to PostgreSQL on its event loop. libpq speaks the protocol; the loop reports when the socket is ready.
+// One connection to PostgreSQL on its event loop. libpq encodes and decodes the protocol; the loop reports when the
+// socket is ready.
 
 package import Sockets
 internal import Synchronization
@@ -20,7 +21,8 @@ package final class PostgresConnection: Sendable {
         var untilClosed: [UnsafeContinuation<Void, Never>] = []
     }
 
-    /// Connects to the first usable server and sets up the session.
+    /// Connects to the first usable server and sets up the session. If `deadline` is nil, the limit is
+    /// `connectTimeoutMilliseconds`.
     ///
     /// - Throws: `.cannotConnect`, `.timedOut`, or `.cancelled` if the task is cancelled while libpq connects.
     package static func open(
@@ -93,9 +95,9 @@ package final class PostgresConnection: Sendable {
         return .segment(encoded)
     }
 
-    /// Runs a text of several statements without parameters, such as a migration. Without BEGIN and COMMIT, they are
-    /// one transaction. The text is sent when all earlier calls have been answered, and later calls wait until all its
-    /// statements have ended. The text must not contain COPY.
+    /// Runs a text of several statements without parameters, such as a migration. Without BEGIN and COMMIT, the
+    /// statements are one transaction. The text is sent when all earlier calls have been answered, and later calls wait
+    /// until all its statements have ended. The text must not contain COPY.
     package nonisolated(nonsending) func runScript(
         _ sql: String, until deadline: Deadline? = nil
     ) async throws(PostgresError) {

@@ -98,8 +98,8 @@ extension PostgresEventStore: JourneyReader {
 
     /// Returns which of the drivers have a new version since the previous read. The store has no number that ascends
     /// with the commits of all instances. So each call reads the versions of all these drivers and compares them with
-    /// those of the previous call. `mark` must be the mark that the previous call returned; otherwise the result is
-    /// `.any`.
+    /// those of the previous call. `mark` must be the mark that the previous call returned. If `mark` is nil or another
+    /// mark, the result is `.any`.
     package func committedChanges(
         after mark: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges {

@@ -152,7 +152,8 @@ package final class PostgresEventStore: EventStore {
         }.get()
     }
 
-    /// Stores the expiry of the driver's deadline, if it has passed. Returns whether this call stored it.
+    /// If the driver's deadline has passed, stores the expiry (the event of the passed deadline). Returns whether this
+    /// call stored the expiry.
     func expire(_ driver: DriverID, _ request: ExpiryRequest) async -> Result<Bool, StoreFailure> {
         await withCheckedContinuation { continuation in
             add([(driver, Work(.expire(request, continuation), until: .inSeconds(requestSeconds)))])

@@ -15,9 +15,9 @@ enum SessionHistoryStatements {
         """
     /// SQL condition on a session to show. It excludes a session of which retention has deleted the events and the
     /// registration. The row of such a session remains only because the driver's journey names the session as the
-    /// previous one, or because the journey at the driver's floor names it. Without OFFSET 0, PostgreSQL could read all
-    /// events of the driver once, instead of looking for one event of each session. $1 and $2 are those of
-    /// `LaneParameters`.
+    /// previous one, or because the journey at the driver's floor (the time at which the fold begins) names the
+    /// session. Without OFFSET 0, PostgreSQL could read all events of the driver once, instead of looking for one event
+    /// of each session. $1 and $2 are those of `LaneParameters`.
     static let isThere = """
         (session.registered_at_ms IS NOT NULL OR session.session_id = driver.session_id
         OR EXISTS (SELECT 1 FROM event WHERE event.driver = driver.id AND event.session_id = session.session_id

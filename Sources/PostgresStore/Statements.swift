@@ -28,8 +28,8 @@ extension PostgresStatement {
 }
 
 extension PostgresConnection {
-    /// Returns whether a COMMIT with `confirm` is necessary before a client is told that data read by this connection
-    /// is stored.
+    /// Returns whether a COMMIT with `confirm` is necessary before a response may state that data read by this
+    /// connection is stored.
     func needsConfirmation(until deadline: Deadline) async throws(PostgresError) -> Bool {
         if !isConfirmed { return true }
         return try await run([PostgresQuery(.hasStandby)], until: deadline)[0][0].bool(0)
@@ -110,7 +110,7 @@ struct ArrayColumn<Row>: Sendable {
 
     /// Returns `unnest($4::int8[], $5::text[], ...) alias(name, ...)`, beginning with parameter `first`.
     ///
-    /// - Parameter numbered: the name of a further column that counts the rows from 1.
+    /// - Parameter numbered: the name of a further column that counts the rows from 1; nil for no such column.
     static func unnest(
         _ columns: [Self], from first: Int, as alias: String, numbered: String? = nil
     ) -> String {

@@ -3,8 +3,9 @@ package import JourneyModel
 /// The port that decides whether the rate limits permit an event or a request now. Its methods never throw. If Redis
 /// cannot be reached, the limiter in this process decides (contract, section 4).
 package protocol Admission: Sendable {
-    /// Charges the claim to the driver's window. If the window is full or the claim's idempotency key is known, charges
-    /// nothing. While the key is in the window, further calls with the same key return `.known` and charge nothing.
+    /// Charges the claim: adds one charge to the driver's rate limit window. If the window is full or the claim's
+    /// idempotency key is known, charges nothing. While the key is in the window, further calls with the same key
+    /// return `.known` and charge nothing.
     nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision
 
     /// Decides several claims in order, so that earlier claims use the remaining quota first. Returns one decision per
@@ -12,8 +13,8 @@ package protocol Admission: Sendable {
     nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
 
     /// Returns the driver's quota in one class, as counted in this process. Charges nothing and does not call Redis.
-    /// Charges by other processes are not included, with one exception: if Redis replied to `charge` that the window in
-    /// Redis is full, this quota is exhausted too.
+    /// Charges by other processes are not included, with one exception: if Redis replied to `charge` that the driver's
+    /// rate limit window in Redis is full, this quota is exhausted too.
     func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
     /// Records that the claim's event is on disk. The limiter keeps the idempotency key for some time. During this
@@ -32,16 +33,16 @@ package protocol Admission: Sendable {
     /// wait.
     func refund(_ claim: AdmissionClaim)
 
-    /// Removes the windows of a deleted driver, in this process and in Redis.
+    /// Removes the rate limit windows of a deleted driver, in this process and in Redis.
     func forget(_ driver: DriverID) async
 
-    /// Adds `times` charges to the claim's window, but at most `RateLimits.chargesMax`. The window may then have more
-    /// charges than its limit, by at most `RateLimits.overdraftMax`. The charges beyond the limit expire one by one, at
-    /// the rate that the limit permits. Does not wait.
+    /// Adds `times` charges to the claim's rate limit window, but at most `RateLimits.chargesMax`. The window may then
+    /// have more charges than its limit, by at most `RateLimits.overdraftMax`. The charges beyond the limit expire one
+    /// by one, at the rate that the limit permits. Does not wait.
     func charge(_ claim: AdmissionClaim, times: Int)
 
-    /// Returns whether the driver's window has more charges than its limit. Uses the count in this process, and does
-    /// not call Redis.
+    /// Returns whether the driver's rate limit window has more charges than its limit. Uses the count in this process,
+    /// and does not call Redis.
     func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool
 }
 
@@ -89,8 +90,8 @@ package struct AdmissionClaim: Hashable, Sendable {
             driver: service, limitClass: .serviceEvents, idempotencyKey: "\(driver.rawValue)\0\(idempotencyKey)")
     }
 
-    /// Returns a claim that charges the window of this claim once more. `number` distinguishes the additional charges.
-    /// The key cannot equal a client's key, because clients cannot send NUL.
+    /// Returns a claim that charges the rate limit window of this claim once more. `number` distinguishes the
+    /// additional charges. The key cannot equal a client's key, because clients cannot send NUL.
     package func repeated(_ number: Int) -> AdmissionClaim {
         AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0\(number)\0" + idempotencyKey)
     }

@@ -117,7 +117,8 @@ extension RateLimits {
 
     /// Returns the maximum number of charges that one call of `Admission.charge` adds to a window. For the class
     /// `refusals` it is the limit: no further body is read while the window is full, so more charges would only use
-    /// memory. In the other classes, the charges come from refolds. All of them count, up to `overdraftMax`.
+    /// memory. In the other classes, the charges are for stored events that a late event causes to be folded again. All
+    /// of them count, up to `overdraftMax`.
     package func chargesMax(of limitClass: RateLimitClass) -> Int {
         limitClass == .refusals ? limit(of: limitClass) : Self.overdraftMax
     }

@@ -58,7 +58,8 @@ extension Connection {
 
     /// Writes all bytes. Returns when the kernel has taken them, possibly before the peer has received them.
     ///
-    /// `stallTimeoutMilliseconds` limits each wait until the peer takes more bytes. `deadline` limits the whole call.
+    /// `stallTimeoutMilliseconds` limits each wait until the peer takes more bytes; nil means no limit. `deadline`
+    /// limits the whole call.
     package nonisolated(nonsending) func write(
         _ bytes: [UInt8], until deadline: Deadline = .never, stallTimeoutMilliseconds: Int? = nil
     ) async throws(TransportError) {

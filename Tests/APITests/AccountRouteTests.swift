@@ -1,6 +1,6 @@
 // Tests of the routes for signing in, accounts and devices. The response to a rejected body lists all field errors at
-// once. Each service receives the right data. Every failure has its status and its code. The request forms of shipped
-// clients are still accepted.
+// once. Each route passes the right data to its service. Each failure of a service gets its own status and problem
+// code. The request forms of shipped clients are still accepted.
 
 import HTTP1
 import HTTPServer

@@ -16,8 +16,8 @@ struct BearerTokenTests {
         #expect(BearerToken.read(from: Fields([("Authorization", value)])) == nil)
     }
 
-    /// `candidate` finds the same tokens as `read`. It does not check a token's characters, so it also finds tokens
-    /// that `read` rejects.
+    /// `candidate` finds every token that `read` accepts. It does not check a token's characters, so it also finds
+    /// tokens that `read` rejects.
     @Test(arguments: [("Bearer abc.def-_~+/==", "abc.def-_~+/=="), ("bearer x", "x"), ("Bearer a b", "a b")])
     func findsACandidate(_ value: String, _ token: String) {
         let found = Array(value.utf8).withUnsafeBytes { BearerToken.candidate(in: $0).map { Array($0) } }

@@ -1,4 +1,4 @@
-// Tests how a request body is decoded: its media type, its content coding and its size.
+// Tests the decoding of a request body: the checks of its media type, its content coding and its size.
 
 import GzipCoding
 import HTTP1
@@ -40,8 +40,7 @@ struct GzipTests {
             for bit in 0..<8 {
                 var broken = Self.member
                 broken[index] ^= UInt8(1 << bit)
-                // A change of some bits in the gzip header, for example those of the time, is harmless: the content
-                // stays the same.
+                // In some parts of the gzip header, for example in the time, a changed bit does not change the content.
                 let inflated = try? Gzip.inflate(broken, bytesMax: 100)
                 #expect(inflated == nil || inflated == Array(#"{"a":1}"#.utf8), "byte \(index), bit \(bit)")
             }

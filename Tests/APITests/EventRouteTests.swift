@@ -117,9 +117,9 @@ struct EventRouteTests {
 
     @Test func `ten repeats in one body are charged as one refused event`() async {
         let api = ScriptedAPI()
-        // Ten repeats are charged as one refused event. The first batch has one new event and 499 repeats, which are
-        // charged as 49 refused events. Each of the next twelve batches has 500 repeats, which are charged as 50. In
-        // total, 649 are charged, which exceeds the limit of 600.
+        // Ten repeats are charged as one refused event. The first batch has one new event, which is not charged as
+        // refused, and 499 repeats, which are charged as 49 refused events. Each of the next twelve batches has 500
+        // repeats, which are charged as 50. In total, 649 are charged, which exceeds the limit of 600.
         for _ in 0..<13 {
             #expect(await post(Self.batch(500) { _ in Self.event }, to: "/native/events/batch", api).status == .ok)
         }
@@ -231,9 +231,12 @@ struct EventRouteTests {
     @Test func `a compressed body with a wrong checksum is charged by its decompressed bytes`() async throws {
         let api = ScriptedAPI()
         var body = Self.compressedBatch
-        // The last four bytes are the length, and the four bytes before them are the checksum (RFC 1952, section 2.3).
+        // The last eight bytes of a gzip body are the checksum and then the length, four bytes each (RFC 1952, section
+        // 2.3).
         body[body.count - 8] ^= 1
-        // Each body is charged for 98 KiB and one refused event, and the limit is 600.
+        // Each decompressed body exceeds the permitted 10 KiB by 88 KiB. It is therefore charged as 89 refused events:
+        // one for each excess KiB, and one because the body is rejected. The limit is 600, so the seventh body exceeds
+        // it.
         for _ in 0..<7 {
             let refused = try await reply(body, fields: [("Content-Encoding", "gzip")], api).response()
             #expect(refused.status == .badRequest)

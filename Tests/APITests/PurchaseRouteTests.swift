@@ -64,8 +64,8 @@ import Testing
         #expect(third.status == .ok && third.fields.first("ETag") != etag)
     }
 
-    /// Returns how many requests are left according to the `RateLimit` field. Returns nil if the field is missing, or
-    /// does not describe exactly the window with this name.
+    /// Returns the number of requests that are left according to the `RateLimit` field. Returns nil if the field is
+    /// missing, or does not describe exactly the window with this name.
     private func left(_ window: String, _ answer: Response) -> Int? {
         let members = answer.fields.first("RateLimit")?.split(separator: ";") ?? []
         guard members.count == 3, members[0] == "\"\(window)\"" else { return nil }
@@ -185,8 +185,8 @@ import Testing
         #expect(await post("good", from: "192.0.2.8") == 200)
     }
 
-    /// Every customer of any app has data signed by Apple. A valid signature therefore does not exempt a request from
-    /// the charge.
+    /// Every customer of any app has data that Apple has signed. A valid signature therefore does not exempt a request
+    /// from the charge.
     @Test(arguments: PurchaseRefusal.allCases.filter { $0 != .signedInFuture })
     func `a text that is no notification for this server is charged, whoever signed it`(
         refusal: PurchaseRefusal

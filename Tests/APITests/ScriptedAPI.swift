@@ -65,8 +65,8 @@ final class ScriptedAPI: Sendable {
     let pages: PublicPages
 
     /// - Parameters:
-    ///   - hasLinks: whether apps and pages are configured.
-    ///   - rules: the rules that give some drivers other settings.
+    ///   - hasLinks: true if apps, app links and public pages are configured. If false, none of them is configured.
+    ///   - rules: the rules that give some drivers other settings. If nil, all drivers have the same settings.
     init(
         limits: RateLimits = RateLimits(), sendsCodes: Bool = true, takesPurchases: Bool = true, hasLinks: Bool = true,
         rules: SettingsRules? = nil, bufferedBytesMax: Int = 256 << 20
@@ -124,7 +124,7 @@ final class ScriptedAPI: Sendable {
 }
 
 extension ScriptedAPI {
-    /// Sends a request to any route. The request has the driver's valid token unless `token` says otherwise.
+    /// Sends a request to any route. The request has the token `token`, by default the driver's valid token.
     func send(
         _ method: String, _ target: String, _ body: String, type: String? = "application/json", token: String = "good",
         address: String = "192.0.2.1", requestID: String = "r1"

@@ -1,5 +1,5 @@
-// Tests of the stream of changes, without a socket: its messages, where it resumes, its keep-alive comments, and when
-// it ends.
+// Tests of the stream of changes, without a socket: its messages, its keep-alive comments, the position from which it
+// resumes, and its end.
 
 import Engine
 import HTTP1
@@ -97,8 +97,9 @@ import Testing
         var written = listening.written
         for _ in 0..<3 { _ = await written.next() }
         #expect(readCount() == 1)
-        // Every later read of the entitlements is charged as three reads too. After the fourth, 12 reads are charged in
-        // total, which is more than the limit of 11. From then on, the stream does not read the entitlements.
+        // Every later read of the entitlements is charged as three reads too. After four reads of the entitlements, 12
+        // reads are charged in total, which is more than the limit of 11. From then on, the stream does not read the
+        // entitlements.
         for number in Int64(4)..<20 {
             api.journeys.add(change(number, .anchored))
             _ = try await api.streams.wakeChanged(after: number - 1)
@@ -147,7 +148,7 @@ import Testing
             var written = listening.written
             #expect(await written.next() == "retry: 3000\n\n")
             for message in expected { #expect(await written.next() == message, "\(id)") }
-            // Nothing comes before the next change.
+            // The stream sends nothing more until the next change.
             api.journeys.add(change(7, .atMerchant))
             _ = try await api.streams.wakeChanged(after: 6)
             #expect(await written.next() == message(7, .atMerchant), "\(id)")

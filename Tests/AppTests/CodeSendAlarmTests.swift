@@ -1,5 +1,5 @@
-// Tests of the log lines about limits on one-time codes that are nearly used up. Each such limit gets one line. The
-// line is repeated after ten minutes if codes are still requested.
+// Tests of the log lines about nearly exhausted limits on one-time codes. Each such limit gets one line. The line is
+// repeated after ten minutes if codes are still requested.
 
 import Identity
 import JourneyModel

@@ -18,9 +18,9 @@ import Testing
 
         init(duration: Duration) { state = Mutex(State(duration: duration)) }
 
-        /// How many samples have begun.
+        /// The number of samples that have begun.
         var begun: Int { state.withLock { $0.begun } }
-        /// How many samples have ended.
+        /// The number of samples that have ended.
         var ended: Int { state.withLock { $0.ended } }
 
         func recover() { state.withLock { $0.duration = .zero } }

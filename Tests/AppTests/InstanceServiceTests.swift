@@ -1,4 +1,4 @@
-// Tests which settings servers on one database compare after a reload.
+// Tests the comparison of settings between the servers on one database after a reload.
 
 import API
 import Engine

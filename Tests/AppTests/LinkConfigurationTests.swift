@@ -1,5 +1,5 @@
-// Tests of LINK_APPS, LINK_PATHS, ANDROID_APPS and the files of the public pages: which values are allowed, and that an
-// error names the variable.
+// Tests the rules for LINK_APPS, LINK_PATHS, ANDROID_APPS and the files of the public pages: the allowed values, and
+// the errors, which name the variable.
 
 import API
 import Foundation

@@ -125,7 +125,7 @@ private final class WaitingAdmission: Admission {
 }
 
 extension Syscalls {
-    /// System calls with which closing a connection resets it.
+    /// System calls with a `close` that resets the connection.
     fileprivate static let resetting: Syscalls = {
         var calls = Syscalls.system
         calls.close = { descriptor in

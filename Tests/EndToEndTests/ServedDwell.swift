@@ -44,7 +44,7 @@ final class ServedDwell: Sendable {
         store = try SQLiteEventStore(
             path: "\(folder)/dwell.sqlite3", nowMilliseconds: clock.now.millisecondsSinceEpoch, digests: digests)
         let inForce = CurrentSettings(VersionedSettings(settings: settings, version: settings.version))
-        // The limits that the tests' requests count towards are off. The limiter counts by real time, and the drive
+        // All limits that could apply to the tests' requests are off. The limiter counts by real time, and the drive
         // runs much faster than real time.
         let limits = RateLimits(
             sessionEvents: 0, preSessionEvents: 0, auth: 0, registrations: 0, reads: 0, windowSeconds: 60)

@@ -1,5 +1,5 @@
 // Tests of the forwarding of events to the analytics service: the choice and order of the forwarded events, the number
-// of times each event is sent, and the behaviour when the service rejects events.
+// of times that each event is sent, and the behaviour when the service rejects events.
 
 import Engine
 import JourneyModel

@@ -1,4 +1,4 @@
-// Tests how long counts of drivers are kept, and how long their readers wait.
+// Tests how long counts of drivers are kept, and how long a reader waits for a count.
 
 import JourneyModel
 import Synchronization
@@ -22,7 +22,7 @@ struct DriverCountsTests {
             self.duration = duration
         }
 
-        /// How often the drivers were counted.
+        /// The number of times that the drivers were counted.
         var count: Int { state.withLock { $0.count } }
 
         func stub(_ result: Result<[JourneyState: Int], StoreFailure>) { state.withLock { $0.result = result } }

@@ -1,5 +1,5 @@
-// Checks which outcomes of events the metrics count as failures, and the labels of an event. Alerts are based on the
-// failures.
+// Tests of the metrics about events: the outcomes that count as failures, and the labels of an event. Alerts are based
+// on the number of failures.
 
 import JourneyModel
 import PrometheusExport

@@ -1,6 +1,5 @@
-// Tests of Ingest: how events are charged against a driver's rate limit and refunded, and the order in which Ingest
-// calls the ports. A driver over the limit still gets the results of events that are already stored (contract, sections
-// 3 and 4).
+// Tests of Ingest: the charges against a driver's rate limit, their refunds, and the order in which Ingest calls the
+// ports. A driver over the limit still gets the results of events that are already stored (contract, sections 3 and 4).
 
 import Engine
 import JourneyModel

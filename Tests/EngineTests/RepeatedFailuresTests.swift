@@ -1,4 +1,4 @@
-// Tests of how often a repeated failure is logged.
+// Tests how often a repeated failure is logged.
 
 import Engine
 import JourneyModel

@@ -19,8 +19,8 @@ private final class ScriptedRetention: RetentionStore {
         var failsAtStep: Int?
         var unused: [Int64] = []
         var askedForRegistrations: [Int64] = []
-        /// Unused registrations are read in parts. If a part is requested that begins after this number, the result
-        /// says that it ends with a registration whose time is in the future.
+        /// Unused registrations are read in parts. For the part that begins after this row number, the store reports
+        /// that the last registration has a time in the future. If nil, the store reports this for no part.
         var partInFuture: Int64?
         var auditLines: [Int64] = []
         var auditSteps: [Int] = []

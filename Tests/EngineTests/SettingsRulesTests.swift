@@ -1,5 +1,5 @@
-// Tests of the rules that give some drivers other settings: who gets which settings and flags, that the choice is
-// stable, and that every mistake in the file is reported with its line and rule.
+// Tests of the rules that give some drivers other settings. The tests check which drivers get which settings and flags,
+// that the choice is stable, and that every mistake in the file is reported with its line and rule.
 
 import Engine
 import JourneyModel
@@ -271,7 +271,7 @@ struct SettingsRulesTests {
         #expect(problems.count == 1 && problems.first?.contains(problem) == true, "\(problems)")
         let found = try #require(error?.problems.first)
         #expect((1...text.split(separator: "\n", omittingEmptySubsequences: false).count).contains(found.line))
-        // The files of `rule` have their mistake in the rule n, which begins on line 2.
+        // In a file that `rule` returns, the mistake is in the rule "n", which begins on line 2.
         if text.contains(#"{"name": "n", "reason": "r",\#n"#) { #expect(found.rule == "n" && found.line >= 2) }
     }
 

@@ -252,8 +252,9 @@ import Testing
         }
     }
 
-    /// The owner allocates memory for `contentBytesLeftMax` bytes. If this number lacked the rest of the chunk, the
-    /// owner would have to copy the content again for every few bytes of a chunk that is as long as the limit.
+    /// The owner allocates memory for `contentBytesLeftMax` bytes. If this number did not include the rest of the
+    /// chunk, the owner would have to copy the content again for every few bytes of a chunk that is as long as the
+    /// limit.
     @Test func theRestOfAChunkIsPartOfTheContentThatCanFollow() {
         connection.receive(chunked("5\r\nab").utf8)
         _ = next()

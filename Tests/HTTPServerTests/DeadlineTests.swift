@@ -243,8 +243,8 @@ import Testing
         // This response is larger than the kernel's buffers for a client that does not read.
         let big = [UInt8](repeating: 1, count: 16 << 20)
         let route = Route(.get, "/big") { _ in Response(status: .ok, body: .bytes(big)) }
-        // Half of this memory has room for one such response. The whole memory has room for two such responses. But
-        // then it has no room for two bodies.
+        // Half of this memory has room for one such response. The whole memory has room for two such responses. While
+        // it holds two, it has no room for two bodies.
         let configuration = ServerConfiguration.test.with(\.bufferedBytesMax, 33 << 20)
         try await withServer([route, .hello, Self.upload], configuration) { test in
             let request = "GET /big HTTP/1.1\r\n\(host)\r\n"

@@ -163,8 +163,8 @@ import Testing
         }
     }
 
-    /// A stream that ended releases the closure it registered with `whenClientEndsSending` and everything the closure
-    /// captures. Otherwise clients that are gone would use up the driver's limit of streams.
+    /// A stream that ended releases the closure that it registered with `whenClientEndsSending`, and everything that
+    /// the closure captures. Otherwise clients that are gone would use up the driver's limit of streams.
     @Test func `a stream that ended holds nothing of what it was told with`() async throws {
         let (released, releases) = AsyncStream<Void>.makeStream()
         final class Place: Sendable {

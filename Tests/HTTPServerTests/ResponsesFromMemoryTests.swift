@@ -89,8 +89,8 @@ import Testing
         }
     }
 
-    /// Each large response exceeds the socket's send buffer, so each one stalls, whether it was answered from memory or
-    /// by a task.
+    /// Each large response exceeds the socket's send buffer. It therefore stalls, whether the event loop answered from
+    /// memory or a task did.
     @Test func `responses from memory and of work keep their order when the client reads late`() async throws {
         let work = Route(.get, "/work") { _ in Response(status: .ok, body: .bytes(Self.large)) }
         try await withServer([Self.largeRoute, .hello, work]) { test in

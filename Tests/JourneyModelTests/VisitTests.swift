@@ -42,7 +42,7 @@ struct VisitTests {
             for event in (left + repeats).shuffled(using: &random) {
                 log.append(event)
                 // The server's clock is set to long after the visits, so every deadline has passed. The server
-                // therefore stores each expiry that follows from the events it has so far.
+                // therefore stores each expiry that follows from the events that it has so far.
                 if random.chance(1, in: 2) { log.expire(before: .at(1_000_000)) }
             }
             let client = log.points.filter { $0.event.origin == .client }

@@ -135,7 +135,8 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event") == ["1"])
     }
 
-    /// The connections of the server that gets the repeat have committed a write before the event became visible.
+    /// Before the event becomes visible, the server that gets the repeat has committed a write on its connections. That
+    /// earlier commit does not prove that the standby has the event.
     @Test func `a repeat is not acknowledged because of an earlier commit of the connection`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }

@@ -39,7 +39,8 @@ extension StoreFixture.Database {
 
     /// Waits until a backend of this database waits for `event`, and returns its process id.
     ///
-    /// - Parameter condition: what else the backend's row of `pg_stat_activity` must fulfil.
+    /// - Parameter condition: an SQL condition that the backend's row of `pg_stat_activity` must also satisfy. By
+    ///   default, there is no further condition.
     func backend(waitingFor event: String, and condition: String = "true") async throws -> String {
         while true {
             let found = try await rows(

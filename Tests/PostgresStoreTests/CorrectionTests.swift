@@ -40,8 +40,8 @@ struct CorrectionTests {
         } while request.after != nil
     }
 
-    /// Begins a correction, or continues an unfinished one, and completes it. Returns its counts and its id, and
-    /// whether it was continued.
+    /// Begins a correction, or continues an unfinished one, and completes it. Returns the counts and the id of the
+    /// correction, and whether an unfinished correction was continued.
     private static func correct(
         _ order: CorrectionOrder, in store: PostgresEventStore
     ) async throws -> (counts: RefoldCounts, id: Int64, continues: Bool) {
@@ -182,7 +182,8 @@ struct CorrectionTests {
         }
     }
 
-    /// The statements read many events: those of all drivers, or of a thousand.
+    /// These statements may read the events of all drivers, or of up to a thousand drivers, and may therefore take
+    /// long.
     @Test(.enabled(if: CitusCluster.named == nil, "on Citus, the table of events cannot become a view"))
     func `a check, a trial and the search for a driver to refold may exceed the session's limit for a statement`()
         async throws
@@ -287,8 +288,8 @@ struct CorrectionTests {
         }
     }
 
-    /// Tries a grace period and a hard timeout of one second each. Also returns the events for which the trial
-    /// requested these durations.
+    /// Runs a trial with a grace period and a hard timeout of one second each. Returns the trial's counts, and the
+    /// events for which the trial requested these durations.
     private static func tryShorter(
         since: Moment, in store: PostgresEventStore
     ) async throws -> (events: [TrialEvent], counts: RefoldCounts) {

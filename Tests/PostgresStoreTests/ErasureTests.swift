@@ -93,7 +93,8 @@ struct ErasureTests {
             #expect(fed.count == before.count)
             #expect(Set(fed.map(\.eventID)).count == fed.count)
             #expect(fed.last?.sent.chargerID == "c")
-            // The rows that are left are consistent: the session of each event has its row and its owner.
+            // The remaining rows are consistent: the session of each event has a row of the event's driver, and this
+            // driver is the session's owner.
             let unnamed = try await database.rows(
                 """
                 WITH owned AS MATERIALIZED (SELECT session_id, owner FROM session_owner),

@@ -16,10 +16,10 @@ struct EventPositionTests {
 
     private func request(_ key: String) -> AppendRequest { .sample(.sample(.diagnostic("d"), key: key), of: driver) }
 
-    /// The transaction number of a batch decides the positions of its events. A batch that waits for the lock on the
-    /// driver's row gets this number when the first update of the row has ended. If another transaction has updated the
-    /// row again in the meantime, the batch waits a second time, now with a number. During this second wait, a faster
-    /// batch gets a later number in this test.
+    /// The transaction number of a batch decides the positions of its events. In this test, the batch waits for the
+    /// lock on the driver's row, because another transaction has updated the row. When that transaction ends, the batch
+    /// gets its number. If a further transaction has updated the row in the meantime, the batch waits a second time,
+    /// now with a number. During this second wait, a faster batch gets a later number.
     @Test(.enabled(if: CitusCluster.named == nil, "the backends of a cluster may run on another machine"))
     func `a batch that got its number before a faster batch is run again with another one`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()

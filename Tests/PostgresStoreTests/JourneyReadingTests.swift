@@ -36,8 +36,8 @@ struct JourneyReadingTests {
         PostgresQuery(PostgresStatement("sleep \(seconds)", "SELECT 1 FROM pg_sleep(\(seconds))"))
     }
 
-    /// A read may wait for a connection for five seconds. A call that times out closes its connection, so this wait
-    /// must not shorten the time of the call.
+    /// A read may wait five seconds for a connection. The time limit of the read's call begins after this wait. If the
+    /// wait shortened the time of the call, the call could time out, and a call that times out closes its connection.
     @Test func `a read that has waited for a connection has the time of any other`() async throws {
         try await with { (store) async throws in
             _ = try await store.read([sleep(seconds: 0)])
@@ -123,7 +123,8 @@ struct JourneyReadingTests {
         }
     }
 
-    /// Adds registered sessions s1, s2 and so on, of which `together` at a time were opened in the same millisecond.
+    /// Adds `count` registered sessions: s1, s2 and so on. Each group of `together` sessions was opened in the same
+    /// millisecond.
     private func addSessions(_ count: Int, together: Int = 1, to database: StoreFixture.Database) async throws {
         try await database.rows(
             """

@@ -1,4 +1,5 @@
-// Tests of late events: how many events are folded again and written, and what that costs the driver.
+// Tests of late events: the number of events that are folded again and written, and the charges for them to the
+// driver's rate limit.
 
 import Engine
 import JourneyModel
@@ -182,8 +183,9 @@ struct LateEventTests {
         #expect(permitted > 1, "the limit was asked more than once")
     }
 
-    /// Returns whether a late event before 1,200 others is stored if the limit permits it `permitted` times. If the
-    /// event is refused, expects that no event was folded again.
+    /// Stores a late event that comes before 1,200 others in the order. The rate limit permits only the first
+    /// `permitted` refolds that the store asks about. Returns whether the late event is stored. If the event is
+    /// refused, expects that no event was folded again.
     private func isStored(permitting permitted: Int) async throws -> Bool {
         let database = try await StoreFixture.database()
         let outcome = try await StoreFixture.withStores(on: database, charging: Permits(permitted), tailMax: 500) {

@@ -50,7 +50,7 @@ struct SessionClaimTests {
         case event, registration
     }
 
-    /// Returns whether the session was found to be the driver's own.
+    /// Returns whether the store treats the session as the driver's own when it gets the request.
     private func isOwn(
         _ request: Request, of driver: DriverID, in store: PostgresEventStore
     ) async throws -> Bool {
@@ -71,8 +71,8 @@ struct SessionClaimTests {
         }
     }
 
-    /// Sends the request to a store, and lets another instance commit the statements when the batch waits to read the
-    /// table. Expects that the session is the driver's own afterwards.
+    /// Sends the request to a store. When the request's batch waits to read `table`, another instance commits
+    /// `statements`. Expects that the store then treats the session as the driver's own.
     private func expectOwn(
         _ request: Request, committing statements: [String], beforeReading table: String,
         in database: StoreFixture.Database
@@ -128,8 +128,9 @@ struct SessionClaimTests {
         }
     }
 
-    /// On Citus, the claim of a session and the session's row are on different servers too. An event has opened the
-    /// session. If the registration were answered without the row, its charger would be lost.
+    /// On Citus, the claim of a session and the session's row are on different servers too. In this test, an event has
+    /// opened the session. If the store answered the registration before it sees the session's row, the registered
+    /// charger would be lost.
     @Test func `a registration waits for the row of a session of which it sees only the claim`() async throws {
         let database = try await StoreFixture.database()
         let claim = Claim(driver)
@@ -158,8 +159,8 @@ struct SessionClaimTests {
         #expect(try await database.rows("SELECT count(*) FROM session WHERE session_id = 's'") == ["1"])
     }
 
-    /// On Citus, the claim of a deleted session may still be visible for a moment after the driver was locked. A claim
-    /// that stays does not keep the driver's events from being stored.
+    /// On Citus, the claim of a deleted session may still be visible for a moment after the driver was locked. If the
+    /// claim stays visible, the driver's events are stored nevertheless.
     @Test(arguments: [0, DriverGroup.conflictsBeforeLock, DriverGroup.conflictsBeforeLock + 1])
     func `a late event under the lock waits for a session of which only the claim is seen`(conflictCount: Int) async {
         let row = StoredDriver(new: driver)

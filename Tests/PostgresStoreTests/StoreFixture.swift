@@ -37,7 +37,7 @@ enum StoreFixture {
             self.init(place: .server(server), name: name)
         }
 
-        /// Nil for a cluster.
+        /// The PostgreSQL server of the database; nil if the database is in a Citus cluster.
         var server: PostgresServer? { if case .server(let server) = place { server } else { nil } }
 
         var url: String {
@@ -110,9 +110,10 @@ enum StoreFixture {
     /// Runs `count` stores on one database during the body.
     ///
     /// - Parameters:
-    ///   - user: how the stores connect; nil for the configuration of the database itself.
-    ///   - tailBegin: see PostgresEventStore.
-    ///   - tailMax: see PostgresEventStore.
+    ///   - tailBegin: the number of a driver's events that a store reads first to fold a late event.
+    ///   - tailMax: the maximum number of a driver's events in memory during a fold.
+    ///   - user: the configuration with which the stores connect to PostgreSQL. If nil, the stores connect with
+    ///     `database.configuration`.
     static func withStores<Value: Sendable>(
         _ count: Int = 1, on database: Database, requestSeconds: Int = 30, digests: KeyedHashes? = nil,
         charging: (any RefoldCharging)? = nil, tailBegin: Int64 = PostgresEventStore.tailBegin,
@@ -147,7 +148,7 @@ enum StoreFixture {
     }
 }
 
-/// What is expected in the table of events, from the fold of all events in order.
+/// An event as the table of events must contain it, according to the fold of all events in order.
 struct ExpectedEvent: Hashable, Sendable {
     var key: String
     var transition: Int64
@@ -194,8 +195,8 @@ struct ExpectedEvent: Hashable, Sendable {
 }
 
 extension AppendRequest {
-    /// Returns the request of a random event. It is received later than every event occurs, so that no event is ahead
-    /// of the server's clock.
+    /// Returns the request of a random event. The time of receipt is later than the time of every event, so that no
+    /// event is ahead of the server's clock.
     static func random(_ event: OrderedEvent, of driver: DriverID) -> AppendRequest {
         let submission = EventSubmission.sample(
             event.name, key: event.idempotencyKey, eventID: event.eventID, session: event.sessionID,

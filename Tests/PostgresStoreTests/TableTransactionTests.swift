@@ -208,8 +208,8 @@ struct TableTransactionTests {
         }
     }
 
-    /// A statement that times out closes its connection, so the wait for a connection must not shorten the time of the
-    /// statements.
+    /// A statement that times out closes its connection. The statements of a transaction must therefore have enough
+    /// time, even if the transaction has waited long for a connection.
     @Test func `a transaction that has waited for a connection has time for its statements`() async throws {
         try await StoreFixture.withStores(on: try await database(), requestSeconds: 5) { (stores) async throws in
             let store = stores[0]

@@ -9,8 +9,8 @@ import Testing
 @testable import PostgresStore
 
 struct WorkQueueTests {
-    /// Returns one event for each element of `drivers`. Each event has a key of its own. `waiting` gets the outcomes
-    /// when all works are answered.
+    /// Returns work with one event for each element of `drivers`. Each event has a key of its own. When all events are
+    /// answered, `waiting` is resumed with their outcomes.
     private func works(
         of drivers: [DriverID], _ waiting: CheckedContinuation<[EventOutcome], Never>
     ) -> [(driver: DriverID, work: Work)] {
@@ -75,7 +75,8 @@ struct WorkQueueTests {
         #expect(outcomes.count == drivers.count)
     }
 
-    /// Adds the check of the driver's deadline to the queue, then calls `body`. Fails the works that `body` returns.
+    /// Adds the check of the driver's deadline to the queue, then calls `body`. All work that `body` returns gets a
+    /// failure as its answer. Returns the answer to the check.
     private func check(
         _ driver: DriverID, in queue: WorkQueue, then body: () -> [Work] = { [] }
     ) async -> Result<Bool, StoreFailure> {
@@ -102,7 +103,8 @@ struct WorkQueueTests {
                 var group = try #require(await queue.take(worksMax: 12)?.first)
                 group.works[0].isLong = true
                 let undone = group.works
-                // While the check waits, the batch finds out that it must be a long one.
+                // While the check waits, the driver's batch finds out that its work needs a long batch, and gives the
+                // work back to the queue.
                 let behind = await check(driver, in: queue) { queue.giveBack(driver, undone: undone) }
                 #expect(behind == .failure(.unavailable("returned")))
                 let whileItWaits = await check(driver, in: queue)

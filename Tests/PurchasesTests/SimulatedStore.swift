@@ -245,7 +245,8 @@ struct SimulatedStore {
     }
 
     /// Refunds the current period. `isSoon` is true after an upgrade: the refund then comes one hour after the upgrade,
-    /// when the last period of the replaced subscription has usually not expired yet.
+    /// when the last period of the replaced subscription has usually not expired yet. If `isSoon` is false, the refund
+    /// comes at a random time within the period.
     private mutating func refundAndMaybeReverse(isSoon: Bool = false) {
         guard var current = subscription else { return }
         if isSoon { wait(1) } else { waitWithinPeriod() }

@@ -106,8 +106,8 @@ struct TestAuthority: Sendable {
 
     // MARK: Signed data
 
-    /// Returns a JWS of `claims` with Apple's header, signed by the leaf's key. `algorithm`, `chain` and `key` replace
-    /// the parts of the same names.
+    /// Returns a JWS of `claims` with Apple's header. The header contains `chain`, or the chain of this authority if
+    /// `chain` is nil. The JWS is signed with `key`, or with the leaf's key if `key` is nil.
     func token(
         _ claims: [String: any Sendable], algorithm: String = "ES256", chain: [[UInt8]]? = nil,
         key: P256.Signing.PrivateKey? = nil
@@ -135,8 +135,8 @@ struct TestAuthority: Sendable {
             chain: CertificateChain(roots: [root]))
     }
 
-    /// Signs a notification with these claims. Returns the reason of the verifier's rejection; nil if the notification
-    /// is accepted.
+    /// Signs a notification with these claims and verifies it. Uses this authority's default verifier if no verifier is
+    /// given. Returns the reason of the rejection, or nil if the notification is accepted.
     func notificationRefusal(
         _ claims: [String: any Sendable], _ verifier: AppStoreVerifier? = nil
     ) async throws -> PurchaseRefusal? {

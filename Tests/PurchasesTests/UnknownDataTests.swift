@@ -38,8 +38,8 @@ import Testing
         #expect(fact.revocation == TransactionFact.Revocation(date: start, kind: kind))
     }
 
-    /// Returns the claims of a notification without `data`. Its details are in `unclaimInfo`. The members of `others`
-    /// are added to the claims.
+    /// Returns the claims of a notification that has its details in `unclaimInfo` and not in `data`. The members of
+    /// `others` are added to the claims.
     private func unclaiming(
         _ info: [String: any Sendable], others: [String: any Sendable] = [:]
     ) -> [String: any Sendable] {

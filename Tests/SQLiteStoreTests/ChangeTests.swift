@@ -131,7 +131,7 @@ struct ChangeTests {
         #expect(
             try await store.committedChanges(after: 4, among: [driver]) == CommittedChanges(newest: 3, drivers: .any),
             "another database's number")
-        // The response names the drivers of at most ten thousand events.
+        // `committedChanges` names the drivers of at most ten thousand events. For more events, it returns `.any`.
         try await store.change { db in try db.execute(sql: "UPDATE event_row SET id = 10002 WHERE id = 3") }
         #expect(
             try await store.committedChanges(after: 2, among: [driver])

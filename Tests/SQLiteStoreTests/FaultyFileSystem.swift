@@ -79,17 +79,17 @@ enum FaultyFileSystem {
         return sqlite3_vfs_register(copy, 1) == SQLITE_OK
     }()
 
-    /// Addresses are stored as numbers, because pointers are not Sendable. Most of them stay valid as long as the
-    /// process lives. Only the address of a file may be used again for another file. SQLite then calls `openFile`
-    /// first, which replaces what is stored about the address.
+    /// Addresses are stored as numbers, because pointers are not Sendable. Most addresses stay valid as long as the
+    /// process lives. Only the address of a file may be used again for another file. SQLite then first calls
+    /// `openFile`, which replaces the entries for the address.
     fileprivate struct State: Sendable {
         var original: UInt = 0
         var scripts: [String: FaultScript] = [:]
         var files: [UInt: FaultScript] = [:]
         /// The addresses of the faulty methods, by the address of the original methods.
         var faultyMethods: [UInt: UInt] = [:]
-        /// The addresses of the original methods, by the address of the file. They cannot be found by the file's
-        /// present methods, because another layer of SQLite's VFS may have replaced these.
+        /// The addresses of the original methods, by the address of the file. The file's present methods cannot be the
+        /// key, because another layer of SQLite's VFS may have replaced them.
         var originalMethods: [UInt: UInt] = [:]
     }
 

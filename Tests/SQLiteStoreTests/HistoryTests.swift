@@ -1,4 +1,4 @@
-// Tests of counts over time: how the counts are collected in memory, added to the database, rolled up, and deleted when
+// Tests of counts over time. The counts are collected in memory, added to the database, rolled up, and deleted when
 // they are old.
 
 import Engine

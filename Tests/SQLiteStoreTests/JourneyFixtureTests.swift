@@ -23,7 +23,8 @@ struct JourneyFixtureTests {
     }
 
     /// Delivers the events of a fixture in this order and compares the results. If `keepingTime` is true, due expiries
-    /// are stored after each event, as if a long time passed between the deliveries.
+    /// are stored after each event, as if a long time passed between the deliveries. Otherwise they are stored only
+    /// after the last event.
     private func play(_ fixture: JourneyFixture, _ order: [Int], keepingTime: Bool) async throws {
         let folder = try ScratchFolder(inMemory: true)
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)

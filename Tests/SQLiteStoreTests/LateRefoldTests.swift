@@ -77,8 +77,9 @@ struct LateRefoldTests {
         }
     }
 
-    /// Stores a late event before 300 others, and stops its refold after twenty rows, as a crash would. Copies the
-    /// database in this state.
+    /// Stores a late event that comes before 300 others in the order. The sender of the late event is `service`, or the
+    /// driver if `service` is nil. Stops the refold after twenty rows, as a crash would, and copies the database in
+    /// this state.
     private func cutRefold(copies: String..., from service: DriverID? = nil) async throws {
         let pace = RefoldPace(rowsPerLateEvent: 10, rowsPerPiece: 10, pauseFactor: 1_000_000, quiet: .seconds(3600))
         let store = try store("cut", pace: pace)

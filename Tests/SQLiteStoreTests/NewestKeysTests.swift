@@ -122,7 +122,8 @@ struct NewestKeysTests {
         await again.close()
     }
 
-    /// This happens during an update: the new server has started, and the old one still has connections.
+    /// During an update, two processes have the file open for a while: the new server has started, and the old one
+    /// still has connections.
     @Test(arguments: [1, 20, 1000])
     func `two processes know each other's keys`(countMax: Int) async throws {
         let stores = [try keys.open(countMax: countMax), try keys.open(countMax: countMax)]

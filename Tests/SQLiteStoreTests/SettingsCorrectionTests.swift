@@ -49,8 +49,11 @@ struct SettingsCorrectionTests {
         }
     }
 
-    /// - Parameter settings: the settings for the events of the corrected time span; nil for the settings stored
-    ///   with each event.
+    /// - Parameters:
+    ///   - settings: the settings for the events of the corrected time span. If nil, each event keeps the settings that
+    ///     are stored with it.
+    ///   - insteadOf: the version of the stored settings that `settings` replace. If nil, `settings` replace every
+    ///     version.
     private func expected(
         _ journey: DeliveredJourney, _ settings: Settings?, insteadOf: String? = nil
     ) -> DeliveredJourney.Expected {

@@ -103,7 +103,8 @@ struct PurchaseErasingTests: PurchaseSamples {
         await opened.close()
     }
 
-    /// The stored facts name no customer id, or another id. Only a notification about the purchase has this id.
+    /// One notification about the purchase, and one notification without a transaction, have a customer id that no
+    /// stored fact has. The deletion must remove this id from both.
     @Test(arguments: TestedDatabase.allCases)
     func `a deletion removes the customer's id that only notifications have`(_ database: TestedDatabase) async throws {
         let opened = try await database.open()

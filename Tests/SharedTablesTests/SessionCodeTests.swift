@@ -19,8 +19,9 @@ struct SessionCodeTests {
         SessionCodes(store: fixture.accounts, digest: fixture.digests.sessionCode)
     }
 
-    /// Activates a session of the driver at 20 s, by a clock that is `ahead` seconds ahead. Each event has a sequence,
-    /// so an event without a sequence in the same millisecond comes before it in the order.
+    /// Activates a session of the driver at 20 s. The clock of the service that sends the events is `ahead` seconds
+    /// ahead of the server's clock. Each event has a sequence, so an event without a sequence in the same millisecond
+    /// comes before it in the order.
     private static func activate(
         _ session: String, _ fixture: AccountFixture, of driver: DriverID = SessionCodeTests.driver,
         aheadBy ahead: Int = 0

@@ -421,7 +421,8 @@ struct SignInTests {
         await fixture.close()
     }
 
-    /// The contract promises this bound for the default limits.
+    /// The contract promises that, with the default limits, at most 175 guesses for a phone number are checked in a
+    /// day.
     @Test(arguments: DatabaseKind.allCases)
     func `within a day no more than 175 guesses of a number are looked at`(_ kind: DatabaseKind) async throws {
         let fixture = try await AccountFixture(kind, limits: CodeSendLimits(perAddress: 0, perNetwork: 0, total: 0))

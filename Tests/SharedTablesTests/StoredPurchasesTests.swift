@@ -35,7 +35,8 @@ struct StoredPurchasesTests: PurchaseSamples {
         await opened.close()
     }
 
-    /// One of two server processes may still get an older response from Apple's OCSP responder.
+    /// After one server process has recorded a revocation, another one may still get an older response from Apple's
+    /// OCSP responder, which says that the certificate is good.
     @Test(arguments: TestedDatabase.allCases)
     func `a recorded revocation stays, also if a later check finds the certificate good`(
         _ database: TestedDatabase

@@ -29,7 +29,7 @@ package struct AccountFixture<Store: Sendable, Place: Sendable>: Sendable {
     /// A store, the tables of accounts in it, and the function that closes it.
     package typealias Opened = (store: Store, accounts: StoredAccounts, close: @Sendable () async -> Void)
 
-    /// - Parameter open: opens a store in `place` with the digests of the signing key.
+    /// - Parameter open: a function that opens the store in `place`. Its argument makes digests with the signing key.
     package init(
         in place: Place, secret: String, limits: CodeSendLimits, exchange: ScriptedExchange,
         alarm: @escaping @Sendable (CodeSendUse) -> Void, open: (KeyedHashes) throws -> Opened

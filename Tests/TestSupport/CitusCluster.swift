@@ -5,8 +5,8 @@
 import Foundation
 
 package struct CitusCluster: Sendable {
-    /// The URL of a database on the coordinator, with the extension `citus` on all servers, and a user who may create
-    /// schemas and end connections.
+    /// The URL of a database on the coordinator. All servers of the cluster have the extension `citus`. The URL's user
+    /// may create schemas and end connections.
     private let url: String
 
     /// Nil if the environment names no cluster.

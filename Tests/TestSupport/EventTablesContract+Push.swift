@@ -49,8 +49,8 @@ extension EventTablesContract {
         try await store.finish(correction: correction.id, at: now)
     }
 
-    /// Returns the kinds of notifications that the rules make of the changes. The rules are applied at `seconds` + 1
-    /// after the start of the journey, one second after the event.
+    /// Returns the kinds of notifications that the rules make of the changes. The event happens `seconds` seconds after
+    /// the start of the journey, and the rules are applied one second later.
     private static func kinds(_ changes: [PushChange], at seconds: Int) -> [PushKind] {
         changes.flatMap { PushRules.entries(for: $0, at: .sample.advanced(bySeconds: seconds + 1)) }.map(\.kind)
     }

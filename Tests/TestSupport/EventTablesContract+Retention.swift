@@ -14,9 +14,9 @@ extension EventTablesContract {
             forwarded: { () throws(StoreFailure) in forwarded })
     }
 
-    /// Runs rounds until `count` events are deleted or ten seconds have passed. Returns how many were deleted. One
-    /// round may not be enough on PostgreSQL: it leaves out an event while an older transaction is running, even one of
-    /// PostgreSQL's own maintenance.
+    /// Runs rounds until `count` events are deleted or ten seconds have passed. Returns the number of deleted events.
+    /// One round may not be enough on PostgreSQL: it leaves out an event while an older transaction is running, even
+    /// one of PostgreSQL's own maintenance.
     private static func deleted(_ count: Int, by keeping: RetentionService) async throws -> Int {
         try await allDeleted(count, by: keeping).events
     }

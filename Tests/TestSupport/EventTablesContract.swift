@@ -29,7 +29,7 @@ package enum EventTablesContract {
         try EventStoreContract.expect(found, expected, what)
     }
 
-    /// Stores an event that is received when it happened.
+    /// Stores an event that the server receives at the moment at which it happened.
     @discardableResult
     static func post(
         _ submission: EventSubmission, of driver: DriverID, to store: any EventStore

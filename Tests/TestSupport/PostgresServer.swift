@@ -75,8 +75,9 @@ package final class PostgresServer: Sendable {
 
     /// Starts a server for a test that stops or configures it. Other tests use `shared`.
     ///
-    /// - Parameter settings: lines of postgresql.conf, for example `["hot_standby = on"]`.
-    /// - Parameter primary: a server to copy. The new server is then its standby.
+    /// - Parameter settings: further lines of postgresql.conf, for example `["hot_standby = on"]`; by default none.
+    /// - Parameter primary: a server to copy. The new server is then its standby. If nil, the new server has an empty
+    ///   database and is no standby.
     package init(settings: [String] = [], standbyOf primary: PostgresServer? = nil) async throws {
         folder = NSTemporaryDirectory() + "dwell-postgres-\(UInt32.random(in: .min ... .max))"
         port = try Self.freePort()
@@ -162,9 +163,10 @@ package final class PostgresServer: Sendable {
         """
     }
 
-    /// Runs a command without the descriptors that it inherits beyond the standard ones. One of them is the socket by
-    /// which `Process` notices that the process it started has ended. If a server kept the socket open, the ended
-    /// process would stay a zombie, and Swift Testing would wait forever for the process of the next exit test.
+    /// Runs a command without the descriptors that it inherits beyond the standard ones. One of them is a socket of
+    /// `Process`. By this socket, `Process` notices the end of the process that it started. If a server kept the socket
+    /// open, the ended process would stay a zombie, and Swift Testing would wait forever for the process of the next
+    /// exit test.
     private static let closingDescriptors = #"""
         bash -c 'for path in /proc/$$/fd/*; do
             fd=${path##*/}

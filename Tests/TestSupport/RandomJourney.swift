@@ -24,8 +24,8 @@ package enum RandomJourney {
     /// consists of `sessionPrefix` and a number. Events of the same second count as having arrived in this sorted
     /// order.
     ///
-    /// - Parameter wholeSeconds: whether some journeys have times in whole seconds. The events of one second are then
-    ///   ordered by their arrival.
+    /// - Parameter wholeSeconds: if true, about one of three journeys has times in whole seconds. The events of one
+    ///   second are then ordered by their arrival. If false, all journeys have times in milliseconds.
     package static func events(
         from start: Moment, countMax: Int = 40, sessionPrefix: String = "s", wholeSeconds: Bool = true,
         _ random: inout SeededRandom

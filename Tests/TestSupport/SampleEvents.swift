@@ -54,8 +54,8 @@ package enum SampleJourney {
         }
     }
 
-    /// Returns `count` events with random names, two sessions and three chargers. Together the events need not make
-    /// sense. All times lie within `spanSeconds` and are multiples of a second, so many of them are equal if the span
+    /// Returns `count` events with random names, two sessions and three chargers. The events need not form a possible
+    /// journey. All times lie within `spanSeconds` and are multiples of a second, so many of them are equal if the span
     /// is short. Some events have a sequence. An idempotency key consists of `prefix` and a number.
     package static func random(
         count: Int, prefix: String, spanSeconds: Int = 5400, from start: Moment = .sample,

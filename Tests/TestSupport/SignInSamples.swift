@@ -52,7 +52,7 @@ package final class ScriptedExchange: AppleCodeExchange {
     private let outcome: AppleCodeExchangeOutcome
     private let meanwhile: @Sendable () async -> Void
 
-    /// Creates an exchange that runs `meanwhile` during the request to Apple.
+    /// Creates an exchange that runs `meanwhile` during the request to Apple, and then returns `outcome`.
     package init(
         _ outcome: AppleCodeExchangeOutcome = .sealed(Array("sealed apple refresh token".utf8)),
         meanwhile: @escaping @Sendable () async -> Void = {}

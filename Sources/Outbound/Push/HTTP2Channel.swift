@@ -83,7 +83,8 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
 
     /// - Parameters:
     ///   - origin: an https URL. A path in it becomes the beginning of each request's path.
-    ///   - authorityFile: see `OutgoingRequest.authorityFile`.
+    ///   - authorityFile: the path of a PEM file with certificates to trust in addition to the system's; nil if there
+    ///     is no such file.
     package convenience init(origin: URL, authorityFile: String?) {
         self.init(origin: origin, authorityFile: authorityFile, limits: Limits())
     }

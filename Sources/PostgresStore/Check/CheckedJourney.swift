@@ -16,8 +16,8 @@ struct CheckedJourney {
     private var journeyBeforeSecond = Journey()
 
     /// - Parameters:
-    ///   - base: the journey at the floor; nil if the driver has no floor.
-    ///   - numbers: what a query found out about `seq` and `position` of all the driver's events.
+    ///   - base: the journey at the driver's floor (the time at which the fold begins); nil if the driver has no floor.
+    ///   - numbers: the facts that a query found about `seq` and `position` of all the driver's events.
     init(_ driver: StoredDriver, base: Journey?, numbers: CheckedNumbers) {
         self.driver = driver
         journey = base ?? Journey()
@@ -27,7 +27,8 @@ struct CheckedJourney {
         }
     }
 
-    /// Folds the next events. The first call begins at the floor. The events of all calls are in the stored order.
+    /// Folds the next events. The first call begins with the first event at or above the driver's floor (the time at
+    /// which the fold begins). The events of all calls are in the stored order.
     mutating func take(_ part: [FoldedEvent]) {
         eventCount += part.count
         for event in part where problems.count < PostgresEventStore.problemsMax { take(event) }
@@ -101,9 +102,9 @@ struct CheckedJourney {
     }
 }
 
-/// What a query found out about the numbers (`event.seq`) and positions of one driver's events. The positions must
-/// ascend with the numbers. The numbers must be 1, 2, 3 and so on up to `lastSeq`, with two exceptions. Retention may
-/// have deleted events. And events that were transferred from SQLite keep the numbers that they had there: SQLite
+/// The facts that a query found about the numbers (`event.seq`) and positions of one driver's events. The positions
+/// must ascend with the numbers. The numbers must be 1, 2, 3 and so on up to `lastSeq`, with two exceptions. Retention
+/// may have deleted events. And events that were transferred from SQLite keep the numbers that they had there: SQLite
 /// numbers the events of all drivers together, so one driver's numbers have gaps.
 struct CheckedNumbers {
     /// The first event before which a number is missing, or whose number is not higher than the previous event's.

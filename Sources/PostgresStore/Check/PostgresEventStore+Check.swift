@@ -1,6 +1,6 @@
-// `JourneyCheck` on PostgreSQL. It checks the references between tables, the positions of the feed, and each driver's
-// journey against the fold of the events. In SQLite, foreign keys guarantee these references; in PostgreSQL, no foreign
-// key covers them. The files of PostgreSQL itself are checked with pg_amcheck.
+// `JourneyCheck` on PostgreSQL. It checks the references between tables, the positions by which the feed orders events,
+// and each driver's journey against the fold of the events. In SQLite, foreign keys guarantee these references; in
+// PostgreSQL, no foreign key covers them. The files of PostgreSQL itself are checked with pg_amcheck.
 
 package import Engine
 import JourneyModel
@@ -228,7 +228,8 @@ private enum CheckStatements {
         }
 
     /// - Parameter known: a query whose result the condition can use as the table `known`. Citus cannot join tables
-    ///   whose rows lie on different servers, but it copies the result of such a query to all servers.
+    ///   whose rows lie on different servers, but it copies the result of such a query to all servers. Nil if the
+    ///   condition needs no such table.
     private static func count(
         _ what: String, _ table: String, _ condition: String, known: String? = nil
     ) -> (what: String, statement: PostgresStatement) {

@@ -1,7 +1,7 @@
-// How a batch is written on Citus. On a single PostgreSQL server, every insert joins with the drivers that the same
-// round trip has updated. On Citus this is not possible, because the claim of a session may lie in another shard than
-// its driver. So the batch first updates the drivers and waits for the results. Then it sends the other rows, only for
-// the drivers whose update succeeded.
+// Writes a batch on Citus. On a single PostgreSQL server, every insert joins with the drivers that the same round trip
+// has updated. On Citus this is not possible, because a session's claim (the row that names the session's driver) may
+// lie in another shard than the driver. So the batch first updates the drivers and waits for the results. Then it sends
+// the other rows, only for the drivers whose update succeeded.
 
 import Engine
 import JourneyModel

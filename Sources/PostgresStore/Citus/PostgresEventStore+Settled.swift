@@ -1,13 +1,14 @@
-// Finds the position below which no new event can appear on Citus. On a single PostgreSQL server, the lowest number of
-// an unfinished transaction is this limit. On Citus it is not: the coordinator prepares a transaction on the workers
-// (PREPARE TRANSACTION), commits it locally, and only then sends COMMIT PREPARED to the workers. In between, the
-// transaction counts as ended although its rows are not visible. So the reader first takes the lowest number. Then it
-// reads the names of the prepared transactions from every server, and waits until these transactions have ended. When
-// the reader took the number, every transaction with a lower number was already prepared on the workers. So after the
-// wait, the rows of all transactions with lower numbers are visible.
+// Finds the settled position on Citus: the position below which no new event can appear. On a single PostgreSQL server,
+// the lowest number of an unfinished transaction is this limit. On Citus it is not: the coordinator prepares a
+// transaction on the workers (PREPARE TRANSACTION), commits it locally, and only then sends COMMIT PREPARED to the
+// workers. In between, the transaction counts as ended although its rows are not visible. So the reader first takes the
+// lowest number. Then it reads the names of the prepared transactions from every server, and waits until these
+// transactions have ended. When the reader took the number, every transaction with a lower number was already prepared
+// on the workers. So after the wait, the rows of all transactions with lower numbers are visible.
 //
 // After a crash, a prepared transaction remains until the maintenance daemon of Citus ends it (every
-// citus.recover_2pc_interval, 60 s). Until then, readers stop at the last settled position.
+// citus.recover_2pc_interval, 60 s). Until then, readers stop at the last settled position (the one below which no new
+// event can appear).
 
 import Engine
 import Postgres

@@ -12,7 +12,7 @@ struct Shards: Hashable, Sendable {
     /// A single PostgreSQL server, without Citus.
     static let none = Shards(ofLane: nil)
 
-    /// - Parameter ofLane: the shard of each lane, `Lane.count` numbers.
+    /// - Parameter ofLane: the shard of each lane, `Lane.count` numbers; nil on a single PostgreSQL server.
     init(ofLane: [Int64]?) {
         self.ofLane = ofLane
     }

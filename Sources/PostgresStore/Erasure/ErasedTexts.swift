@@ -1,7 +1,7 @@
-// How the deletion of a driver replaces the texts that a client sent. All of them are replaced, except for texts that
-// the API defines, such as event names. SQLite's store instead keeps a text that other drivers use too, for example the
-// id of a charger. PostgreSQL's store does not look for other drivers' uses: the texts are in the rows of events, and
-// for most of them there is no index.
+// Replaces the texts that a client sent, as a part of the deletion of a driver. All of these texts are replaced, except
+// for texts that the API defines, such as event names. SQLite's store instead keeps a text that other drivers use too,
+// for example the id of a charger. PostgreSQL's store does not look for other drivers' uses: the texts are in the rows
+// of events, and for most of them there is no index.
 
 import JourneyModel
 
@@ -17,7 +17,7 @@ enum ErasedTexts {
         """
     }
 
-    /// Returns the SQL expression for the new text of a place. Parameters: those of `session`.
+    /// Returns the SQL expression for the new id of a place (a charger or a merchant). Parameters: those of `session`.
     static func place(_ column: String, _ kind: String) -> String {
         "CASE WHEN \(column) IS NOT NULL THEN ?2 || '-\(kind)' END"
     }

@@ -4,13 +4,13 @@
 //
 // Each session gets a new id, made of the pseudonym and the session's number. To replace an old id in an event, the
 // number is looked up in the row of the session, by the old id. So the rows of the sessions must keep the old ids until
-// all events are rewritten. The driver's row already has the new ids (PostgresEventStore+Erasure). So if an expiry is
-// stored between two pieces, it has the new ids too.
+// all events are rewritten. The driver's row already has the new ids (PostgresEventStore+Erasure). So if an expiry (the
+// event of a passed deadline) is stored between two pieces, the expiry has the new ids too.
 //
-// Meanwhile, no other code may copy ids from one row to another. Therefore refolds, corrections and retention skip the
-// driver (`DriverStatements.erasing`). If one of these operations is under way when the deletion begins, there are two
-// cases. If the operation has locked the driver's row, the deletion waits for the operation. If not, the operation
-// finds that the driver's version was raised, and writes nothing.
+// Meanwhile, no other code may copy ids from one row to another. Therefore retention, refolds (which fold stored events
+// again) and corrections of settings skip the driver (`DriverStatements.erasing`). If one of these operations is under
+// way when the deletion begins, there are two cases. If the operation has locked the driver's row, the deletion waits
+// for the operation. If not, the operation finds that the driver's version was raised, and writes nothing.
 
 import JourneyModel
 import SharedTables
@@ -37,7 +37,7 @@ struct ErasureProgress {
     /// Identifies the last row that this step has rewritten: the row's number or, for events, corrected_at_ms. Nil if
     /// no row is rewritten yet.
     private var last: Int64?
-    /// The number of events rewritten so far. The ranks in the new idempotency keys continue from it.
+    /// The number of events rewritten so far. The ranks in the new idempotency keys continue from this number.
     private var eventCount: Int64
 
     /// SQL condition: no deletion of the driver is under way. `column` of `table` contains the `driver.id`.

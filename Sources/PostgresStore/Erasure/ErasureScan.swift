@@ -126,8 +126,8 @@ private enum ErasureScan {
     ]
 
     private static let otherLeftovers: [(name: String, sql: String)] = [
-        // The second pattern is the key of an expiry that was stored after the deletion. Such a key contains the
-        // session's new id, which begins with the pseudonym.
+        // The second pattern is the key of an expiry (the event of a passed deadline) that was stored after the
+        // deletion. Such a key contains the session's new id, which begins with the pseudonym.
         (
             "event.idempotency_key",
             """

@@ -26,8 +26,8 @@ import Postgres
 enum EventPosition {
     /// The number of low bits that count the events of one transaction.
     static let placeBits: Int64 = 16
-    /// The highest place. If a transaction had more events, all further ones would get this place too. A batch has far
-    /// fewer events.
+    /// The highest place of an event in its transaction. If a transaction had more events, all further ones would get
+    /// this place too. A batch has far fewer events.
     static let placeMax: Int64 = 1 << placeBits - 1
 
     /// The position before the first event of this transaction.

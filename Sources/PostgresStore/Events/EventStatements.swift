@@ -239,9 +239,10 @@ enum EventStatements {
         """
     }
 
-    /// The journey after the last event before a time, ignoring events below the floor. There are two steps, so that
-    /// only a few events are read. The first finds the event's millisecond by the index alone. The second sorts the
-    /// events of this millisecond. Parameters: `LaneParameters`, the `driver.id` of drivers, times, floors.
+    /// The journey after the last event before a time, ignoring events below the driver's floor (the time at which the
+    /// fold begins). There are two steps, so that only a few events are read. The first finds the event's millisecond
+    /// by the index alone. The second sorts the events of this millisecond. Parameters: `LaneParameters`, the
+    /// `driver.id` of drivers, times, floors.
     static let starts = PostgresStatement(
         "journey_starts",
         """
@@ -256,7 +257,8 @@ enum EventStatements {
             ORDER BY \(descending) LIMIT 1) last
         """)
 
-    /// The journeys at drivers' floors. Parameters: `LaneParameters`, the `driver.id` of drivers.
+    /// The journeys at drivers' floors (the times at which the fold begins). Parameters: `LaneParameters`, the
+    /// `driver.id` of drivers.
     static let bases = PostgresStatement(
         "journey_bases",
         """

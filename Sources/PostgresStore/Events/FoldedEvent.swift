@@ -33,7 +33,8 @@ struct FoldedEvent: Sendable {
     var isCorrected = false
     /// Nil for a stored event.
     var unsaved: Unsaved?
-    /// Whether the fold gave a stored event another verdict, journey or place than its row has.
+    /// Whether the fold gave a stored event another verdict, journey, closed session or place in its second than its
+    /// row has.
     var isChanged = false
 
     /// Whether the event arrived after the first `OrderWithinSecond.searchedMax` events of its second. The fold orders

@@ -1,4 +1,5 @@
-// The eight columns of a journey, in the tables driver, event and journey_base, and the three columns of a verdict.
+// The eight columns of a journey, in the tables driver, event and journey_base, and the three columns of a verdict (the
+// fold's result for one event).
 
 import Engine
 import JourneyModel

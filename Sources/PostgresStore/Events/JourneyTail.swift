@@ -1,8 +1,8 @@
-// Some of a driver's events, in the fold's order and without gaps, and the journey before them. The events are the
-// driver's last ones, or a part from the middle. A new event is put in its place. Then the events after it are folded
-// again, up to the first one after which the new journey equals the stored one. A refold of very many events continues
-// with the next part (RefoldInParts). SQLite's store has the same algorithm on a table (EventFolding, FoldWalk). This
-// file reads no clock and no database.
+// Some of a driver's events, in the fold's order and without gaps, and the journey before them. They are the driver's
+// last events, or a part from the middle of the driver's events. A new event is put in its place in the order. Then the
+// events after it are folded again, up to the first one after which the new journey equals the stored one. A refold of
+// very many events continues with the next part (RefoldInParts). SQLite's store has the same algorithm on a table
+// (EventFolding, FoldWalk). This file reads no clock and no database.
 
 import Engine
 import JourneyModel
@@ -31,15 +31,17 @@ struct JourneyTail: Sendable {
     /// The effects of an insertion.
     struct Insertion {
         /// The number that the event got, normally the `seq` of the parameter `new`. If a deadline passed before the
-        /// event and the event comes last, the expiry gets that number, and the event gets the next one.
+        /// event and the event comes last, the expiry (the event of a passed deadline) gets that number, and the event
+        /// gets the next one.
         var seq: Int64
         var verdict = Verdict.none
         /// The number of stored events that were folded again.
         var refoldedCount = 0
-        /// The values that the driver's current journey took, each with the number of the event that led to it. Empty
-        /// if a late event left the current journey as it was.
+        /// The successive values of the driver's current journey, each with the number of the event that led to this
+        /// value. Empty if a late event left the current journey as it was.
         var moves: [(seq: Int64, journey: Journey)] = []
-        /// The number of expiries that were added because of the event. They are in `events` already.
+        /// The number of expiries (the events of passed deadlines) that were added because of the event. The expiries
+        /// are in `events` already.
         var expiryCount: Int64 = 0
         /// The journey after the last of `events`, if it differs from the stored one and the driver has later events.
         /// The later events must then be folded again too (`goOn`). Otherwise nil.
@@ -48,13 +50,14 @@ struct JourneyTail: Sendable {
 
     typealias MakeExpiry = (_ deadline: (name: EventName, at: Moment), _ running: Journey, _ seq: Int64) -> FoldedEvent
 
-    /// Puts the event in its place and folds the events after it again, up to the first one after which the new journey
-    /// equals the stored one. If `events` has no such event and the driver has later events, changes nothing and
-    /// returns nil. The caller must then read more events.
+    /// Puts the event in its place in the order, and folds the events after it again, up to the first one after which
+    /// the new journey equals the stored one. If `events` has no such event and the driver has later events, changes
+    /// nothing and returns nil. The caller must then read more events.
     ///
     /// - Parameters:
     ///   - new: the event. Its `seq` is one above the driver's highest so far.
-    ///   - expiry: creates the expiry event for a deadline of the journey `running`, with the number `seq`.
+    ///   - expiry: creates the event that the server stores for a passed deadline of the journey `running`. The event
+    ///     gets the number `seq`.
     mutating func insert(
         _ new: consuming FoldedEvent, expiry: MakeExpiry
     ) -> Insertion? {
@@ -65,8 +68,8 @@ struct JourneyTail: Sendable {
         return insertion.unfinished == nil ? insertion : nil
     }
 
-    /// Puts a late event in its place, and folds the events after it again, even if the refold does not end within
-    /// `events` (`Insertion.unfinished`). The last second of `events` must be complete.
+    /// Puts a late event in its place in the order, and folds the events after it again, even if the refold does not
+    /// end within `events` (`Insertion.unfinished`). The last second of `events` must be complete.
     mutating func insertInPart(_ new: consuming FoldedEvent, expiry: MakeExpiry) -> Insertion {
         insertLate(new, isPart: true, expiry)
     }
@@ -76,7 +79,7 @@ struct JourneyTail: Sendable {
     ///
     /// - Parameters:
     ///   - newSeq: the number of the event that was inserted.
-    ///   - expirySeq: the number for the first expiry that is added.
+    ///   - expirySeq: the number for the first expiry (the event of a passed deadline) that is added.
     mutating func goOn(
         after running: Journey, newSeq: Int64, expirySeq: Int64, expiry: MakeExpiry
     ) -> Insertion {
@@ -84,21 +87,21 @@ struct JourneyTail: Sendable {
         return fold(walk, from: events.startIndex, goesOn: true, expirySeq: expirySeq, isPart: true, expiry)
     }
 
-    /// Folds all events again, for example after a change of the rules. Adds the missing expiries to `events`, and
-    /// returns their number.
+    /// Folds all events again, for example after a change of the rules. Adds the missing expiries (the events of passed
+    /// deadlines) to `events`. Returns the count of the added expiries.
     ///
     /// - Parameters:
-    ///   - newSeq: the number for the first expiry that is added.
-    ///   - expiry: creates the expiry event for a deadline that passes before the event `next`.
+    ///   - newSeq: the number for the first expiry (the event of a passed deadline) that is added.
+    ///   - expiry: creates the event that the server stores for a deadline that passes before the event `next`.
     mutating func refold(
         newSeq: Int64,
         expiry: (_ deadline: (name: EventName, at: Moment), _ running: Journey, _ next: FoldedEvent, _ seq: Int64)
             -> FoldedEvent
     ) -> Int64 {
         var walk = Walk(running: start, newSeq: .max, expirySeq: newSeq, stopsEarly: false)
-        // An expiry gets the settings of `next`, the first event after its deadline. The walk keeps the events of a
-        // second until the second is complete. So `next` is the first event that the walk has kept, or, if there is
-        // none, the current event.
+        // An expiry (the event of a passed deadline) gets the settings of `next`, the first event after the deadline.
+        // The walk keeps the events of a second until the second is complete. So `next` is the first event that the
+        // walk has kept, or, if there is none, the current event.
         var next: FoldedEvent?
         for event in events {
             let upcoming = next ?? event
@@ -188,7 +191,7 @@ struct JourneyTail: Sendable {
 
     /// Continues the walk through the events from the index `first` on, and replaces these events by its results.
     ///
-    /// - Parameter expirySeq: the number of the walk's first expiry.
+    /// - Parameter expirySeq: the number for the first expiry (the event of a passed deadline) that the walk adds.
     private mutating func fold(
         _ begun: consuming Walk, from first: Int, goesOn: Bool, expirySeq: Int64, isPart: Bool, _ expiry: MakeExpiry
     ) -> Insertion {

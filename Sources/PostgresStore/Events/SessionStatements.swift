@@ -66,7 +66,7 @@ extension SessionRow {
     }
 }
 
-/// A new session's claim: which driver it belongs to from now on.
+/// A new session's claim: the driver to whom the session belongs from now on.
 struct SessionClaim: Sendable {
     var sessionID: String
     /// The `driver.id` of this driver.
@@ -80,9 +80,10 @@ struct SessionClaim: Sendable {
         .int8("claimed_at_ms") { $0.at.millisecondsSinceEpoch },
     ]
 
-    /// Claims sessions for their drivers. Leaves out drivers whom this transaction has not updated. Fails if another
-    /// transaction has claimed one of the sessions since the batch read them; then the whole batch must be run again.
-    /// The claims are written in the order of the sessions' ids, so that two transactions never wait for each other.
+    /// Claims sessions for their drivers: inserts the rows that name the drivers as the owners. Leaves out drivers whom
+    /// this transaction has not updated. Fails if another transaction has claimed one of the sessions since the batch
+    /// read them; then the whole batch must be run again. The claims are written in the order of the sessions' ids, so
+    /// that two transactions never wait for each other.
     static let add = PostgresStatement(
         "sessions_claimed",
         """
@@ -136,7 +137,7 @@ enum SessionStatements {
 
     /// A driver may have at most `unusedMax` unused sessions among the last `recentMax` sessions. A session is unused
     /// if it was registered, has no event, and occurs neither in the driver's current journey nor in the journey at the
-    /// floor.
+    /// driver's floor (the time at which the fold begins).
     private static let unusedMax = 100
     private static let recentMax = 200
 

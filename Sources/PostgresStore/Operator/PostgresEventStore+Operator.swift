@@ -76,7 +76,8 @@ extension PostgresEventStore {
         }
     }
 
-    /// Returns the position after which events are counted.
+    /// Returns the position after which events are counted: `id`, or, if `id` is nil, the position before the first
+    /// event received at `start` or later.
     private func tallyBegin(after id: Int64?, since start: Moment) async throws(StoreFailure) -> Int64 {
         if let id { return id }
         return try await firstEvent(receivedFrom: start) - 1
@@ -141,7 +142,8 @@ extension PostgresEventStore {
         return OperatorTimeline(driver: driver, timeline: timeline)
     }
 
-    /// Returns the number of drivers whose deadline lies before `now` and whose expiry is not stored.
+    /// Returns the number of drivers whose deadline lies before `now` and has no stored expiry (the event of this
+    /// deadline).
     package func dueDriverCount(at now: Moment) async throws(StoreFailure) -> Int {
         let found = try await read([
             PostgresQuery(OperatorStatements.dueDrivers, [.int8(now.millisecondsSinceEpoch)])

@@ -58,8 +58,8 @@ extension PostgresEventStore: RecordedEventReader {
         case stop
     }
 
-    /// Returns the floor left by retention and the journey there. Without a floor, returns the earliest time and an
-    /// empty journey.
+    /// Returns the driver's floor (the time before which retention has deleted events) and the journey at the floor.
+    /// Without a floor, returns the earliest time and an empty journey.
     private func foldBegin(of driver: Int64) async throws(StoreFailure) -> (floor: Moment, journey: Journey) {
         let found = try await read([
             PostgresQuery(
@@ -73,8 +73,8 @@ extension PostgresEventStore: RecordedEventReader {
 
     /// Collects events while walking back from the last event at `lastAt` or earlier. The rows are in reverse order, so
     /// each row is followed by the event's predecessor. The journey after the predecessor is the event's `before`, with
-    /// two exceptions. For the first event at or above the floor, `before` is the journey at the floor. For an event
-    /// below the floor, `before` is the journey stored with the event itself.
+    /// two exceptions. For the first event at or above the driver's floor (the time at which the fold begins), `before`
+    /// is the journey at the floor. For an event below the floor, `before` is the journey stored with the event itself.
     private func collect(
         of id: Int64, _ driver: DriverID, from lastAt: Int64, limit: Int, _ step: (RecordedEvent) -> Step
     ) async throws(StoreFailure) -> RecordedEvents {

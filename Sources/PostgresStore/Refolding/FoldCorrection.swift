@@ -1,5 +1,5 @@
-// Applies a correction of settings to events before they are folded. The stored settings of the events stay as they
-// are.
+// Applies a correction of settings (an operator's order to fold events with other settings) to events before they are
+// folded. The stored settings of the events stay as they are.
 
 import Engine
 import JourneyModel
@@ -43,8 +43,8 @@ struct FoldCorrection: Sendable {
         ]
     }
 
-    /// SQL condition on an event: `apply` changes the event, and the event is at or above its driver's floor.
-    /// `examined` is the driver's row.
+    /// SQL condition on an event: `apply` changes the event, and the event is at or above its driver's floor (the time
+    /// at which the fold begins). `examined` is the driver's row.
     static let changes = """
         event.driver = examined.id AND event.received_at_ms >= $3::int8 AND event.received_at_ms < $4::int8
         AND event.origin = 0 AND ($6::text IS NULL OR event.settings_version = $6::text)

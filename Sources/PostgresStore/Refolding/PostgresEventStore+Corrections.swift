@@ -1,6 +1,6 @@
-// `SettingsCorrecting` on PostgreSQL: records a correction, and refolds the drivers whose events it changes, each
-// driver in a batch of its own. The refold raises the driver's version, so the streams of all instances send the
-// corrected journey.
+// `SettingsCorrecting` on PostgreSQL: records a correction (an operator's order to fold events with other settings),
+// and refolds the drivers whose events the correction changes, each driver in a batch of its own. The refold raises the
+// driver's version, so the streams of all instances send the corrected journey.
 
 package import Engine
 package import JourneyModel

@@ -82,7 +82,7 @@ extension PostgresEventStore: RefoldTrying {
     }
 
     /// Folds the driver's events from `from` on. Reads them from one snapshot, in the same parts as the real refold, so
-    /// that only one part is in memory.
+    /// that only one part is in memory. `correction` is nil if `change` is no correction.
     private func tryRefold(
         _ driver: Int64, from: Moment, _ change: TriedChange, _ correction: FoldCorrection?, now: Moment
     ) async throws(StoreFailure) -> RefoldCounts {
@@ -98,7 +98,7 @@ extension PostgresEventStore: RefoldTrying {
             guard let row = found[0].rows.first else { return RefoldCounts() }
             let stored = try StoredDriver(row)
             let appVersion = try found[1].rows.first.flatMap { (row) throws(PostgresError) in try row.optionalText(0) }
-            // Retention may have raised the floor after `from` was read.
+            // Retention may have raised the floor (the time at which the fold begins) after `from` was read.
             let begin = stored.floor.map { max($0, from) } ?? from
             var refold = RefoldInParts(of: stored, from: begin, now: now) { event in correction?.apply(to: &event) }
             var reads = BatchReads(of: stored)
@@ -158,7 +158,8 @@ private enum TrialStatements {
 
     /// Returns an SQL expression for the time from which the events of a driver are to be folded; NULL if no event
     /// changes. Normally, it is the time of the first changed event (`changed`). If an older release folded the driver,
-    /// all events must be folded by the new rules, so the time is the floor, or the lowest time if there is no floor.
+    /// all events must be folded by the new rules, so the time is the driver's floor (the time at which the fold
+    /// begins), or the lowest time if there is no floor.
     private static func start(changed: String) -> String {
         """
         CASE WHEN examined.rules < \(Fold.rulesVersion) AND \(changed) IS NOT NULL

@@ -32,7 +32,8 @@ struct RefoldTally {
     /// - Parameters:
     ///   - stored, folded: the driver's journey before and after the refold.
     ///   - now: the time at which the two journeys are compared. A session whose deadline has passed at this time
-    ///     counts as ended, even if the expiry is not stored. If nil, only stored expiries count.
+    ///     counts as ended, even if the expiry (the event of this deadline) is not stored. If nil, only stored expiries
+    ///     count.
     consuming func counts(stored: Journey, folded: Journey, now: Moment?) -> RefoldCounts {
         counts.countDriver(stored: stored, folded: folded, now: now)
         if let now {

@@ -26,8 +26,8 @@ enum AgedRows {
 
     /// SQL condition on an outlived session: its row can be deleted, because no journey names the session. Two journeys
     /// are checked: the driver's current journey, which may name the session as the previous one, and the journey at
-    /// the driver's floor. (The journeys after the stored events need no check. They follow from these events and the
-    /// journey at the floor, so they contain no other sessions.)
+    /// the driver's floor (the time at which the fold begins). (The journeys after the stored events need no check.
+    /// They follow from these events and the journey at the floor, so they contain no other sessions.)
     ///
     /// - Parameters:
     ///   - lanes: like that of `outlived`.

@@ -15,7 +15,7 @@ package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringCo
     /// The schema has tables, but no record of Dwell's migrations.
     case notDwell
     case encodingIsNotUTF8(String)
-    /// The transfer of an SQLite database to this one is not complete.
+    /// The transfer of an SQLite database to this database is not complete.
     case isTransferred
     /// PostgreSQL could not be reached, or a statement failed. If only the answer to COMMIT is missing, the migrations
     /// may be applied.

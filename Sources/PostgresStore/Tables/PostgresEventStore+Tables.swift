@@ -25,6 +25,6 @@ extension PostgresEventStore: AccountStatistics, InstanceStore, SettingsHistoryS
     /// begin at the end of `requestSeconds`. A transaction takes the id of its audit entry before it commits, so the
     /// entry becomes visible within this time. There is one exception: if the synchronous standby is away, PostgreSQL
     /// may commit the transaction later. The metrics have then already counted the entries with higher ids, and never
-    /// count this one.
+    /// count this entry.
     package var auditSettlesMilliseconds: Int64 { Int64(Self.requestSeconds + BatchRun.roundTripSeconds) * 1000 }
 }

@@ -63,8 +63,8 @@ package actor PostgresTransferTarget: TransferTarget {
         guard try await run("source", "SELECT source FROM transfer").rows.first?.bytea(0) == source else {
             throw TransferRefusal("the target belongs to the transfer of another database: begin with an empty one")
         }
-        // Commits need not wait for the disk here, because only the last one counts. The transaction that ends the
-        // transfer is flushed to disk, and with it all earlier ones.
+        // Commits need not wait for the disk here, because only the last commit counts. The transaction that ends the
+        // transfer is flushed to disk, and all earlier transactions are flushed with it.
         try await connection.runScript("SET synchronous_commit = off")
         return try await copied()
     }

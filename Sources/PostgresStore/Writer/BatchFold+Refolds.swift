@@ -1,4 +1,5 @@
-// Decides whether a driver must be refolded before the group's work, and which works are then left to the next batch.
+// Decides whether a driver must be refolded before the work of the driver's group (`DriverGroup`), and which works are
+// then left to the next batch.
 
 import Engine
 import JourneyModel
@@ -7,7 +8,7 @@ extension BatchFold {
     /// If the driver must be refolded, returns a result that says so (`need`, or at first `mustBeAlone`). Otherwise
     /// returns nil. The refold is by the rules of this release, or by the correction that the group begins with. All of
     /// the driver's events may have to be read. The driver gets a batch of its own, so that other drivers do not wait.
-    /// It also gets a lock, so that no other instance updates it meanwhile.
+    /// This batch also locks the driver's row, so that no other instance updates the driver meanwhile.
     func refold(of row: StoredDriver, _ group: DriverGroup) -> FoldedGroup? {
         let order = group.works.first?.refold
         guard row.needsRefold || order?.correction != nil else { return nil }
@@ -34,7 +35,8 @@ extension BatchFold {
     }
 
     /// Returns whether the work is left to the next batch because of a refold in parts. The refold may have changed
-    /// verdicts that were read before it. The next batch reads these verdicts again.
+    /// verdicts (the fold's results for events) that were read before the refold. The next batch reads these verdicts
+    /// again.
     func isLeft(_ work: Work, after outcomes: [WorkOutcome]) -> Bool {
         reads.refolded != nil && work.refold == nil && insertion(after: outcomes) == nil
     }

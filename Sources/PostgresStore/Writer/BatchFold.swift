@@ -1,6 +1,6 @@
 // Folds the work of a batch in memory, from the rows that the batch has read. Decides each outcome in the same way as
-// SQLite's EventAppending: a repeat, a refusal, or a new event at its place. This file reads no clock and no database,
-// so that the fold can be repeated when rows are missing or another instance was faster.
+// SQLite's EventAppending: a repeat, a refusal, or a new event at its place in the order. This file reads no clock and
+// no database, so that the fold can be repeated when rows are missing or another instance was faster.
 
 import Engine
 import Identity
@@ -17,12 +17,12 @@ struct BatchFold {
     private let charging: (any RefoldCharging)?
     /// Nil if no driver is ever deleted.
     private let digests: KeyedHashes?
-    /// How many of a driver's events are read first to fold a late event. If the journey after them still differs from
-    /// the stored one, eight times as many are read, and so on.
+    /// How many of a driver's events are read first to fold a late event. If the journey after these events still
+    /// differs from the stored one, eight times as many are read, and so on.
     let tailBegin: Int64
     /// The maximum number of a driver's events in memory to fold a late event. Further events of the same millisecond
-    /// as the last one are not counted. If the journey after them still differs from the stored one, the refold is done
-    /// in parts of this length.
+    /// as the last of these events are not counted. If the journey after these events still differs from the stored
+    /// one, the refold is done in parts of this length.
     let tailMax: Int64
     /// The sessions that drivers of this batch open, each with the `driver.id` of its driver.
     var claimed: [TextKey: Int64] = [:]
@@ -88,7 +88,8 @@ struct BatchFold {
     /// Does no work for a driver whose events are being rewritten by a deletion. If the group has the driver's old id,
     /// the deletion has renamed the driver after the batch read the row. Then the group is stale, and is read again;
     /// under the old id there is no driver any more. If the group already has the new id, its work is left undone and
-    /// is done later: a later search finds the driver that must be refolded, and a later check stores the expiry.
+    /// is done later: a later search finds the driver that must be refolded, and a later check stores the expiry (the
+    /// event of a passed deadline).
     private func leave(_ group: DriverGroup, _ result: inout FoldedGroup) {
         result.isStale = !group.driver.isPseudonym
         result.outcomes = group.works.map { work in

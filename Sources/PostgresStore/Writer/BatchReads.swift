@@ -45,7 +45,7 @@ struct BatchReads: Sendable {
     /// events piece by piece, so these events may contain old and new ids. BatchFold does not fold them.
     var erasing: Set<Int64> = []
     /// On Citus, the position before the first event of the transaction. Nil on a single PostgreSQL server, where the
-    /// INSERT of the events computes it.
+    /// INSERT of the events computes the position.
     var position: Int64?
     /// Whether `EventPosition.raiseForServer` must run again, because the coordinator of Citus was restarted since the
     /// last run.
@@ -203,7 +203,8 @@ struct BatchReads: Sendable {
     }
 
     /// Reads the part of a driver's events that begins at `from`. Returns nil if the driver's deletion is not complete.
-    /// The driver's row must be in `drivers`, and `from` must not be below the floor.
+    /// The driver's row must be in `drivers`, and `from` must not be below the driver's floor (the time at which the
+    /// fold begins).
     mutating func readPart(
         of driver: DriverID, from: Moment, eventsMax: Int64, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline

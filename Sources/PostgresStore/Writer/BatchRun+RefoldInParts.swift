@@ -1,4 +1,4 @@
-// How a batch reads and writes a refold in parts.
+// Reads and writes a refold in parts, in the transaction of a batch.
 
 import Engine
 import JourneyModel

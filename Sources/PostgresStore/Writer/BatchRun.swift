@@ -190,7 +190,7 @@ struct BatchRun: Sendable {
         }
     }
 
-    /// - Parameter batch: the number of the batch if it has begun to write.
+    /// - Parameter batch: the number of the batch if the batch has begun to write, otherwise nil.
     private func results(
         of groups: [DriverGroup], after error: PostgresError, batch: Int64?
     ) async -> [Result] {

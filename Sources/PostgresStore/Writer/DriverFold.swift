@@ -8,7 +8,7 @@ struct DriverFold {
     /// The version that was read; 0 for a new driver.
     let seen: Int64
     private(set) var tail: JourneyTail
-    /// Events below the floor, which have no effect.
+    /// New events below the driver's floor (the time at which the fold begins). They have no effect.
     private(set) var belowFloor: [FoldedEvent] = []
     /// The events that a refold in parts has added.
     private var addedByRefold: [FoldedEvent] = []
@@ -47,8 +47,8 @@ struct DriverFold {
 
     func isBelowFloor(_ time: Moment) -> Bool { row.floor.map { time < $0 } ?? false }
 
-    /// Returns whether the place of an event at `time` is below the floor, in `tail` or at the end of `tail`. Even
-    /// then, `add` may need more stored events.
+    /// Returns whether the place of an event at `time` is below the floor (the time at which the fold begins), in
+    /// `tail` or at the end of `tail`. Even then, `add` may need more stored events.
     func isReady(for time: Moment) -> Bool {
         if isBelowFloor(time) { return true }
         if let through = read?.through, time > through { return false }
@@ -65,8 +65,8 @@ struct DriverFold {
 
     mutating func remember(_ memory: ClockMemory) { row.clockMemory = memory }
 
-    /// Adds an event at its place. Returns the event's verdict, and how many stored events were folded again. If more
-    /// stored events must be read first, changes nothing and returns nil.
+    /// Adds an event at its place in the order. Returns the event's verdict (the fold's result), and the number of
+    /// stored events that were folded again. If more stored events must be read first, changes nothing and returns nil.
     mutating func add(
         _ placed: OrderedEvent, _ unsaved: FoldedEvent.Unsaved
     ) -> (verdict: Verdict, refoldedCount: Int)? {
@@ -131,8 +131,8 @@ struct DriverFold {
 }
 
 extension FoldedEvent {
-    /// Returns the expiry of a deadline that passes before the new event `unsaved`, or before a later event that is
-    /// folded again because of `unsaved`. The expiry is folded already.
+    /// Returns the expiry (the event) of a deadline that passes before the new event `unsaved`, or before a later event
+    /// that is folded again because of `unsaved`. The expiry is folded already.
     static func expiry(
         _ deadline: (name: EventName, at: Moment), of running: Journey, driver: DriverID, because unsaved: Unsaved,
         seq: Int64
@@ -146,8 +146,8 @@ extension FoldedEvent {
         return expiry
     }
 
-    /// Returns the expiry for a deadline of the journey `running` that passes before the stored event `next`. The
-    /// returned expiry already has its verdict and the journey after it.
+    /// Returns the expiry (the event) of a deadline of the journey `running` that passes before the stored event
+    /// `next`. The returned expiry already has its verdict and the journey after it.
     static func expiry(
         _ deadline: (name: EventName, at: Moment), of running: Journey, driver: DriverID, before next: FoldedEvent,
         seq: Int64

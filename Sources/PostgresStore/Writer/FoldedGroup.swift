@@ -22,7 +22,7 @@ struct FoldedGroup: Sendable {
     /// Whether a session was registered. The driver may then have too many unused sessions, and the oldest are deleted.
     var hasRegistered = false
     var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
-    /// Whether a late event was folded and its refold counts against a rate limit that is not off. If so, the works
+    /// Whether a late event was folded and its refold counts against a rate limit that is turned on. If so, the works
     /// after this event are left to another batch. The reason: the refold is charged only after this batch, and the
     /// rate limit may then refuse the next late event.
     var isCharged = false

@@ -32,7 +32,7 @@ struct RefoldInParts: Sendable {
     private var lastFolded: FoldedEvent?
     /// The number of the late event.
     private var newSeq: Int64 = 0
-    /// The new events: the late one and the missing expiries.
+    /// The new events: the late one and the missing expiries (the events of passed deadlines).
     private(set) var added: [FoldedEvent] = []
     /// The verdict of the late event. Nil for another cause, and before the first part.
     private(set) var verdict: Verdict?
@@ -49,7 +49,8 @@ struct RefoldInParts: Sendable {
     }
 
     /// A refold by the rules of this release. If an older release has folded the driver's events, all of them must be
-    /// folded: `from` must then be the floor, or the earliest time if there is no floor.
+    /// folded: `from` must then be the driver's floor (the time at which the fold begins), or the earliest time if
+    /// there is no floor.
     ///
     /// - Parameter now: see `RefoldRequest.now`.
     init(of row: StoredDriver, from: Moment, now: Moment?, change: SettingsChange? = nil) {
@@ -63,7 +64,7 @@ struct RefoldInParts: Sendable {
 
     /// The rows to write after a part.
     struct Changes: Sendable {
-        /// Stored events with another verdict, journey or place.
+        /// Stored events whose verdict, journey, closed session or place in their second has changed.
         var refolded: [FoldedEvent] = []
         /// Stored events whose settings the correction has replaced.
         var corrected: [FoldedEvent] = []

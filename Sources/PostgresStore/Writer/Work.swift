@@ -10,7 +10,7 @@ struct Work: Sendable {
     enum Kind: Sendable {
         case append(PreparedAppend, AppendReply, index: Int)
         case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
-        /// The answer tells whether an expiry was stored.
+        /// The answer tells whether an expiry (the event of a passed deadline) was stored.
         case expire(ExpiryRequest, CheckedContinuation<Result<Bool, StoreFailure>, Never>)
         case refold(DriverRefold, CheckedContinuation<Result<RefoldCounts, StoreFailure>, Never>)
     }

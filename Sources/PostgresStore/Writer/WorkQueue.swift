@@ -33,7 +33,8 @@ final class WorkQueue: Sendable {
     enum Refusal: Error {
         case full
         case closed
-        /// The work is the check of a deadline, and a batch that may be slow has work of the driver or will get it.
+        /// The work is the check of a deadline, and a batch that may be slow has work of the driver or will get such
+        /// work.
         case slow
     }
 
@@ -68,7 +69,7 @@ final class WorkQueue: Sendable {
         /// taken from `ready`. So even with only one writer, no driver of either list waits forever.
         var tookSlow = false
         var workCount = 0
-        /// The number of batches under way that may be slow, and its maximum.
+        /// The number of batches under way that may be slow, and the maximum of this number.
         var slowCount = 0
         let slowMax: Int
         var idle: [CheckedContinuation<Void, Never>] = []
@@ -86,7 +87,7 @@ final class WorkQueue: Sendable {
         /// Whether `takeGroups` returns any work.
         var hasReady: Bool { !ready.isEmpty || permitsSlow }
 
-        /// Whether a batch that may be slow has work of this driver, or will get it.
+        /// Whether a batch that may be slow has work of this driver, or will get such work.
         func isSlow(_ driver: DriverID) -> Bool {
             lines[TextKey(driver.rawValue)].map { $0.isTakenSlow || $0.mayBeSlow } ?? false
         }
@@ -162,7 +163,8 @@ final class WorkQueue: Sendable {
     var count: Int { state.withLock(\.workCount) }
 
     /// Adds all of the works, or none. Refuses the check of a deadline that would wait for a batch that may be slow.
-    /// The caller waits for the checks of several drivers together, so one such driver would delay the expiries of all.
+    /// The caller waits for the checks of several drivers together, so one such driver would delay the expiries (the
+    /// events of passed deadlines) of all drivers.
     func add(_ works: [(driver: DriverID, work: Work)]) throws(Refusal) {
         let result = state.withLock { state -> Result<CheckedContinuation<Void, Never>?, Refusal> in
             if state.isClosed { return .failure(.closed) }

@@ -10,7 +10,7 @@ enum AdmissionScript {
     ///
     /// ARGV: the limit, the window's length in milliseconds, the idempotency key, the number of the call.
     ///
-    /// Returns: the verdict (0 admitted, 1 known, 2 refused), the remaining quota, the milliseconds until the reset,
+    /// Returns: the decision (0 admitted, 1 known, 2 refused), the remaining quota, the milliseconds until the reset,
     /// Redis's time, the number of the call. The n-th reply on a connection belongs to the n-th call. The number shows
     /// whether a reply really belongs to its call.
     ///

@@ -104,7 +104,7 @@ struct RedisCalls: Sendable {
 
     // MARK: - Redirects of a cluster
 
-    /// Where and how a redirected call is repeated.
+    /// The node at which a redirected call is repeated, and the form of the repeated call.
     private struct Route {
         var node: RedisNode
         /// Whether the command ASKING is sent first. The node then serves a slot that is still moving to it.

@@ -4,7 +4,7 @@
 
 internal import Sockets
 
-/// A server to connect to, and what it is expected to be.
+/// A server to connect to, and the expected kind of this server.
 struct RedisTarget: Sendable {
     enum Kind: Hashable, Sendable {
         /// A server that the URL names. Opening throws `.isCluster` if it is a node of a cluster, and `.isSentinel` if
@@ -14,7 +14,8 @@ struct RedisTarget: Sendable {
         /// The server that the sentinels named as the primary. Opening throws `.notPrimary` if it is a replica.
         case primary
         /// A primary of a cluster. Opening throws `.notPrimary` if the server is a replica. `probeTag` is a hash tag
-        /// whose slot belongs to the server. If it is nil, opening only sends PING instead of testing the script.
+        /// whose slot belongs to the server. If `probeTag` is nil, opening only sends PING instead of testing the
+        /// script.
         case clusterNode(probeTag: String?)
     }
 
@@ -77,7 +78,7 @@ struct RedisConnection: Sendable {
         _ stream: RedisStream, _ kind: RedisTarget.Kind, _ endpoint: RedisEndpoint, until deadline: Deadline
     ) async throws(RedisFailure) -> String {
         var commands = authentication(endpoint)
-        // Redis permits HELLO to every user. Redis before version 6 does not know HELLO, so an error reply is ignored.
+        // Redis permits HELLO to every user. Redis before version 6 does not have HELLO, so an error reply is ignored.
         let hello = commands.count
         commands.append(["HELLO", "2"])
         if endpoint.database != 0 { commands.append(["SELECT", String(endpoint.database)]) }
@@ -217,7 +218,7 @@ struct RedisConnection: Sendable {
     }
 }
 
-/// What a server says about itself in the reply to HELLO.
+/// The mode and the role that a server states in the reply to HELLO.
 struct RedisIdentity: Hashable, Sendable {
     /// "standalone", "cluster" or "sentinel"; nil if the server does not say it.
     private(set) var mode: String?

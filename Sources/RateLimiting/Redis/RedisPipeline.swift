@@ -87,7 +87,7 @@ final class RedisPipeline: Sendable {
     /// Adds the commands without waiting. Returns false if the commands were rejected.
     ///
     /// - Parameter completion: called with one reply per command, by the task that reads the replies. Must not block.
-    ///   Not called if the connection ends first.
+    ///   Not called if the connection ends first. If nil, nothing is called.
     @discardableResult
     func post(_ commands: RedisCommands, until deadline: Deadline, completion: Completion? = nil) -> Bool {
         commands.count == 0 || put(commands, until: deadline, nil, 0, completion)

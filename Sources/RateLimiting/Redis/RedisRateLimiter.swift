@@ -265,7 +265,7 @@ package final class RedisRateLimiter: Admission {
     /// counts some charges too few or too many, until these charges expire. No event is lost or stored twice, because
     /// only the store decides which events are stored.
     ///
-    /// - Parameter completion: called with the replies, if there are any.
+    /// - Parameter completion: called with the replies, if there are any. If nil, nothing is called.
     private func post(
         _ commands: RedisCommands, of driver: DriverID, completion: RedisPipeline.Completion? = nil
     ) {

@@ -88,8 +88,8 @@ private final class Node {
     }
 
     /// Adds an element, and returns the pointer that hiredis keeps for it. For the root and for arrays, this is the
-    /// address of their node. Any other element is stored in its parent and has no node. hiredis only checks that its
-    /// pointer is not null, so the result is the parent's address.
+    /// address of their node. Any other element is stored in its parent and has no node. hiredis only checks that the
+    /// returned pointer is not null, so the result is the parent's address.
     static func make(
         _ reply: RedisReply, elementCount: Int = 0, _ task: UnsafePointer<redisReadTask>?
     ) -> UnsafeMutableRawPointer? {

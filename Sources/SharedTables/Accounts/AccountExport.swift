@@ -134,8 +134,8 @@ extension ExportList {
     ///
     /// - Parameters:
     ///   - key: the column of the key.
-    ///   - order: the expression by which the keys are ordered. The default has a unary plus. Without the plus, SQLite
-    ///     might scan the rows of all drivers in the order of the keys, to avoid sorting.
+    ///   - order: the expression by which the keys are ordered. If nil, it is the key with a unary plus. Without the
+    ///     plus, SQLite might scan the rows of all drivers in the order of the keys, to avoid sorting.
     fileprivate init(
         _ name: String, table: String, key: String = "id", order: String? = nil, ofPurchase: Bool = false,
         _ members: [Member]

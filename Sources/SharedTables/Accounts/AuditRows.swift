@@ -42,8 +42,8 @@ package enum AuditRows {
             AND (action = 'sign_out_all' OR outcome = 'refused' AND action IN ('refresh', 'sign_in_apple'))
         """
 
-    /// Adds an entry. `driver` is a row number. `phone` is the keyed digest of the phone number concerned, whether or
-    /// not an account has that number.
+    /// Adds an entry. `driver` is a row number; nil if the driver is not known. `phone` is the keyed digest of the
+    /// phone number concerned, whether or not an account has that number; nil if the action concerns no phone number.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String? = nil, driver: Int64? = nil,
         sid: String? = nil, phone: [UInt8]? = nil, from origin: RequestOrigin, _ db: any SQLTransaction

@@ -194,8 +194,8 @@ enum CodeRows {
     }
 
     /// Stores that the address requested a code that was held back. Nobody has that code, so the code that was sent
-    /// before stays valid until its own expiry. Everything else is as after `replaceCode`: the address counts as one
-    /// that requested a code now, and may make as many guesses. Otherwise the number of remaining guesses would reveal
+    /// before stays valid until it expires. Everything else is as after `replaceCode`: the address counts as one that
+    /// requested a code now, and may make as many guesses. Otherwise the number of remaining guesses would reveal
     /// whether the phone number has an account.
     private static func keepCode(_ send: Send, insteadOf new: NewCode, _ db: any SQLTransaction) throws {
         try db.execute(

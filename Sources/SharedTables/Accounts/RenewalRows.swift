@@ -42,7 +42,8 @@ enum RenewalRows {
             try forgetOld(of: session.id, at: origin.at, db)
             return try renewed(session, until: new.expiresAt, reason: nil, from: origin, db)
         case .repeat:
-            // A repeated request gets the result of the first request. The session's expiry does not change.
+            // A repeated request gets the result of the first request. The time at which the session expires does not
+            // change.
             return try renewed(session, until: origin.at, reason: "repeat", from: origin, db)
         }
     }
@@ -88,9 +89,9 @@ enum RenewalRows {
         )
     }
 
-    /// Stores the time of this use as the session's last use, and the new expiry if it is later than the stored one. If
-    /// the stored time of the last use is later than this use, the stored time is kept. But a stored time in the future
-    /// is replaced, because it was stored before the clock was set back.
+    /// Stores the time of this use as the session's last use, and the time at which the session now expires if this
+    /// time is later than the stored one. If the stored time of the last use is later than this use, the stored time is
+    /// kept. But a stored time in the future is replaced, because it was stored before the clock was set back.
     private static func renewed(
         _ session: SignInSessionRow, until expiresAt: Moment, reason: String?, from origin: RequestOrigin,
         _ db: any SQLTransaction

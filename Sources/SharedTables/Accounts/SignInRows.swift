@@ -48,8 +48,8 @@ enum SignInRows {
 
     /// How long a used nonce is kept after its identity token has expired, in seconds. A request is judged by the time
     /// at which its head arrived, by the clock of its server. When the request is processed, this time may have passed:
-    /// the body may have arrived slowly, and the clocks of two servers differ. If the nonce were deleted right at the
-    /// expiry of the token, such a request could use it again.
+    /// the body may have arrived slowly, and the clocks of two servers differ. If the nonce were deleted as soon as the
+    /// token expires, such a request could use it again.
     private static let nonceKeptSeconds = 86_400
 
     /// Stores the nonce. Returns false when it was used before.

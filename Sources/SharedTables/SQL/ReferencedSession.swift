@@ -31,7 +31,7 @@ package struct ReferencedSession: Sendable {
     /// in another session or in none. The target chargers of this value may be missing.
     package var journey: Journey
     /// The corrected time of the driver's last event in the order; nil if the driver has no event, or if retention has
-    /// deleted the last one.
+    /// deleted this event.
     package var lastEventAt: Moment?
 
     package init(

@@ -183,7 +183,7 @@ package struct DatabaseTransfer: Sendable {
         return pass
     }
 
-    /// Writes the drivers. The next part is read while the target stores the one before.
+    /// Writes the drivers. The next part is read while the target stores the part before it.
     private func write(
         _ drivers: [TransferredDriver], _ source: any TransferSource, _ written: (TransferPart) -> Void
     ) async throws {

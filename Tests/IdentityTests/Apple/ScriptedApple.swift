@@ -52,7 +52,8 @@ struct AppleKeyPair: Sendable {
         return jwk
     }
 
-    /// Returns a compact JWS of any header and claims.
+    /// Returns a compact JWS of any header and claims. If `header` is nil, the header has RS256 and the name of this
+    /// key pair.
     func token(header: String? = nil, claims: String) -> String {
         let header = header ?? #"{"alg":"RS256","kid":"\#(name)"}"#
         let input = base64URL(Data(header.utf8)) + "." + base64URL(Data(claims.utf8))

@@ -1,5 +1,5 @@
-// Tests of the queue with scripted responses, by the rules of docs/client.md: which events are kept or dropped, when
-// they are sent again, and that their bytes do not change.
+// Tests of the queue with scripted responses. The tests check by the rules of docs/client.md which events are kept or
+// dropped, when they are sent again, and that their bytes do not change.
 
 import JourneyClient
 import JourneyModel

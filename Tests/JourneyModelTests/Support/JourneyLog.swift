@@ -14,7 +14,7 @@ struct JourneyLog {
     }
 
     private(set) var points: [Point] = []
-    /// The number of points folded so far. It shows whether a refold stops early.
+    /// The number of points that were folded so far. From this number, a test sees whether a refold stops early.
     private(set) var foldedPoints = 0
 
     /// The journey after the last event.

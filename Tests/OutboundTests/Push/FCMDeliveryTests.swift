@@ -112,7 +112,7 @@ import Testing
             let outcome = await (try delivery(other, url, http, ManualClock())).send(notification("{}"))
             #expect(outcome == .refused(reason: "UNAUTHENTICATED") && other.requests.count == 2)
             #expect(server.requests.count == 4)
-            // Two messages and two access tokens, each with a limit of ten seconds.
+            // The limit covers two messages and two requests for an access token, each of up to ten seconds.
             #expect(try delivery(other, url, http, ManualClock()).attemptSecondsMax == 40)
         }
     }

@@ -1,6 +1,6 @@
 // Tests how a channel ends requests without a response: at the time limit, on cancellation, on shutdown, and when there
 // are too many. The server accepts connections and never answers the TLS handshake. push_transport.py tests the channel
-// against a server that speaks HTTP/2.
+// against a real HTTP/2 server.
 
 import Foundation
 import Testing
@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    /// Runs the body with a channel to a server that never says anything.
+    /// Runs the body with a channel to a server that never sends anything.
     private func withSilence(
         _ limits: HTTP2Channel.Limits, _ body: (HTTP2Channel) async throws -> Void
     ) async throws {

@@ -140,7 +140,8 @@ extension WithRedis {
             }
         }
 
-        /// The operator raises a limit while a window holds many charges beyond it. They were spaced by the old limit.
+        /// The operator raises a limit while a window holds more charges than the new limit permits. The charges that
+        /// exceeded the old limit are dated ahead, at the intervals of the old limit.
         @Test func chargesUnderALowerLimitAreCountedUnderAHigherOne() async throws {
             try await RedisServer.with(loops: 1) { server in
                 let client = try await ScriptClient(server, AdmissionScript.source)
@@ -150,7 +151,8 @@ extension WithRedis {
                 let answer = try #require(await client.ask(claim, raised, extra: []))
                 client.close()
                 #expect(answer.decision.verdict == .refused)
-                // The charge that must leave the window is the one a thousand minutes ahead.
+                // A request is admitted when fewer than 1,000 charges are left in the window. The last charge that must
+                // expire before then is dated a thousand minutes ahead.
                 #expect((59_000_000...61_000_000).contains(answer.decision.quota.resetMilliseconds))
             }
         }

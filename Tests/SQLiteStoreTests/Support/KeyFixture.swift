@@ -20,8 +20,9 @@ struct KeyFixture {
         path = folder.file("db")
     }
 
-    /// Opens a store, as a process of its own. Several may be open at the same time. A store that is left open and not
-    /// used again stands for a process that was killed.
+    /// Opens a store that begins to move keys to `event_key` when `countMax` events are in memory. Each store stands
+    /// for a process, and several stores may be open at the same time. A store that is left open and not used again
+    /// stands for a process that was killed.
     func open(countMax: Int) throws -> SQLiteEventStore {
         try SQLiteEventStore(
             pool: DatabaseOpening.open(path: path, nowMilliseconds: 0), newestKeys: NewestKeys(countMax: countMax))
@@ -78,7 +79,7 @@ struct KeyFixture {
         var rows: [Int64]
         var through: Int64
         var early: [Int64]
-        /// How many numbers of events are above `through`. These events need no row in `event_key`.
+        /// The count of the event numbers above `through`. The events with these numbers need no row in `event_key`.
         var unlistedCount: Int64
     }
 

@@ -80,8 +80,8 @@ struct OldDatabase {
         try queue.write { db in try db.execute(sql: sql) }
     }
 
-    /// Returns the rows of each table of `columns`, with the listed columns, each value as SQL. Of a digest, only the
-    /// first half is returned, because newer databases store only this half.
+    /// Returns the rows of each table in `columns`. A row is one text, with the values of the listed columns as SQL
+    /// literals. Of a digest, only the first half is returned, because newer databases store only this half.
     static func contents(of path: String, columns: [String: [String]]) throws -> [String: [String]] {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
