@@ -16,10 +16,11 @@ package enum AuditRows {
     static let passingMax: Int64 = 500_000
 
     /// Old entries that meet a condition of `passing` are deleted only when an entry is added whose number is a
-    /// multiple of `forgettingInterval`. Then up to `forgottenMax` entries are deleted for each condition. More are
-    /// deleted than were added since the last time, so old entries cannot pile up. Old entries are not deleted with
-    /// every addition, because concurrent transactions would try to delete the same entries. On PostgreSQL, only one of
-    /// these transactions succeeds, and the others must run again.
+    /// multiple of `forgettingInterval`. At most `forgottenMax` entries are then deleted for each condition. This
+    /// maximum is larger than `forgettingInterval`, so old entries cannot pile up.
+    ///
+    /// Old entries are not deleted with every addition, because concurrent transactions would try to delete the same
+    /// entries. On PostgreSQL, only one of these transactions succeeds, and the others must run again.
     static let forgettingInterval: Int64 = 64
     private static let forgottenMax: Int64 = 128
 
