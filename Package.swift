@@ -12,10 +12,11 @@ let commonSettings: [SwiftSetting] = [
 
 // `make test` runs the unit tests on optimized modules, so that the integration tests and the unit tests need one build,
 // and the property tests do not take hours. For this build, scripts/build sets the variable DWELL_TESTED and uses the
-// debug configuration. Only the modules with these settings are then optimized. The dependencies, App and most tests are
-// not, because the compiler needs a third more time to optimize them too. Assertions are on, also those of Swift's
-// library, which check the bounds of unsafe buffers. The flags are unsafe, and SwiftPM rejects a dependency that has
-// unsafe flags; therefore they are not always set.
+// debug configuration. Only the modules with these settings are then optimized. The dependencies and App are not, because
+// the build would take twice as long. Of the tests, only JourneyModelTests and TestSupport are optimized, for the property
+// tests with 100,000 random journeys. Assertions are on, also those of Swift's library, which check the bounds of unsafe
+// buffers. The flags are unsafe, and SwiftPM rejects a dependency that has unsafe flags; therefore they are not always
+// set.
 let isTested = Context.environment["DWELL_TESTED"] != nil
 let settings =
     commonSettings + (isTested ? [.unsafeFlags(["-O", "-assert-config", "Debug"])] : [])
