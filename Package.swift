@@ -240,7 +240,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            // App is compiled last and alone, and little of its code runs for each request.
+            // App is not optimized in the build for the tests: it is compiled last and alone, and little of its code
+            // runs for each request.
             swiftSettings: commonSettings,
             // docs/decisions/jemalloc.md
             linkerSettings: [

@@ -112,8 +112,8 @@ package struct ControlRoutes: Sendable {
     /// "dry_run"}`, where `erasures` are lines of the list of deletions. Returns `{"drivers": [{"driver_id",
     /// "erasure"}], "without_driver", "is_in_wal"}`:
     ///
-    /// - `drivers`: the drivers who were deleted again. If `dry_run` is true, nobody is deleted, and these are the
-    ///   drivers whose deletion is missing.
+    /// - `drivers`: the drivers who were deleted again. If `dry_run` is true, no driver is deleted, and `drivers` lists
+    ///   those who would be deleted.
     /// - `without_driver`: the lines about drivers without data in this database.
     /// - `is_in_wal`: whether SQLite's WAL still contains deleted bytes.
     @Sendable private func repeatErasures(_ request: Request) async throws(ProblemResponse) -> Response {
