@@ -1,19 +1,23 @@
-// Zeros the unallocated space of b-tree pages on their way to the database file. PRAGMA secure_delete overwrites a cell
-// when the cell is deleted. But SQLite also moves cells to a neighbouring page to balance the tree (btree.c,
-// rebuildPage). A copy of the moved cells stays in the unallocated space of the old page. Nothing overwrites this copy
-// when the cells are deleted later. Without the zeros, the text of a deleted driver would therefore remain in the file.
+// Zeros the unallocated space of b-tree pages on their way to the database file. Without the zeros, the text of a
+// deleted driver could remain in the file.
+//
+// PRAGMA secure_delete overwrites a cell when the cell is deleted. But SQLite also moves cells to a neighbouring page
+// to balance the tree (btree.c, rebuildPage). A copy then stays in the unallocated space of the old page, and nothing
+// overwrites this copy later.
 //
 // The unallocated space is between the cell pointers and the cells
 // (https://www.sqlite.org/fileformat2.html#b_tree_pages). Nothing reads this space, and pages of the database file have
-// no checksum. In the WAL, pages are not changed, because frames have a checksum. A driver's text does not remain in
-// the WAL either, because the deletion of a driver truncates it.
+// no checksum.
+//
+// Pages in the WAL are not changed, because frames have a checksum. The deletion of a driver truncates the WAL.
 //
 // A page that is not a b-tree page must not be changed:
 //
 // - An overflow page and a trunk page of the freelist begin with the number of the next page, or 0. A b-tree page
-//   begins with its kind, so its first four bytes, read as a number, are 2^25 or more. A page is changed only if this
-//   number is above the number of pages in the file, because then it cannot be the number of a next page. With pages of
-//   4 KiB, every b-tree page of a file below 128 GiB meets this condition.
+//   begins with its kind, so its first four bytes, read as a number, are 2^25 or more.
+//
+//   A page is changed only if this number is above the number of pages in the file. The number then cannot be that of a
+//   next page. With pages of 4 KiB, every b-tree page of a file below 128 GiB meets this condition.
 // - A pointer map page can look like a b-tree page. Only files with auto_vacuum have pointer map pages. In such a file,
 //   no page is changed.
 // - A leaf page of the freelist may be changed, because nothing reads it. The lock-byte page is never written.

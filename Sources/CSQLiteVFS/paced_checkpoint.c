@@ -1,8 +1,9 @@
 // A layer (https://www.sqlite.org/vfs.html) between SQLite and the database file, for a connection that only runs
-// checkpoints. SQLite's checkpoint writes all its pages and then syncs once (wal.c, walCheckpoint). That sync fills the
-// disk's queue, so a concurrent commit waits until several thousand pages are written. This layer writes and syncs the
-// pages in steps, so that a concurrent commit waits only for the pages of one step. It also zeros the unallocated space
-// of the pages (free_space.c).
+// checkpoints. It also zeros the unallocated space of the pages (free_space.c).
+//
+// SQLite's checkpoint writes all its pages and then syncs once (wal.c, walCheckpoint). That sync fills the disk's
+// queue, so a concurrent commit waits until several thousand pages are written. This layer writes and syncs the pages
+// in steps, so that the commit waits only for one step.
 //
 // The additional syncs do not weaken SQLite's guarantees, because SQLite's own sync still comes last.
 

@@ -2,11 +2,12 @@
 // remove nothing.
 //
 // SQLite truncates the cache to the size of the database at the end of every transaction (pager.c,
-// pager_end_transaction). For this, it visits the hash buckets of all page numbers between the size of the database and
-// the highest page number that the cache has held. Normally there are few of these numbers. But when a B-tree node is
-// split, btree.c (balance_nonroot) briefly gives a page the number of the lock-byte page, which is the page at 1 GiB.
-// The highest page number is then far above the size of the database, and the truncation visits all cached pages. With
-// 48 MiB of cached pages, these visits take about 7 % of the processor time of an event.
+// pager_end_transaction). For this, it visits the hash buckets of all page numbers from that size to the highest page
+// number that the cache has held. Normally these numbers are few.
+//
+// But when a B-tree node is split, btree.c (balance_nonroot) briefly gives a page the number of the lock-byte page,
+// which is at 1 GiB. The truncation then visits all cached pages. With 48 MiB of them, this takes about 7 % of the
+// processor time of an event.
 //
 // This layer keeps the highest page number itself. It ignores the number of the lock-byte page, because no page keeps
 // that number for long. A truncation that would remove only pages above this number has nothing to remove, and is

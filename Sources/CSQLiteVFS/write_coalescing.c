@@ -1,17 +1,19 @@
-// A layer (https://www.sqlite.org/vfs.html) between SQLite and the files of one connection. A commit writes each frame
-// to the WAL in two calls, one for the frame's header and one for its page (wal.c, walWriteOneFrame). After the last
-// frame, the commit syncs the WAL. This layer holds the frames back and joins them into one write, in the same order.
+// A layer (https://www.sqlite.org/vfs.html) between SQLite and the files of one connection. It holds the frames of a
+// commit back and joins them into one write, in the same order.
+//
+// Without the layer, a commit writes each frame to the WAL in two calls, for the frame's header and for its page
+// (wal.c, walWriteOneFrame). After the last frame, the commit syncs the WAL.
 //
 // SQLite and other connections cannot observe the difference, for these reasons:
 //
 // - A sync first writes the held frames. With synchronous=FULL, every commit syncs before other connections can see the
 //   commit. Everything that other connections may read is therefore in the file and on the disk.
-// - A commit without that sync becomes visible through the header of the WAL index. The shared memory has two copies of
-//   this header. SQLite calls a barrier between writing one copy and the other (walIndexWriteHdr), and readers wait
-//   until both copies are equal. The barrier also writes the held frames.
-// - Two kinds of frames are invisible to other connections: those of a transaction that is rolled back, and those of an
-//   uncommitted transaction that is larger than the cache. These frames are written before the connection releases its
-//   write lock on the WAL, because afterwards another connection may write at the same offset.
+// - A commit without that sync becomes visible through the header of the WAL index, which has two copies in the shared
+//   memory. Readers wait until both copies are equal. SQLite calls a barrier between writing the two copies
+//   (walIndexWriteHdr), and the barrier writes the held frames.
+// - Frames of a transaction that is rolled back, or that is uncommitted and larger than the cache, are invisible to
+//   other connections. They are written before the write lock on the WAL is released, because another connection may
+//   then write at the same offset.
 // - A call that reads the file, its size or anything else about it first writes the held frames.
 //
 // If writing the held frames fails, they are dropped, because SQLite rolls the transaction back. The call that caused
@@ -20,11 +22,11 @@
 // Two calls cannot return an error. If the write fails in a barrier, all later calls on the WAL return its error. If it
 // fails in a release of the write lock, the error is ignored, because the frames were not committed.
 //
-// A sync takes twice as long if the file has grown since the last sync. In this case the file system also writes its
-// own journal, including entries that have nothing to do with this file. To make such syncs rare, this layer extends
-// the file by many frames of zeros at a time. SQLite treats a frame of zeros as invalid
-// (https://www.sqlite.org/walformat.html), like the old frames in a WAL that was reset. Zeros are written only past the
-// end of the file, and only under the WAL's write lock.
+// A sync takes twice as long if the file has grown since the last sync: the file system then also writes its own
+// journal. To make such syncs rare, this layer extends the file by many frames of zeros at a time.
+//
+// SQLite treats a frame of zeros as invalid (https://www.sqlite.org/walformat.html), like the old frames in a WAL that
+// was reset. Zeros are written only past the end of the file, and only under the WAL's write lock.
 
 #include "CSQLiteVFS.h"
 #include "free_space.h"
@@ -36,8 +38,8 @@
 // Maximum number of held bytes. It is less than 128 KiB, because SQLite's own layer counts the bytes of one write
 // modulo 128 KiB (os_unix.c, seekAndWriteFd).
 enum { HELD_MAX = 120 * 1024 };
-// Number of bytes by which the file grows at a time. The sync after each growth is slow. With a smaller number, there
-// would be more of these syncs. With a larger number, each of them would take longer.
+// Number of bytes by which the file grows at a time. A smaller number means more slow syncs after a growth, and a
+// larger number makes each of them slower.
 enum { GROWTH = 512 * 1024 };
 // The WAL's write lock (https://www.sqlite.org/walformat.html, "WAL locks").
 enum { WRITE_LOCK = 0 };
@@ -60,9 +62,10 @@ struct write_ahead_log {
     unsigned char bytes[HELD_MAX];
 };
 
-// The layer over the database file. SQLite's methods for that file include those for the shared memory. The layer
-// clears the unallocated space of pages that this connection copies from the WAL. `pMethods` of the database's
-// `sqlite3_file` points to `methods`, the first member.
+// The layer over the database file, and over the shared memory, whose methods belong to that file. The layer zeros the
+// unallocated space of pages that this connection copies from the WAL.
+//
+// `pMethods` of the database's `sqlite3_file` points to `methods`, the first member.
 struct database {
     sqlite3_io_methods methods;
     const sqlite3_io_methods *below;
@@ -80,8 +83,8 @@ static void grow(struct write_ahead_log *log, sqlite3_int64 written) {
     sqlite3_int64 offset = 0;
     if (log->below->xFileSize(log->file, &offset) != SQLITE_OK) return;
     log->end = offset;
-    // The file already has space after the written bytes, because another connection extended it, or because the WAL
-    // was reset after it had been extended. Add nothing.
+    // The file already has space after the written bytes: another connection extended it, or the WAL was reset after it
+    // had been extended.
     if (offset > written) return;
     log->end = (written / GROWTH + 1) * GROWTH;
     while (offset < log->end) {

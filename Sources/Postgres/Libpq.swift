@@ -7,9 +7,8 @@ internal import CPostgres
     internal import Glibc
 #endif
 
-/// A connection of libpq. Two threads must not use a PGconn at the same time. At first, only the thread that connects
-/// has a reference to it. That thread hands the connection over to an event loop, and from then on only this loop uses
-/// it.
+/// A connection of libpq. Two threads must not use a PGconn at the same time. At first only the connecting thread uses
+/// it; that thread hands it over to an event loop, and then only this loop uses it.
 final class LibpqConnection: @unchecked Sendable {
     private var connection: OpaquePointer?
     /// Set if a notice of the server reports that the server stopped waiting for its standby during a COMMIT. The
@@ -28,8 +27,9 @@ final class LibpqConnection: @unchecked Sendable {
 
     /// Connects to the first usable host. Blocks until the connection is made or every host has failed, so it must not
     /// be called on an event loop. Each address of a host has `connect_timeout` seconds; name lookups may take longer.
-    /// The non-blocking alternative, PQconnectPoll, ignores `connect_timeout`: if the first host were silent, the
-    /// second would never be tried.
+    ///
+    /// PQconnectPoll would not block, but ignores `connect_timeout`: if the first host were silent, the second would
+    /// never be tried.
     ///
     /// - Throws: libpq's message, which may contain host names, the user and the database.
     static func connect(_ parameters: [String: String]) throws(LibpqFailure) -> LibpqConnection {
@@ -155,9 +155,9 @@ final class LibpqConnection: @unchecked Sendable {
     }
 
     /// Checks whether a notice says that a COMMIT may not be on the synchronous standby. If a COMMIT is cancelled while
-    /// it waits for the standby, the COMMIT does not fail: the server only sends a warning. The only part of this
-    /// warning that never changes is the name of the server's function (syncrep.c), so the warning is recognised by
-    /// that name.
+    /// it waits for the standby, it does not fail: the server only sends a warning.
+    ///
+    /// The warning is recognised by the name of the server's function (syncrep.c), its only part that never changes.
     fileprivate func received(_ notice: OpaquePointer) {
         if text(notice, DWELL_PG_SOURCE_FUNCTION) == "SyncRepWaitForLSN" { isCommitUnconfirmed = true }
     }

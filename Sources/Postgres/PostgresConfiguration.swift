@@ -61,8 +61,10 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     }
 
     /// Returns the parameters for an attempt to connect. Divides `milliseconds` among the hosts, but gives each host at
-    /// least 2 s. A single host gets only half of the time: its name may have several addresses, and libpq gives each
-    /// of them the time of a host. If the first address took all of the time, no other address would ever be used.
+    /// least 2 s.
+    ///
+    /// A single host gets only half of the time. Its name may have several addresses, and libpq gives each of them the
+    /// time of a host. If the first address took all of the time, no other would ever be used.
     func connectParameters(milliseconds: Int) -> [String: String] {
         var parameters = parameters.reveal()
         let hosts = (parameters["host"] ?? parameters["hostaddr"] ?? "").split(separator: ",").count
@@ -81,9 +83,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
 
     // MARK: - Parsing
 
-    /// Checks the scheme. Also checks that "@", "/", "?" and "#" in the user or password are percent-encoded. If they
-    /// were not, libpq would take a part of the password for the host, the port or the database, and would show that
-    /// part in its messages.
+    /// Checks the scheme, and that "@", "/", "?" and "#" in the user or password are percent-encoded. Otherwise libpq
+    /// would take a part of the password for the host, the port or the database, and show it in its messages.
     private static func checkForm(_ url: String) throws(PostgresConfigurationError) {
         guard let scheme = ["postgresql://", "postgres://"].first(where: { url.hasPrefix($0) }) else { throw .scheme }
         let rest = url.dropFirst(scheme.count)

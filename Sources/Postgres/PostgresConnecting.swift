@@ -7,7 +7,7 @@ internal import Synchronization
 
 enum PostgresConnecting {
     /// The maximum number of simultaneous attempts in this process. An attempt still counts after its caller has given
-    /// up, because it occupies its thread until libpq has connected or its time limits for the hosts have passed.
+    /// up, because it occupies its thread until libpq returns.
     private static let attemptsMax = 16
     private static let attempts = Mutex(0)
     private static let queue = DispatchQueue(label: "dwell.postgres.connect", attributes: .concurrent)

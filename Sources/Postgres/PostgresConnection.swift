@@ -57,9 +57,8 @@ package final class PostgresConnection: Sendable {
     /// Sends the queries as one segment of the pipeline, and returns their results in order. Several calls may be under
     /// way at the same time; the server answers them in order.
     ///
-    /// Without BEGIN and COMMIT, the segment is one transaction. (On Citus, each statement is a transaction of its
-    /// own.) With BEGIN and COMMIT, a transaction may extend over several calls. No other task may then use the
-    /// connection in between.
+    /// Without BEGIN and COMMIT, the segment is one transaction; on Citus, each statement is one. With BEGIN and
+    /// COMMIT, a transaction may extend over several calls. No other task may then use the connection in between.
     ///
     /// A cancelled task still waits for the answer, because only the answer tells what was committed.
     ///
@@ -73,8 +72,8 @@ package final class PostgresConnection: Sendable {
     }
 
     /// Like `run`, but blocks the calling thread until the answer arrives or the deadline passes. Must not be called on
-    /// two kinds of threads: the thread of the event loop, which would then wait for itself, and the threads of Swift
-    /// concurrency, which must never block.
+    /// the thread of the event loop, which would then wait for itself. Must not be called on a thread of Swift
+    /// concurrency either, because these must never block.
     package func runBlocking(
         _ queries: [PostgresQuery], until deadline: Deadline? = nil
     ) throws(PostgresError) -> [PostgresResult] {
@@ -96,8 +95,10 @@ package final class PostgresConnection: Sendable {
     }
 
     /// Runs a text of several statements without parameters, such as a migration. Without BEGIN and COMMIT, the
-    /// statements are one transaction. The text is sent when all earlier calls have been answered, and later calls wait
-    /// until all its statements have ended. The text must not contain COPY.
+    /// statements are one transaction. The text must not contain COPY.
+    ///
+    /// The text is sent when all earlier calls have been answered, and later calls wait until all its statements have
+    /// ended.
     package nonisolated(nonsending) func runScript(
         _ sql: String, until deadline: Deadline? = nil
     ) async throws(PostgresError) {
@@ -126,10 +127,12 @@ package final class PostgresConnection: Sendable {
 
     /// Whether a transaction that wrote something was committed on this connection.
     ///
-    /// If true, everything that this connection can read is on the synchronous standby. The reason is that the COMMIT
-    /// waited until the standby had all of the WAL up to the COMMIT. Since then, a commit of another connection becomes
-    /// visible only when the standby has it. There is one exception: the COMMIT of the other connection did not wait to
-    /// the end, because its backend was terminated or because no standby was configured at that moment.
+    /// If true, everything that this connection can read is on the synchronous standby. The COMMIT waited until the
+    /// standby had all of the WAL up to the COMMIT. Since then, a commit of another connection becomes visible only
+    /// when the standby has it.
+    ///
+    /// There is one exception: the COMMIT of the other connection did not wait to the end. Its backend was terminated,
+    /// or no standby was configured at that moment.
     ///
     /// If false, this connection may read data that is not on the standby. For example, a server that restarts after a
     /// crash recovers commits that the standby may lack.
@@ -148,9 +151,11 @@ package final class PostgresConnection: Sendable {
         }
     }
 
-    /// Runs reads. If the task is cancelled, closes the connection, so that the reads end at once: calls under way fail
-    /// with `.cancelled`, and later calls with `.connectionLost`. The server may continue a statement until the
-    /// statement's time limit. Must not be used for changes, because it would be unknown whether they were committed.
+    /// Runs reads. If the task is cancelled, closes the connection, so that the reads end at once. Calls under way then
+    /// fail with `.cancelled`, and later calls with `.connectionLost`.
+    ///
+    /// The server may continue a statement until the statement's time limit. Must not be used for changes, because it
+    /// would be unknown whether they were committed.
     package nonisolated(nonsending) func runUntilCancelled<Answer: Sendable>(
         _ reads: @Sendable () async throws(PostgresError) -> Answer
     ) async throws(PostgresError) -> Answer {

@@ -1,5 +1,5 @@
-// Reads the values of results. They have the binary form that the send functions of PostgreSQL's types write. All
-// numbers are in network byte order. Every length is checked, because a value may be of an unexpected type.
+// Reads the values of results, in the binary form that the send functions of PostgreSQL's types write. All numbers are
+// in network byte order. Every length is checked, because a value may be of an unexpected type.
 
 /// Reads the bytes of one value from the front. Each function returns nil if the bytes do not have the form of the
 /// requested type.

@@ -56,8 +56,8 @@ struct EncodedParameters: Sendable {
         return true
     }
 
-    /// Appends an array of one dimension: the number of dimensions, whether there are NULLs, the type of the elements,
-    /// then the length and the lower bound of the dimension, then the elements. An empty array has no dimension.
+    /// Appends an array of one dimension; an empty array has none. The form: the number of dimensions, whether there
+    /// are NULLs, the type of the elements, the dimension's length and lower bound. The elements follow.
     private mutating func append<Element>(
         _ elements: [Element?], of type: PostgresType, _ appendElement: (inout EncodedParameters, Element) -> Void
     ) {

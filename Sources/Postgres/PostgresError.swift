@@ -15,9 +15,11 @@ package struct PostgresError: Error, Hashable, Sendable {
         case unreadable
         /// libpq cannot send the call: its values are too large or too many, or its text contains U+0000.
         case unsendable
-        /// There are three cases. The task was cancelled while it waited for a connection or during
-        /// `PostgresConnection.runUntilCancelled`. Or the pool was closed. Or the caller stopped waiting before the
-        /// call was sent.
+        /// There are three cases:
+        ///
+        /// - The task was cancelled while it waited for a connection or during `PostgresConnection.runUntilCancelled`.
+        /// - The pool was closed.
+        /// - The caller stopped waiting before the call was sent.
         case cancelled
     }
 

@@ -12,8 +12,8 @@ extension PostgresPipeline {
     }
 
     /// Takes the results that had arrived when the connection was lost, and then fails all calls. The last result may
-    /// contain the server's reason for closing the connection. Always returns false: `advance` returns this value,
-    /// because nothing is left to read.
+    /// contain the server's reason for closing the connection. Always returns false, the result of `advance`: nothing
+    /// is left to read.
     mutating func takeLastResults() -> Bool {
         takeResults()
         if loss == nil { loseByFailure() }
@@ -117,9 +117,9 @@ extension PostgresPipeline {
             return
         }
         finish(call, call.outcome)
-        // Two kinds of errors make the connection unusable. The first says that the server no longer accepts writes:
-        // another server may be the primary now. The second is any error of a call without a caller. Such a call is the
-        // pipeline's own ROLLBACK, so the session is still in a failed transaction.
+        // Two kinds of errors make the connection unusable. If the server no longer accepts writes, another server may
+        // be the primary now. If a call without a caller fails, it is the pipeline's own ROLLBACK, so the session is
+        // still in a failed transaction.
         if call.error?.sqlState == SQLState.readOnlyTransaction || call.error != nil && call.caller == nil {
             lose(PostgresError(.connectionLost, "The connection was closed: \(call.error?.message ?? "")"))
         }

@@ -1,12 +1,12 @@
 // The calls of one connection, in the order in which libpq sends them and the server answers them. Nothing here waits.
 //
 // Each call is one segment: its statements and a Sync. After an error the server skips the rest of the segment.
-// Statements that the connection has not prepared yet are prepared in a segment of their own, which is sent before the
-// call. Therefore an error in the call cannot make the server skip a preparation.
+// Statements are prepared before the call, in a segment of their own, so an error in the call cannot skip a
+// preparation.
 //
 // If a segment fails within an explicit transaction, the session stays in the failed transaction. The server then
-// rejects segments that were sent before the failure was known (SQLSTATE 25P02). These segments have no effect. The
-// pipeline waits until all sent segments have been answered, sends ROLLBACK, and sends the rejected calls again.
+// rejects the segments that were already sent (SQLSTATE 25P02). The pipeline waits until all of them have been
+// answered, sends ROLLBACK, and sends the rejected calls again.
 
 internal import Sockets
 

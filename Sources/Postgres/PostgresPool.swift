@@ -25,9 +25,11 @@ package final class PostgresPool: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    /// The upper bound of the delay, in milliseconds, between a failure and the next attempt to connect. A connection
-    /// that lasted less than `stableDuration` also counts as a failure. Each further failure in a row doubles the
-    /// bound, up to `delayMillisecondsMax`. The delay is random, between half of the bound and the bound.
+    /// The upper bound of the delay, in milliseconds, between a failure and the next attempt to connect. Each further
+    /// failure in a row doubles the bound, up to `delayMillisecondsMax`. The delay is random, between half of the bound
+    /// and the bound.
+    ///
+    /// A connection that lasted less than `stableDuration` also counts as a failure.
     private static let delayMilliseconds = 50
     private static let delayMillisecondsMax = 2000
     /// If a connection lasted at least this long before it was lost, the next attempt is made immediately.
@@ -120,8 +122,8 @@ package final class PostgresPool: Sendable {
     /// rolled back.
     ///
     /// - Parameter deadline: limits the wait for a connection, not the closure.
-    /// - Throws: the closure's error; `.timedOut` if no connection became free in time; `.cancelled` if the task is
-    ///   cancelled or `run` ends before a connection is free.
+    /// - Throws: the closure's error; `.timedOut` if no connection became free in time; `.cancelled` if the task was
+    ///   cancelled or `run` ended before that.
     package nonisolated(nonsending) func withConnection<Answer: Sendable>(
         until deadline: Deadline, _ body: (PostgresConnection) async throws(PostgresError) -> Answer
     ) async throws(PostgresError) -> Answer {

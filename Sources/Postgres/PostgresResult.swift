@@ -25,9 +25,10 @@ package struct PostgresResult: Sendable {
     }
 }
 
-/// One row. Columns are counted from 0. Each function throws `.unreadable` if the column does not exist or has another
-/// type. A function that does not return an optional also throws if the value is NULL. Integers are not converted: a
-/// column of type int4 is read with `int4`, and `count(*)` with `int8`.
+/// One row. Columns are counted from 0. Each function throws `.unreadable` if the column does not exist, has another
+/// type, or is NULL although the result is not optional.
+///
+/// Integers are not converted: a column of type int4 is read with `int4`, and `count(*)` with `int8`.
 package struct PostgresRow: Sendable {
     let answer: LibpqResult
     let row: Int

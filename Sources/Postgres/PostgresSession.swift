@@ -3,9 +3,9 @@
 internal import Sockets
 
 enum PostgresSession {
-    /// The values of `synchronous_commit` that make a COMMIT safe. With them, the server answers a COMMIT only when the
-    /// transaction is on disk, and also on the disk of the synchronous standby if there is one. With the other values
-    /// (remote_write, local, off), an acknowledged event may be lost.
+    /// With these values of `synchronous_commit`, the server answers a COMMIT only when the transaction is on disk, and
+    /// on the synchronous standby's disk too. With the other values (remote_write, local, off), an acknowledged event
+    /// may be lost.
     private static let durableCommits: Set<String> = ["on", "remote_apply"]
 
     static func setUp(

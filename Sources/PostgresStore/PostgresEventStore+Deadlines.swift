@@ -1,11 +1,12 @@
-// `DeadlineStore` on PostgreSQL. Several instances may read the due deadlines at the same time, because the read takes
-// no locks. If several instances write the same expiry (the event of a passed deadline), only the first write succeeds.
-// The other instances find that the driver's version has changed or that the deadline is gone.
+// `DeadlineStore` on PostgreSQL. The read of the due deadlines takes no locks, so several instances may read the same
+// ones.
 //
-// One call of `storeExpiries` waits for the expiries (the events of passed deadlines) of up to 64 drivers, and the next
-// call begins only when it has returned. So one expiry that waits for a long refold of its driver would delay the
-// expiries of all other drivers. `WorkQueue` therefore refuses such an expiry (`Refusal.slow`), and a later call stores
-// it.
+// If several instances write the same expiry (the event of a passed deadline), only the first succeeds. The others find
+// that the driver's version has changed or that the deadline is gone.
+//
+// One call of `storeExpiries` waits for the expiries of up to 64 drivers, before the next call begins. An expiry that
+// waits for a long refold would delay all others. `WorkQueue` therefore refuses such an expiry (`Refusal.slow`), and a
+// later call stores it.
 
 package import Engine
 package import JourneyModel

@@ -1,7 +1,8 @@
-// `JourneyReader` on PostgreSQL. The id of an event is its number among the events of its driver (`event.seq`). This
-// number never changes. Of two events of a driver, the one committed later has the higher number. The reason: a batch
-// commits events only if the driver's version is unchanged, so the batch has read the numbers of all events committed
-// before.
+// `JourneyReader` on PostgreSQL. The id of an event is its number among the events of its driver (`event.seq`), which
+// never changes. Of two events of a driver, the one committed later has the higher number.
+//
+// The reason: a batch commits events only if the driver's version is unchanged, so it has read the numbers of all
+// events committed before.
 
 package import Engine
 package import JourneyModel
@@ -57,10 +58,11 @@ extension PostgresEventStore: JourneyReader {
         guard id >= 0, id <= newest else { return nil }
         guard let stored else { return [] }
         guard let oldest = stored.recent.changes.first else {
-            // No changes are stored. Either the journey has not changed yet, or a refold by new rules or other settings
-            // has deleted the changes. After such a refold, the reader may still have the old state, so it gets the
-            // current one. This is necessary even if the current journey is IDLE: a correction may have changed the
-            // journey and may have been undone later. Readers then got the changed state with the number 0.
+            // No changes are stored: either the journey has not changed yet, or a refold by new rules or settings has
+            // deleted the changes. In the second case, the reader may have an old state, so it gets the current one.
+            //
+            // This also applies to IDLE. A correction may have changed the journey and been undone later. Readers then
+            // got the changed state with the number 0.
             return nil
         }
         guard !stored.recent.isFull || oldest.seq <= id else { return nil }
@@ -97,9 +99,10 @@ extension PostgresEventStore: JourneyReader {
     }
 
     /// Returns which of the drivers have a new version since the previous read. The store has no number that ascends
-    /// with the commits of all instances. So each call reads the versions of all these drivers and compares them with
-    /// those of the previous call. `mark` must be the mark that the previous call returned. If `mark` is nil or another
-    /// mark, the result is `.any`.
+    /// with the commits of all instances. Each call therefore compares the versions of all these drivers with those of
+    /// the previous call.
+    ///
+    /// `mark` must be the mark that the previous call returned. For nil or another mark, the result is `.any`.
     package func committedChanges(
         after mark: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges {
@@ -213,8 +216,9 @@ extension PostgresEventStore: JourneyReader {
     }
 
     /// Returns, for each session, the journey after the session's last event. If a reset or the beginning of another
-    /// session closed the session, returns the ended journey instead. Leaves out sessions that were never activated.
-    /// Does not apply deadlines that have passed since the last event.
+    /// session closed it, returns the ended journey instead.
+    ///
+    /// Leaves out sessions that were never activated. Does not apply deadlines that have passed since the last event.
     private func journeys(
         in sessions: [String], of driver: DriverID
     ) async throws(StoreFailure) -> [TextKey: Journey] {

@@ -10,8 +10,10 @@ extension PostgresEventStore {
     private static let retryMilliseconds = 20
 
     /// Runs a transaction on a connection of `tending`. Runs it again if the connection is lost, or after a conflict
-    /// with another transaction. If the answer to COMMIT is lost, a committed transaction runs a second time. The
-    /// caller must make sure that a second run is harmless.
+    /// with another transaction.
+    ///
+    /// If the answer to COMMIT is lost, a committed transaction runs a second time. The caller must make sure that this
+    /// is harmless.
     ///
     /// - Parameters:
     ///   - seconds: half of the time limit for all runs together.
@@ -26,8 +28,8 @@ extension PostgresEventStore {
         }
     }
 
-    /// Like `inTransaction`, but for reads that may take long. Uses the connection of `searching`. All reads see the
-    /// same snapshot of the database. A cancellation of the task ends the reads at once.
+    /// Like `inTransaction`, but for reads that may take long, on the connection of `searching`. All reads see the same
+    /// snapshot of the database. A cancellation of the task ends the reads at once.
     ///
     /// - Parameters:
     ///   - seconds: the time limit for all runs together. It is also PostgreSQL's own limit for each statement.

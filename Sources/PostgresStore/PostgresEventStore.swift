@@ -1,6 +1,6 @@
-// `EventStore` on PostgreSQL. Many instances may write at the same time (docs/decisions/postgresql.md). Requests that
-// arrive while a batch is under way form the next batch. BatchRun stores a batch; this file decides which requests are
-// tried again.
+// `EventStore` on PostgreSQL, where many instances may write at the same time (docs/decisions/postgresql.md). Requests
+// that arrive while a batch is under way form the next batch. BatchRun stores a batch; this file decides which requests
+// are tried again.
 
 package import CoreMetrics
 package import Engine
@@ -40,9 +40,9 @@ package final class PostgresEventStore: EventStore {
     /// Connections for background work. Retention and similar work is done in pieces; counting the drivers may take
     /// minutes. The connections are separate, so that this work never makes a request wait.
     let tending: PostgresPool
-    /// The connection for reads that may take ten minutes: checks, trials, the search for drivers to refold, and the
-    /// search for old sessions. The connection is separate, so that such a read never makes the work on `tending` wait.
-    /// The probe of `/readyz` is part of that work, and waits only four seconds.
+    /// The connection for reads that may take ten minutes: checks, trials, and searches for drivers to refold or for
+    /// old sessions. Such a read must not make the work on `tending` wait: one part of it, the probe of `/readyz`,
+    /// waits only four seconds.
     let searching: PostgresPool
     private let batches: BatchRun
     let directory = ShardDirectory()
@@ -92,7 +92,7 @@ package final class PostgresEventStore: EventStore {
     }
 
     /// Keeps the connections open and writes batches, until `close` is called or the task is cancelled. Requests that
-    /// arrive before this call wait. If the task is cancelled, waiting requests fail, and so do those under way.
+    /// arrive before this call wait. A cancellation fails the requests that wait or are under way.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.writing.run() }
@@ -212,8 +212,7 @@ package final class PostgresEventStore: EventStore {
     }
 
     /// If the time limits of all works in the group passed before their batch began, fails these works and returns
-    /// true. This happens to works that wait until other slow batches have ended. Running their batch now would only
-    /// delay the next slow one.
+    /// true. Such works have waited for other slow batches. Running them now would only delay the next slow batch.
     private func isOver(_ group: DriverGroup) -> Bool {
         guard group.works.allSatisfy(\.until.hasPassed) else { return false }
         putBack(group.works, of: group.driver, "too many writes were waiting")
@@ -241,9 +240,8 @@ package final class PostgresEventStore: EventStore {
     /// idle connection may have been lost without notice.
     ///
     /// A read waits for a connection for at most `roundTripSeconds`, and then has the same time again for its calls to
-    /// the server. The wait must not shorten the time of the calls, because a call that times out closes its
-    /// connection. Otherwise, if many reads come at once, a read that got its connection late would time out and close
-    /// it.
+    /// the server. If a long wait shortened the time of the calls, they would time out, and thereby close the
+    /// connection.
     ///
     /// - Parameter isAcknowledging: whether the results tell a client that something is stored. If so, this method
     ///   returns rows only when the synchronous standby has them too.

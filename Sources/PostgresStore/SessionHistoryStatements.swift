@@ -1,5 +1,4 @@
-// The statements that read sessions for the driver and the operator: one session, pages of a driver's sessions, the
-// journeys of sessions, and the events of a session.
+// The statements that read sessions for the driver and the operator: single sessions, pages, journeys and events.
 
 import JourneyModel
 import Postgres
@@ -13,11 +12,13 @@ enum SessionHistoryStatements {
         driver JOIN session ON session.driver = driver.id
             AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("session"))
         """
-    /// SQL condition on a session to show. It excludes a session of which retention has deleted the events and the
-    /// registration. The row of such a session remains only because the driver's journey names the session as the
-    /// previous one, or because the journey at the driver's floor (the time at which the fold begins) names the
-    /// session. Without OFFSET 0, PostgreSQL could read all events of the driver once, instead of looking for one event
-    /// of each session. $1 and $2 are those of `LaneParameters`.
+    /// SQL condition on a session to show. It excludes a session whose events and registration retention has deleted.
+    /// The row of such a session remains only because the fold still needs it (AgedRows).
+    ///
+    /// Without OFFSET 0, PostgreSQL could read all events of the driver, instead of looking for one event of each
+    /// session.
+    ///
+    /// Parameters $1 and $2: `LaneParameters`.
     static let isThere = """
         (session.registered_at_ms IS NOT NULL OR session.session_id = driver.session_id
         OR EXISTS (SELECT 1 FROM event WHERE event.driver = driver.id AND event.session_id = session.session_id
@@ -31,12 +32,12 @@ enum SessionHistoryStatements {
         WHERE driver.driver_id = $3::text AND session.session_id = $4::text AND \(isThere)
         """)
 
-    /// Items of a FROM clause after `driver`: the driver's sessions that were opened last, at `time` or before. These
-    /// are the last `count` sessions opened before `time` (all if there are fewer), those opened in the same
-    /// millisecond as the earliest of them, and those opened at `time`. There are two steps, because a driver may have
-    /// tens of thousands of sessions. The first finds the opening time of that earliest session in the order of an
-    /// index. The second reads the sessions from this time on. Without OFFSET 0, PostgreSQL could compute the time once
-    /// per session.
+    /// Items of a FROM clause after `driver`: the sessions opened at `time`, and the last `count` sessions opened
+    /// before. All sessions of the earliest one's millisecond are included.
+    ///
+    /// A driver may have tens of thousands of sessions, so there are two steps. The first finds the opening time of
+    /// that earliest session by an index, the second reads the sessions from this time on. Without OFFSET 0, PostgreSQL
+    /// could repeat the first step for each session.
     static func latest(_ count: String, until time: String) -> String {
         let isShown = "\(LaneParameters.condition("session")) AND \(isThere)"
         return """
@@ -54,9 +55,11 @@ enum SessionHistoryStatements {
             """
     }
 
-    /// A page of a driver's sessions, the last opened first. Of sessions opened at the same time, such as those that
-    /// one batch opens, the one with the highest number was opened last. Parameters: `LaneParameters`, `driver_id`, the
-    /// cursor's time and id, whether there is no cursor, the number of rows.
+    /// A page of a driver's sessions, the last opened first. Of sessions opened at the same time, such as those of one
+    /// batch, the one with the highest number was opened last.
+    ///
+    /// Parameters: `LaneParameters`, `driver_id`, the cursor's time and id, whether there is no cursor, the number of
+    /// rows.
     static let page = PostgresStatement(
         "session_page",
         """
@@ -68,10 +71,11 @@ enum SessionHistoryStatements {
         ORDER BY session.opened_at_ms DESC, session.number DESC LIMIT $7::int8
         """)
 
-    /// For each session, the journey after a certain event: the session's last event after which the driver was in this
-    /// session. If an event at that time or later closed the session, the last column tells whether the closing event
-    /// was a reset. Otherwise the last column is NULL. Parameters: `LaneParameters`, the `driver_id` of drivers, ids of
-    /// their sessions.
+    /// For each session, the journey after the session's last event after which the driver was in this session. If an
+    /// event at that time or later closed the session, the last column tells whether that event was a reset. Otherwise
+    /// it is NULL.
+    ///
+    /// Parameters: `LaneParameters`, the `driver_id` of drivers, ids of their sessions.
     static let journeys = PostgresStatement(
         "session_journeys",
         """
@@ -95,7 +99,9 @@ enum SessionHistoryStatements {
         """)
 
     /// The corrected time of the cursor's event. Without OFFSET 0, PostgreSQL may look for the event among all events
-    /// of the session, instead of by its key. Parameters: `LaneParameters`, `driver_id`, the session's id, the cursor.
+    /// of the session, instead of by its key.
+    ///
+    /// Parameters: `LaneParameters`, `driver_id`, the session's id, the cursor.
     static let place = PostgresStatement(
         "timeline_place",
         """
@@ -110,10 +116,11 @@ enum SessionHistoryStatements {
     private static let isOfSession =
         "event.driver = driver.id AND event.session_id = $4::text AND \(LaneParameters.condition("event"))"
 
-    /// The events after the cursor's event, in order. There are two steps, because a session may have many events. The
-    /// first finds, in the order of an index, the millisecond of the last event that the page needs. The second reads
-    /// and sorts the events up to this millisecond, beginning at the cursor's time. Parameters: `LaneParameters`,
-    /// `driver_id`, the session's id, the cursor or 0, the corrected time of the cursor's event, the number of rows.
+    /// The events after the cursor's event, in order. A session may have many events, so there are two steps. The first
+    /// finds by an index the millisecond of the page's last event; the second sorts the events up to this millisecond.
+    ///
+    /// Parameters: `LaneParameters`, `driver_id`, the session's id, the cursor or 0, the corrected time of the cursor's
+    /// event, the number of rows.
     static let timeline = PostgresStatement(
         "session_timeline",
         """

@@ -10,9 +10,10 @@ extension PostgresStatement {
     static let beginSnapshot = PostgresStatement("begin_snapshot", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     package static let commit = PostgresStatement("commit", "COMMIT")
     package static let rollback = PostgresStatement("rollback", "ROLLBACK")
-    /// Sets, for the rest of the transaction, the time limit of a statement and the time limit of a pause between
-    /// statements. A long batch or a long read may exceed the usual time limits of the connection. Parameter:
-    /// milliseconds, as text.
+    /// Sets, for the rest of the transaction, two time limits: that of a statement, and that of a pause between
+    /// statements. A long batch or read may exceed the connection's usual limits.
+    ///
+    /// Parameter: milliseconds, as text.
     static let longLimits = PostgresStatement(
         "long_limits",
         """
@@ -20,7 +21,7 @@ extension PostgresStatement {
             set_config('idle_in_transaction_session_timeout', $1, true)
         """)
     /// Makes the following COMMIT wait for the synchronous standby (`PostgresConnection.isConfirmed`), although the
-    /// transaction changes no row. For this purpose, the statement writes a message to the WAL.
+    /// transaction changes no row. The statement only writes a message to the WAL.
     static let confirm = PostgresStatement("confirm", "SELECT pg_logical_emit_message(true, 'dwell', '')")
     /// Whether a synchronous standby is configured now.
     static let hasStandby = PostgresStatement(
@@ -36,10 +37,11 @@ extension PostgresConnection {
     }
 }
 
-/// The first two parameters of most statements on tables with lanes (Lane.swift): a list of lanes, and whether rows of
-/// all lanes are meant instead. On Citus, a statement gets the lanes of one shard, and runs only there. On a single
-/// PostgreSQL server, all lanes are meant. The OR in `condition` has a second purpose: a plain `lane = ANY($1)` would
-/// become an index condition, and PostgreSQL would choose a worse index.
+/// The first two parameters of most statements on tables with lanes (Lane.swift): a list of lanes, and whether all
+/// lanes are meant instead. On Citus, a statement gets the lanes of one shard, and runs only there. On a single
+/// PostgreSQL server, all lanes are meant.
+///
+/// The OR in `condition` has a second purpose: a plain `lane = ANY($1)` would make PostgreSQL choose a worse index.
 enum LaneParameters {
     static let any: [PostgresValue] = [.int2s([]), .bool(true)]
 
@@ -49,9 +51,10 @@ enum LaneParameters {
 /// The condition of a subquery that finds a driver's n-th row in the order of an index that begins with the driver.
 ///
 /// The condition is a row-wise comparison, not an equality, and the ORDER BY of the subquery must begin with the driver
-/// too. The reason: for an equality, PostgreSQL expects as many rows as the average driver has. If this estimate is
-/// lower than n, PostgreSQL reads all rows of the driver and sorts them, although the driver may have hundreds of
-/// thousands. For a row-wise comparison, PostgreSQL expects many rows, and reads the first n through the index.
+/// too. PostgreSQL then expects many rows, and reads the first n through the index.
+///
+/// For an equality, it expects as many rows as the average driver has. If n is higher, it reads and sorts all rows of
+/// the driver, perhaps hundreds of thousands.
 enum RowsInOrder {
     /// SQL condition on a row of `table` that belongs to `driver`.
     static func ofDriver(_ table: String) -> String {
@@ -60,8 +63,9 @@ enum RowsInOrder {
 }
 
 /// Items of a FROM clause, each a LATERAL subquery that finds one row by its key, for each row of the items before it.
-/// OFFSET 0 makes PostgreSQL use the index of the key. Without it, PostgreSQL may compare every row with every other or
-/// read all rows of a driver, especially while a table has no statistics. An INSERT of 128 events then took 16 ms.
+///
+/// OFFSET 0 makes PostgreSQL use the index of the key. Without it, PostgreSQL may compare every row with every other,
+/// especially while a table has no statistics. An INSERT of 128 events then took 16 ms.
 enum RowByKey {
     /// The driver with the id `asked.driver_id`.
     static let askedDriver = row("driver", where: "driver.driver_id = asked.driver_id")

@@ -41,8 +41,8 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The primary result code. It is the low byte of the extended code.
     package var primaryCode: Int32 { extendedCode & 0xFF }
 
-    /// Whether the values of the failed statement may have caused the error. If not, the request is not at fault: the
-    /// cause is a full disk, an I/O error, a lock or a lack of memory, for example.
+    /// Whether the values of the failed statement may have caused the error. Otherwise the cause is, for example, a
+    /// full disk, an I/O error, a lock or a lack of memory.
     var isAboutOneStatement: Bool {
         switch primaryCode {
         case SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_TOOBIG, SQLITE_RANGE, SQLITE_ERROR: true
@@ -55,9 +55,10 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
     var isAboutOneDriver: Bool { isAboutOneStatement || extendedCode == SQLITE_CORRUPT }
 
     /// Whether a failed COMMIT has certainly stored nothing. COMMIT first writes all frames of the transaction to the
-    /// WAL, the commit frame last, and then syncs. If a write failed, the commit frame is missing or incomplete, and
-    /// SQLite's recovery ignores the transaction. After any other error, all frames may be in the WAL, and SQLite's
-    /// recovery may then apply the transaction.
+    /// WAL, the commit frame last, and then syncs.
+    ///
+    /// If a write failed, the commit frame is missing or incomplete, and SQLite's recovery ignores the transaction.
+    /// After any other error, all frames may be in the WAL, and the recovery may apply the transaction.
     var provesThatCommitDidNotHappen: Bool {
         primaryCode == SQLITE_FULL || extendedCode == ioerrWrite
     }

@@ -53,8 +53,8 @@ extension SQLiteEventStore: OperatorReader {
     }
 
     /// Returns the row number of the last event received before `start`, by binary search; 0 if there is none. Row
-    /// numbers ascend in the order of commits. This is nearly the order of receipt, so the result may be wrong by the
-    /// few events of requests that ran at the same time.
+    /// numbers ascend in the order of commits, which is nearly the order of receipt. The result may be wrong by the few
+    /// events of concurrent requests.
     private static func lastEvent(before start: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let statement = try db.makeStatement(
             sql: "SELECT id, received_at_ms FROM event WHERE id > ? ORDER BY id LIMIT 1")

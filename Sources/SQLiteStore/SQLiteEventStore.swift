@@ -1,5 +1,5 @@
-// `EventStore` on SQLite. Passes writes to the writer, and runs reads on the read connections. The protocol
-// `EventStore` documents the guarantees. Writer, WriterConnection and EventAppending implement them.
+// `EventStore` on SQLite. Passes writes to the writer, and runs reads on the read connections. Writer, WriterConnection
+// and EventAppending implement the guarantees that the protocol documents.
 
 package import CoreMetrics
 package import Engine
@@ -184,8 +184,7 @@ package final class SQLiteEventStore: EventStore {
     }
 
     /// Reads on a read connection. Throws `.cancelled` as soon as the calling task is cancelled. GRDB's async `read`
-    /// would not do that: it first waits for a free connection. It would also interrupt the connection, which another
-    /// read may be using.
+    /// would first wait for a free connection, and would interrupt the connection, which another read may be using.
     func read<Value: Sendable>(
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {

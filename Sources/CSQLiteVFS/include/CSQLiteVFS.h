@@ -1,7 +1,9 @@
-// Changes how SQLite uses files and memory. SQLite writes each page to the WAL in two calls. This module joins the
-// calls for many pages into one. It divides the writes of a checkpoint into paced steps. It zeros the unallocated space
-// of pages that are written to the database file. It skips needless scans of the page cache, and turns off SQLite's
-// memory statistics.
+// Changes how SQLite uses files and memory:
+//
+// - SQLite writes each page to the WAL in two calls. This module joins the calls for many pages into one.
+// - It divides the writes of a checkpoint into paced steps.
+// - It zeros the unallocated space of pages that are written to the database file.
+// - It skips needless scans of the page cache, and turns off SQLite's memory statistics.
 #ifndef DWELL_CSQLITEVFS_H
 #define DWELL_CSQLITEVFS_H
 
@@ -10,21 +12,23 @@
 struct sqlite3;
 
 // Makes this connection hold back contiguous writes to its WAL, and write them together. The held bytes are written
-// before anything can depend on them: before a sync, before a read, and before every call that makes them visible to
-// another connection. The WAL grows by half a mebibyte at a time. The new space after the last frame is filled with
-// zeros.
+// before a sync, before a read, and before every call that makes them visible to another connection.
+//
+// The WAL grows by half a mebibyte at a time. The new space after the last frame is filled with zeros.
 //
 // The database must be in WAL mode, without an open transaction. Returns SQLITE_OK, or the result code of the error.
+//
 // The connection holds writes back until it closes its files. Until then, it also zeros the unallocated space of the
 // pages that it copies from the WAL to the database file.
 int dwell_join_log_writes(struct sqlite3 *connection);
 
-// Divides this connection's writes to the database file into steps. The first step of a checkpoint has `pages` writes.
-// After each step, the file is synced, and `after_step` is called with the duration of the step in nanoseconds. The
-// next step begins when `after_step` returns, and has as many writes as `after_step` returned. The unallocated space of
-// the written pages is zeroed. `after_step` and `context` must be valid until the connection is closed.
+// Divides this connection's writes to the database file into steps, until the connection closes the file. Zeros the
+// unallocated space of the written pages. Returns SQLITE_OK, or the result code of the error.
 //
-// Returns SQLITE_OK, or the result code of the error. The division ends when the connection closes the file.
+// The first step of a checkpoint has `pages` writes. After each step, the file is synced, and `after_step` is called
+// with the duration of the step in nanoseconds. Its result is the number of writes of the next step, which then begins.
+//
+// `after_step` and `context` must be valid until the connection is closed.
 int dwell_step_writes(
     struct sqlite3 *connection, int pages, int (*after_step)(void *context, uint64_t nanoseconds), void *context);
 

@@ -103,9 +103,11 @@ struct CheckedJourney {
 }
 
 /// The facts that a query found about the numbers (`event.seq`) and positions of one driver's events. The positions
-/// must ascend with the numbers. The numbers must be 1, 2, 3 and so on up to `lastSeq`, with two exceptions. Retention
-/// may have deleted events. And events that were transferred from SQLite keep the numbers that they had there: SQLite
-/// numbers the events of all drivers together, so one driver's numbers have gaps.
+/// must ascend with the numbers. The numbers must be 1, 2, 3 and so on up to `lastSeq`, with two exceptions:
+///
+/// - Retention may have deleted events.
+/// - Events that were transferred from SQLite keep their numbers. SQLite numbers the events of all drivers together, so
+///   one driver's numbers have gaps.
 struct CheckedNumbers {
     /// The first event before which a number is missing, or whose number is not higher than the previous event's.
     var gap: Int64?

@@ -1,6 +1,10 @@
-// `JourneyCheck` on PostgreSQL. It checks the references between tables, the positions by which the feed orders events,
-// and each driver's journey against the fold of the events. In SQLite, foreign keys guarantee these references; in
-// PostgreSQL, no foreign key covers them. The files of PostgreSQL itself are checked with pg_amcheck.
+// `JourneyCheck` on PostgreSQL. It checks three things:
+//
+// - the references between tables, for which there are no foreign keys as in SQLite,
+// - the positions by which the feed orders events,
+// - each driver's journey against the fold of the events.
+//
+// The files of PostgreSQL itself are checked with pg_amcheck.
 
 package import Engine
 import JourneyModel
@@ -150,9 +154,9 @@ private enum CheckStatements {
         WHERE driver.id = $3::int8 AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Statements that count rows which must not exist. Most of them check references to `driver`. No foreign key
-    /// guarantees these references. The primary key of `driver` contains the lane (Lane.swift), so a foreign key would
-    /// have to contain the lane too. But tables such as `account` have no lane.
+    /// Statements that count rows which must not exist. Most of them check references to `driver`, for which there are
+    /// no foreign keys. The primary key of `driver` contains the lane (Lane.swift), but tables such as `account` have
+    /// no lane.
     static let references: [(what: String, statement: PostgresStatement)] =
         [
             count(
@@ -227,9 +231,9 @@ private enum CheckStatements {
                 """, known: "SELECT id FROM driver")
         }
 
-    /// - Parameter known: a query whose result the condition can use as the table `known`. Citus cannot join tables
-    ///   whose rows lie on different servers, but it copies the result of such a query to all servers. Nil if the
-    ///   condition needs no such table.
+    /// - Parameter known: a query whose result the condition can use as the table `known`; nil if no such table is
+    ///   needed. Citus cannot join tables whose rows lie on different servers, but copies the query's result to all
+    ///   servers.
     private static func count(
         _ what: String, _ table: String, _ condition: String, known: String? = nil
     ) -> (what: String, statement: PostgresStatement) {

@@ -1,7 +1,8 @@
-// Writes a batch on Citus. On a single PostgreSQL server, every insert joins with the drivers that the same round trip
-// has updated. On Citus this is not possible, because a session's claim (the row that names the session's driver) may
-// lie in another shard than the driver. So the batch first updates the drivers and waits for the results. Then it sends
-// the other rows, only for the drivers whose update succeeded.
+// Writes a batch on Citus. The batch first updates the drivers and waits for the results. Then it sends the other rows,
+// for the updated drivers only.
+//
+// On a single PostgreSQL server, the inserts join with the updated drivers instead. On Citus, a session's claim (the
+// row that names its driver) may lie in another shard than the driver.
 
 import Engine
 import JourneyModel
@@ -10,8 +11,7 @@ import Sockets
 
 extension BatchRun {
     /// Rolls back the transaction of the reads, and runs `EventPosition.raiseForServer`, which is necessary after each
-    /// start of the coordinator. If several instances do so at the same time, one of them raises `xact_offset` and the
-    /// others wait.
+    /// start of the coordinator. If several instances do so, one of them raises `xact_offset` and the others wait.
     func raisePositions(on connection: PostgresConnection, until deadline: Deadline) async throws(PostgresError) {
         _ = try await connection.run([.init(.rollback)], until: deadline)
         let raise = EventPosition.raiseForServer.map { PostgresQuery($0) }
@@ -19,8 +19,10 @@ extension BatchRun {
     }
 
     /// Writes the batch in the transaction that the reads have begun, and commits. Returns the `driver.id` of the
-    /// updated drivers. If no driver could be updated, or if a new driver was deleted since the reads, returns an empty
-    /// set and does not commit. The pool then rolls the transaction back.
+    /// updated drivers.
+    ///
+    /// If no driver was updated, or if a new driver was deleted since the reads, returns an empty set without COMMIT.
+    /// The pool then rolls the transaction back.
     ///
     /// - Parameter position: the position before the first event of the transaction.
     func write(

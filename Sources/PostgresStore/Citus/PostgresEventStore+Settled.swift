@@ -1,14 +1,14 @@
-// Finds the settled position on Citus: the position below which no new event can appear. On a single PostgreSQL server,
-// the lowest number of an unfinished transaction is this limit. On Citus it is not: the coordinator prepares a
-// transaction on the workers (PREPARE TRANSACTION), commits it locally, and only then sends COMMIT PREPARED to the
-// workers. In between, the transaction counts as ended although its rows are not visible. So the reader first takes the
-// lowest number. Then it reads the names of the prepared transactions from every server, and waits until these
-// transactions have ended. When the reader took the number, every transaction with a lower number was already prepared
-// on the workers. So after the wait, the rows of all transactions with lower numbers are visible.
+// Finds the settled position on Citus: the position below which no new event can appear.
+//
+// On a single PostgreSQL server, this is the lowest number of an unfinished transaction. On Citus, the coordinator
+// prepares a transaction on the workers (PREPARE TRANSACTION), commits it locally, and then sends COMMIT PREPARED. In
+// between, the transaction has ended, but its rows are not visible.
+//
+// So the reader first takes the lowest number. Every transaction with a lower number is already prepared on the workers
+// by then. The reader waits until all prepared transactions have ended, and then sees the rows of those transactions.
 //
 // After a crash, a prepared transaction remains until the maintenance daemon of Citus ends it (every
-// citus.recover_2pc_interval, 60 s). Until then, readers stop at the last settled position (the one below which no new
-// event can appear).
+// citus.recover_2pc_interval, 60 s). Until then, readers stop at the last settled position.
 
 import Engine
 import Postgres
@@ -24,15 +24,16 @@ final class SettledPosition: Sendable {
 }
 
 extension PostgresEventStore {
-    /// The maximum number of times that the prepared transactions are read again, and the pause between two reads.
-    /// Normally a transaction stays prepared for a few milliseconds. If one is still prepared after the last read,
-    /// readers stop at the last settled position; if this process has found none yet, they fail.
+    /// How often the prepared transactions are read again, and the pause between two reads. Normally a transaction
+    /// stays prepared for a few milliseconds.
+    ///
+    /// If one is still prepared after the last read, readers stop at the last settled position. If this process has
+    /// found none yet, they fail.
     private static let settleRoundsMax = 20
     private static let settlePauseMilliseconds = 5
 
-    /// Returns the position before which readers of the feed must stop on Citus. The readers' own statements compute
-    /// `EventPosition.end` too, and stop at the lower of the two. On a single PostgreSQL server this method returns
-    /// `.max`, so only `EventPosition.end` counts.
+    /// Returns the position before which readers of the feed must stop on Citus. They also compute `EventPosition.end`,
+    /// and stop at the lower of the two. On a single PostgreSQL server this method returns `.max`.
     func settledEnd() async throws(StoreFailure) -> Int64 {
         guard try await shards().areDistributed else { return .max }
         let found = try await read([

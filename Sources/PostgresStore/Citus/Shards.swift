@@ -1,6 +1,8 @@
-// Where the rows of the tables of events lie. On a single PostgreSQL server, a statement may contain rows of any lanes.
-// On Citus, all rows of a lane (Lane.swift), in all these tables, lie in the same shard. A statement runs on a single
-// server only if all its rows lie in one shard. So each statement of a batch is sent once for each shard.
+// Where the rows of the tables of events lie. On Citus, all rows of a lane (Lane.swift) lie in the same shard. A
+// statement runs on a single server only if all its rows lie in one shard.
+//
+// Each statement of a batch is therefore sent once for each shard. On a single PostgreSQL server, a statement may
+// contain rows of any lanes.
 
 import JourneyModel
 import Postgres
@@ -30,9 +32,10 @@ struct Shards: Hashable, Sendable {
     func parameters(ofDriver id: Int64) -> [PostgresValue] { parameters(ofLane: Lane.of(driver: id)) }
 
     /// Groups the rows, so that one statement may contain all rows of a group. Returns each group with the first two
-    /// parameters of its statement. On a single PostgreSQL server there is one group. On Citus there is one group for
-    /// each shard, in the order of the shards. This order is the same in all instances, so that they lock rows in the
-    /// same order.
+    /// parameters of its statement.
+    ///
+    /// On a single PostgreSQL server there is one group. On Citus there is one group for each shard. The order of the
+    /// groups is the same in all instances, so that they lock rows in the same order.
     func groups<Row>(
         _ rows: [Row], lane: (Row) -> Int16
     ) -> [(parameters: [PostgresValue], rows: [Row])] {

@@ -1,7 +1,8 @@
-// Replaces the texts that a client sent, as a part of the deletion of a driver. All of these texts are replaced, except
-// for texts that the API defines, such as event names. SQLite's store instead keeps a text that other drivers use too,
-// for example the id of a charger. PostgreSQL's store does not look for other drivers' uses: the texts are in the rows
-// of events, and for most of them there is no index.
+// Replaces the texts that a client sent, as a part of the deletion of a driver. Only texts that the API defines are
+// kept, such as event names.
+//
+// SQLite's store also keeps a text that other drivers use. Here the texts are in the rows of events, and most have no
+// index by which other uses could be found.
 
 import JourneyModel
 

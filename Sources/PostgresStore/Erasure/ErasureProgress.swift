@@ -1,16 +1,17 @@
 // Continues a driver's deletion after its first transaction. A driver may have a million events, so the rows are
-// rewritten in pieces, one per transaction. The table `erasure` contains the progress. Any instance continues a
-// deletion that was interrupted.
+// rewritten in pieces, one per transaction. Any instance continues an interrupted deletion from the table `erasure`.
 //
-// Each session gets a new id, made of the pseudonym and the session's number. To replace an old id in an event, the
-// number is looked up in the row of the session, by the old id. So the rows of the sessions must keep the old ids until
-// all events are rewritten. The driver's row already has the new ids (PostgresEventStore+Erasure). So if an expiry (the
-// event of a passed deadline) is stored between two pieces, the expiry has the new ids too.
+// Each session gets a new id, made of the pseudonym and the session's number. The number is looked up by the old id, in
+// the row of the session. So these rows must keep the old ids until all events are rewritten.
 //
-// Meanwhile, no other code may copy ids from one row to another. Therefore retention, refolds (which fold stored events
-// again) and corrections of settings skip the driver (`DriverStatements.erasing`). If one of these operations is under
-// way when the deletion begins, there are two cases. If the operation has locked the driver's row, the deletion waits
-// for the operation. If not, the operation finds that the driver's version was raised, and writes nothing.
+// The driver's row already has the new ids (PostgresEventStore+Erasure). An expiry (the event of a passed deadline)
+// that is stored between two pieces therefore has the new ids too.
+//
+// Meanwhile, no other code may copy ids from one row to another. Therefore retention, refolds and corrections of
+// settings skip the driver (`DriverStatements.erasing`). One of them may be under way when the deletion begins:
+//
+// - If it has locked the driver's row, the deletion waits for it.
+// - If not, it finds that the driver's version was raised, and writes nothing.
 
 import JourneyModel
 import SharedTables
@@ -74,9 +75,10 @@ struct ErasureProgress {
         (last, eventCount) = (try row[2], try row[3])
     }
 
-    /// Rewrites at most `rowsMax` rows. Returns whether the deletion is complete. The events of one millisecond are
-    /// rewritten in one piece, even if they exceed `rowsMax`. The reason: their new sequences are ranks, and the ranks
-    /// begin at 1 again in each piece.
+    /// Rewrites at most `rowsMax` rows. Returns whether the deletion is complete.
+    ///
+    /// The events of one millisecond are rewritten in one piece, even if they exceed `rowsMax`. Their new sequences are
+    /// ranks, which begin at 1 again in each piece.
     ///
     /// Raises the driver's version first, so that a batch that has read the old rows writes nothing.
     mutating func advance(_ db: any SQLTransaction, rowsMax: Int = ErasureProgress.rowsMax) throws -> Bool {
@@ -108,7 +110,7 @@ struct ErasureProgress {
     }
 
     /// Finds the end of the next piece of `rowsMax` rows, which begins after `last`. Returns the value of `column` in
-    /// the piece's last row. Returns nil if fewer than `rowsMax` rows are left.
+    /// the piece's last row, or nil if fewer than `rowsMax` rows are left.
     private func end(
         _ table: String, _ column: String, where condition: String = "true", _ rowsMax: Int, _ db: any SQLTransaction
     ) throws -> Int64? {
@@ -142,12 +144,13 @@ struct ErasureProgress {
     /// any information in them. The order of the events stays the same:
     /// - Events of one millisecond are ordered by their sequence. A sequence is replaced by its rank.
     /// - Events that are still equal are finally ordered by the bytes of event_id and the idempotency key. A new key
-    ///   contains the event's rank in that order, as a number of fixed length. event_id becomes NULL, which means that
-    ///   it equals the key.
+    ///   contains the event's rank in that order, as a number of fixed length. event_id becomes NULL, because it equals
+    ///   the key.
     ///
-    /// Two facts about a time are kept: the moment, and whether its text had a fraction of a second. Citus does not
-    /// allow `to_char` in the SET list, so the subquery `ranked` computes the text. The subquery is MATERIALIZED,
-    /// because PostgreSQL otherwise runs it once per event if the statistics of the table are not up to date.
+    /// Two facts about a time are kept: the moment, and whether its text had a fraction of a second.
+    ///
+    /// The subquery `ranked` computes the text, because Citus does not allow `to_char` in the SET list. It is
+    /// MATERIALIZED: with outdated statistics of the table, PostgreSQL would otherwise run it once per event.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", where: Self.isInLane, rowsMax, db)
         let count = try db.execute(
@@ -177,8 +180,7 @@ struct ErasureProgress {
     }
 
     private mutating func rewriteSessions(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
-        // With number instead of +number, PostgreSQL may read the sessions of all drivers in the order of their
-        // numbers, to find those of this driver.
+        // With number instead of +number, PostgreSQL may read the sessions of all drivers to find those of this driver.
         let sessions = try SQLRow.fetchAll(
             db,
             sql: """

@@ -1,6 +1,7 @@
-// Searches for remains of a deleted driver, for `dwell verify-erased`. The search covers all columns with texts or
-// bytes in all tables, but not the files of the server. It only reads. It is independent of the code that deletes, so
-// that it also finds what an error in that code leaves behind.
+// Searches for remains of a deleted driver, for `dwell verify-erased`. The search only reads. It covers all columns
+// with texts or bytes in all tables, but not the files of the server.
+//
+// It is independent of the code that deletes, and therefore also finds what an error in that code leaves behind.
 
 import Engine
 import Postgres
@@ -53,8 +54,8 @@ private enum ErasureScan {
         var name: String
         var columns: [(name: String, isBytes: Bool)] = []
 
-        /// A query with one parameter, the texts to search for. It returns a row for each text that occurs in a column:
-        /// the column's name, and the place of the text in the parameter, counted from 1.
+        /// A query with one parameter, the texts to search for. It returns a row for each text in a column: the
+        /// column's name, and the text's index in the parameter, counted from 1.
         var search: PostgresStatement {
             let values = columns.map { name, isBytes in
                 isBytes ? "('\(name)', NULL::text, \"\(name)\")" : "('\(name)', \"\(name)\"::text, NULL::bytea)"
@@ -93,7 +94,7 @@ private enum ErasureScan {
     }
 
     /// The data of a driver that a deletion must remove or rewrite. Each entry has a name for the report, and a query
-    /// for the rows that the deletion has left as they were. The parameter of the query is `driver.id`.
+    /// for the rows that still have such data. The parameter of the query is `driver.id`.
     static var leftovers: [(name: String, sql: String)] {
         var queries = [("the deletion is not complete, its row in erasure", "SELECT 1 FROM erasure WHERE driver = ?")]
         for table in emptyTables { queries.append((table, "SELECT 1 FROM \(table) WHERE driver = ?")) }

@@ -8,10 +8,10 @@ package import SharedTables
 extension PostgresEventStore: EventErasure {
     package func prepareErasure() async {}
 
-    /// Adds the driver's row and removes it, so that the transaction of the deletion conflicts with a batch that adds
-    /// the same driver. If the batch comes second, it waits for the deletion. Afterwards it finds the tombstone, and
-    /// removes the row that it has added (Events/ErasedDrivers.swift). If the batch comes first, the deletion waits for
-    /// it, fails with 40001, and is run again.
+    /// Adds the driver's row and removes it, so that the deletion conflicts with a batch that adds the same driver.
+    ///
+    /// If the batch comes first, the deletion waits for it, fails with 40001, and is run again. If the batch comes
+    /// second, it waits, finds the tombstone, and removes its row (Events/ErasedDrivers.swift).
     package func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws {
         let row = try db.addDriver(driver, at: now)
         let removedCount = try db.execute(
@@ -23,8 +23,8 @@ extension PostgresEventStore: EventErasure {
             throw PostgresError(.server(sqlState: SQLState.serializationFailure), "the driver was added meanwhile")
         }
         // Only needed on Citus, where the tombstone is on the coordinator and the driver on a worker. A waiting batch
-        // continues as soon as the worker commits, and must then find the tombstone. So the coordinator must commit
-        // first. The coordinator does commit first, because this statement changes a reference table, `erasure`.
+        // continues as soon as the worker commits, so the coordinator must commit first. It does so because this
+        // statement changes a reference table.
         try db.execute(sql: "DELETE FROM erasure WHERE driver = ?1", arguments: [row])
     }
 
@@ -69,8 +69,8 @@ extension PostgresEventStore: EventErasure {
         }
     }
 
-    /// Does nothing. PostgreSQL keeps removed bytes in two places. They stay in its tables until VACUUM has freed the
-    /// space of the dead rows and other rows are written there. They stay in the WAL until the WAL is recycled. The
-    /// store cannot force either of these steps.
+    /// Does nothing, because the store cannot force either of two steps of PostgreSQL. Removed bytes stay in its tables
+    /// until VACUUM has freed the space and other rows are written there. They stay in the WAL until the WAL is
+    /// recycled.
     package func finishRemoval(within timeout: Duration) async -> Bool { true }
 }

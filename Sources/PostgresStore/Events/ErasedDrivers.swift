@@ -13,11 +13,15 @@ enum ErasedDrivers {
         "SELECT driver_digest, erased_at_ms FROM erased_driver WHERE driver_digest = ANY ($1::bytea[])")
 
     /// Finds the drivers added by this batch that were deleted after the batch had looked for their tombstones, and
-    /// removes their rows. The batch then repeats its work for these drivers. The deletion and the batch cannot miss
-    /// each other, because the deletion adds and removes the row too (`EventErasure.collideWithAdding`). If the batch
-    /// is first, the deletion waits, and then finds the row. If the deletion is first, the batch waits in the statement
-    /// that adds the drivers. `takeBack` runs after that statement, so it sees the tombstone that the deletion has
-    /// committed. Parameters: the `driver.id` of drivers, keyed hashes, the times after which a deletion is recent.
+    /// removes their rows. The batch then repeats its work for these drivers.
+    ///
+    /// The deletion adds and removes the row too (`EventErasure.collideWithAdding`), so the two cannot miss each other:
+    ///
+    /// - If the batch is first, the deletion waits, and then finds the row.
+    /// - If the deletion is first, the batch waits in the statement that adds the drivers. `takeBack` runs after that
+    ///   statement, so it sees the tombstone.
+    ///
+    /// Parameters: the `driver.id` of drivers, keyed hashes, the times after which a deletion is recent.
     private static let takeBack = PostgresStatement(
         "erased_drivers_not_added",
         """
@@ -35,8 +39,9 @@ enum ErasedDrivers {
             [.int8s(added.map { $0.driver }), .byteas(added.map { $0.digest }), .int8s(added.map(since))])
     }
 
-    /// Like `takeBack`, for Citus, where the tombstones lie on another server than the drivers. The statement removes
-    /// nothing. If it returns a row, a new driver of the batch was deleted, and the whole batch is run again.
+    /// Like `takeBack`, for Citus, where the tombstones lie on another server than the drivers. Removes nothing. If it
+    /// returns a row, a new driver was deleted, and the whole batch is run again.
+    ///
     /// Parameters: keyed hashes, the times after which a deletion is recent.
     private static let findRecent = PostgresStatement(
         "erased_drivers_recent",

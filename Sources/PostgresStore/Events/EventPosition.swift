@@ -1,22 +1,21 @@
 // The place of an event among the events of all drivers (`event.position`). A reader that follows the positions never
-// skips a committed event. This holds although several instances commit at the same time, and a transaction that began
-// later may be committed first.
+// skips a committed event, although several instances commit at the same time, in any order.
 //
 // A position consists of the number of the event's transaction and the event's place in this transaction. PostgreSQL
-// gives ascending numbers to transactions, and a snapshot contains the lowest number of an unfinished transaction. All
-// transactions below this number have ended, so all their events are visible, and no new ones can appear. Readers
-// therefore stop at this number. Readers get an event only when all transactions that began earlier have ended, usually
-// after milliseconds. A transaction that is left open, in any database of the server, makes the readers wait.
+// gives ascending numbers to transactions, and a snapshot contains the lowest number of an unfinished transaction.
 //
-// A driver's events have ascending positions in the order of their numbers (`event.seq`), so the feed returns them in
-// this order. The reason: a batch reads the driver's version, then gets its transaction number, and stores events only
-// if the version is still the same. So the transaction that wrote this version had ended before the batch got its own,
-// higher number. Only a batch that locks the driver's row may get its number too early: it may get the number first,
-// and then wait for the row. Such a batch therefore compares its position with that of the driver's last event
-// (`BatchReads.isBehind`).
+// Readers stop at this lowest number: below it, all events are visible, and no new ones can appear. A transaction that
+// is left open, in any database of the server, makes the readers wait.
+//
+// A driver's events have ascending positions in the order of their numbers (`event.seq`). The reason: a batch reads the
+// driver's version before it gets its transaction number, and stores events only if the version is unchanged. So the
+// transaction that wrote this version has a lower number.
+//
+// Only a batch that locks the driver's row may get its number too early, before it waits for the row. It therefore
+// compares its position with that of the driver's last event (`BatchReads.isBehind`).
 //
 // For an event that was transferred from SQLite, the position is the number that the event had in SQLite. `raise` makes
-// all later events get higher positions than the transferred ones.
+// all later events get higher positions.
 //
 // The alternative, an outbox table, would need a second row for each event, an index on these rows, and deletions. A
 // position costs only one integer in a row that is written anyway, and an index that grows at its end.
@@ -35,21 +34,21 @@ enum EventPosition {
         (SELECT pg_current_xact_id()::text::int8 + xact_offset << \(placeBits) FROM event_position)
         """
     /// Reads `ofTransaction` in the transaction that is to insert the events, after this transaction has read the
-    /// drivers. The second column is false if the coordinator of Citus was restarted since `raiseForServer` ran. Then
-    /// `raiseForServer` must run before anything is inserted.
+    /// drivers. If the second column is false, the coordinator of Citus was restarted, and `raiseForServer` must run
+    /// before anything is inserted.
     ///
-    /// The reason: a transaction that changes only rows of one worker does not flush the coordinator's WAL when it
-    /// commits. So after a crash, the coordinator may use the transaction's number a second time, and positions would
-    /// repeat. `raiseForServer` therefore adds more to `xact_offset` than the count of numbers that can be lost.
+    /// A transaction that changes only a worker's rows does not flush the coordinator's WAL. So the coordinator may use
+    /// its number again after a crash. `raiseForServer` therefore adds more to `xact_offset` than the count of numbers
+    /// that can be lost.
     static let begin = PostgresStatement(
         "event_position_begun",
         "SELECT \(ofTransaction), coalesce(server = \(TransactionNumber.serverSQL), false) FROM event_position")
 
     /// On Citus, every batch begins by taking the lock `AdvisoryLock.eventPosition` in shared mode. `raiseForServer`
-    /// takes the lock in exclusive mode, and thereby waits for the batches that use the old offset. It must wait for
-    /// them, because readers use only one offset. A batch takes this lock before it locks drivers. In the reverse
-    /// order, a deadlock would be possible: a batch that has locked a driver would wait for the raise, and the raise
-    /// would wait for another batch that waits for this driver.
+    /// takes it in exclusive mode, and so waits for the batches with the old offset. Readers use only one offset.
+    ///
+    /// A batch takes this lock before it locks drivers. In the reverse order, a deadlock would be possible. The raise
+    /// would wait for a batch that waits for a driver, and the driver's holder would wait for the raise.
     static let shareOffset = PostgresStatement(
         "event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lock))")
 
@@ -78,10 +77,11 @@ enum EventPosition {
     /// The highest position that is stored; NULL if there is no event.
     static let highest = PostgresStatement("event_position_highest", "SELECT max(position) FROM event")
 
-    /// Returns the query that raises `xact_offset` if the next transaction would get a lower position than a stored
-    /// event, or than the position of a consumer of the feed. This happens after the database was copied with pg_dump
-    /// into a server with lower transaction numbers, or was transferred from SQLite. Every instance runs the query at
-    /// its start.
+    /// Returns the query that raises `xact_offset` if the next transaction's position would be too low: below a stored
+    /// event's or a feed consumer's. Every instance runs the query at its start.
+    ///
+    /// Such a database was transferred from SQLite, or copied with pg_dump into a server with lower transaction
+    /// numbers.
     ///
     /// - Parameter highest: the result of the statement `highest`.
     static func raise(above highest: PostgresResult) throws(PostgresError) -> PostgresQuery {

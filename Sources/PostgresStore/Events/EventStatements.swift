@@ -1,5 +1,4 @@
-// The statements on the table of events: reads for the fold, the insert of a batch's events, and the update of stored
-// events that were folded again.
+// The statements on the table of events: reads for the fold, the insert of new events, the update of refolded events.
 
 import Engine
 import JourneyModel
@@ -171,7 +170,7 @@ struct StoredKey: Sendable {
     }
 
     /// Returns whether the submission repeats the stored event. For an event that was transferred from SQLite, only the
-    /// first half of the digest is stored, so the stored digest may be a prefix.
+    /// first half of the digest is stored.
     func isRepeated(by submission: EventSubmission, digest: [UInt8]) -> Bool {
         digest.starts(with: self.digest)
             || submission.isRepeat(
@@ -213,14 +212,17 @@ enum EventStatements {
     static let foldedVersionColumn = 27
 
     /// For each driver, the events from a given time on. The read ends with the n-th event after that time (counted
-    /// from 0) and all further events of the same millisecond. The last column contains this millisecond. If the driver
-    /// has fewer events, all are read and the column is NULL. The rows are not sorted; the caller sorts the events in
-    /// memory. Without OFFSET 0, PostgreSQL could compute the millisecond once per event. Parameters: `LaneParameters`,
-    /// the `driver.id` of drivers, and for each driver the time and n.
+    /// from 0) and all further events of the same millisecond. The rows are not sorted.
+    ///
+    /// The last column contains that millisecond. It is NULL if all events are read.
+    ///
+    /// Without OFFSET 0, PostgreSQL could compute the millisecond once per event.
+    ///
+    /// Parameters: `LaneParameters`, the `driver.id` of drivers, and for each driver the time and n.
     static let tails = PostgresStatement("event_tails", tailsSQL("JOIN"))
 
-    /// Like `tails`, but PostgreSQL sorts the rows, because the check must not rely on the code of the fold. Also
-    /// returns the events whose settings are missing; `FoldedEvent` cannot read these.
+    /// Like `tails`, but sorted by PostgreSQL, because the check must not rely on the code of the fold. Also returns
+    /// the events whose settings are missing, which `FoldedEvent` cannot read.
     static let sortedTails = PostgresStatement("event_tails_sorted", "\(tailsSQL("LEFT JOIN")) ORDER BY \(ascending)")
 
     private static func tailsSQL(_ join: String) -> String {
@@ -239,10 +241,11 @@ enum EventStatements {
         """
     }
 
-    /// The journey after the last event before a time, ignoring events below the driver's floor (the time at which the
-    /// fold begins). There are two steps, so that only a few events are read. The first finds the event's millisecond
-    /// by the index alone. The second sorts the events of this millisecond. Parameters: `LaneParameters`, the
-    /// `driver.id` of drivers, times, floors.
+    /// The journey after the last event before a time, ignoring events below the driver's floor. Two steps make the
+    /// read short: the first finds the event's millisecond by the index, the second sorts the events of this
+    /// millisecond.
+    ///
+    /// Parameters: `LaneParameters`, the `driver.id` of drivers, times, floors.
     static let starts = PostgresStatement(
         "journey_starts",
         """

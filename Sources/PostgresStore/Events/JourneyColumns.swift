@@ -1,5 +1,4 @@
-// The eight columns of a journey, in the tables driver, event and journey_base, and the three columns of a verdict (the
-// fold's result for one event).
+// The eight columns of a journey (in the tables driver, event and journey_base), and the three columns of a verdict.
 
 import Engine
 import JourneyModel

@@ -1,8 +1,11 @@
 // Some of a driver's events, in the fold's order and without gaps, and the journey before them. They are the driver's
-// last events, or a part from the middle of the driver's events. A new event is put in its place in the order. Then the
-// events after it are folded again, up to the first one after which the new journey equals the stored one. A refold of
-// very many events continues with the next part (RefoldInParts). SQLite's store has the same algorithm on a table
-// (EventFolding, FoldWalk). This file reads no clock and no database.
+// last events, or a part from the middle of the driver's events.
+//
+// A new event is put in its place in the order. Then the events after it are folded again, up to the first one after
+// which the new journey equals the stored one. A refold of very many events continues with the next part
+// (RefoldInParts).
+//
+// SQLite's store has the same algorithm on a table (EventFolding, FoldWalk). This file reads no clock and no database.
 
 import Engine
 import JourneyModel
@@ -13,8 +16,7 @@ struct JourneyTail: Sendable {
     /// In the fold's order.
     private(set) var events: [FoldedEvent]
     /// The journey after the driver's last event, if that event is not in `events`; otherwise nil. No method changes
-    /// it: `insert` refuses an event that might change it, and `insertInPart` and `goOn` return `Insertion.unfinished`
-    /// instead.
+    /// it: `insert` refuses an event that might change it, and the other methods return `Insertion.unfinished` instead.
     let end: Journey?
 
     init(start: Journey, events: [FoldedEvent] = [], end: Journey? = nil) {
@@ -31,8 +33,7 @@ struct JourneyTail: Sendable {
     /// The effects of an insertion.
     struct Insertion {
         /// The number that the event got, normally the `seq` of the parameter `new`. If a deadline passed before the
-        /// event and the event comes last, the expiry (the event of a passed deadline) gets that number, and the event
-        /// gets the next one.
+        /// event and the event comes last, its expiry gets that number, and the event gets the next one.
         var seq: Int64
         var verdict = Verdict.none
         /// The number of stored events that were folded again.
@@ -50,9 +51,10 @@ struct JourneyTail: Sendable {
 
     typealias MakeExpiry = (_ deadline: (name: EventName, at: Moment), _ running: Journey, _ seq: Int64) -> FoldedEvent
 
-    /// Puts the event in its place in the order, and folds the events after it again, up to the first one after which
-    /// the new journey equals the stored one. If `events` has no such event and the driver has later events, changes
-    /// nothing and returns nil. The caller must then read more events.
+    /// Puts the event in its place in the order, and refolds the events after it, until the new journey equals the
+    /// stored one.
+    ///
+    /// If that point is beyond `events`, changes nothing and returns nil. The caller must then read more events.
     ///
     /// - Parameters:
     ///   - new: the event. Its `seq` is one above the driver's highest so far.
@@ -68,8 +70,8 @@ struct JourneyTail: Sendable {
         return insertion.unfinished == nil ? insertion : nil
     }
 
-    /// Puts a late event in its place in the order, and folds the events after it again, even if the refold does not
-    /// end within `events` (`Insertion.unfinished`). The last second of `events` must be complete.
+    /// Like `insert`, for a late event whose refold may go beyond `events` (`Insertion.unfinished`). The last second of
+    /// `events` must be complete.
     mutating func insertInPart(_ new: consuming FoldedEvent, expiry: MakeExpiry) -> Insertion {
         insertLate(new, isPart: true, expiry)
     }
@@ -99,9 +101,8 @@ struct JourneyTail: Sendable {
             -> FoldedEvent
     ) -> Int64 {
         var walk = Walk(running: start, newSeq: .max, expirySeq: newSeq, stopsEarly: false)
-        // An expiry (the event of a passed deadline) gets the settings of `next`, the first event after the deadline.
-        // The walk keeps the events of a second until the second is complete. So `next` is the first event that the
-        // walk has kept, or, if there is none, the current event.
+        // An expiry gets the settings of `next`, the first event after the deadline. If the walk still keeps events of
+        // an incomplete second, `next` is the first of them. Otherwise it is the current event.
         var next: FoldedEvent?
         for event in events {
             let upcoming = next ?? event
@@ -124,8 +125,11 @@ struct JourneyTail: Sendable {
     }
 
     /// Returns the event's index among the events of its second, if the event comes after the last of `events`. Returns
-    /// nil if the event comes earlier. Also returns nil if the event shares its second with the last event and this
-    /// second has fewer than `searchedMax` events, because the fold must then find their order.
+    /// nil in two cases:
+    ///
+    /// - The event comes earlier.
+    /// - The event shares its second with the last event, and this second has fewer than `searchedMax` events. The fold
+    ///   must then find their order.
     private func placeAfterLast(_ event: OrderedEvent) -> Int64? {
         guard let last = events.last else { return 0 }
         if last.event.occurredAt != event.occurredAt { return last.event.occurredAt < event.occurredAt ? 0 : nil }
@@ -166,9 +170,9 @@ struct JourneyTail: Sendable {
         _ new: FoldedEvent, isPart: Bool, _ expiry: MakeExpiry
     ) -> Insertion {
         var new = new
-        // The index of the last event that is not folded again. The events that share the new event's second are folded
-        // again, because the new event may change their order. But if the second already has `searchedMax` events, the
-        // new event comes after all of them.
+        // The index of the last event that is not folded again. The new event may change the order of its second, so
+        // the events of that second are folded again. But if the second already has `searchedMax` events, the new event
+        // comes after all of them.
         var predecessor = events.startIndex - 1
         for index in events.indices.reversed() {
             let candidate = events[index]
@@ -218,8 +222,8 @@ struct JourneyTail: Sendable {
     }
 }
 
-/// Folds events in order. For events that share a second, it determines their order anew, because this order depends on
-/// the journey before them, and that journey may have changed.
+/// Folds events in order. For events that share a second, it determines their order anew: the order depends on the
+/// journey before them, which may have changed.
 private struct Walk {
     /// The journey after the last folded event.
     var running: Journey

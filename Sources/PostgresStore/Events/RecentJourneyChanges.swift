@@ -1,6 +1,7 @@
-// The last changes of a driver's journey. They are stored in the driver's row. A client that reconnects to the stream
-// gets the changes that it missed. SQLite's store keeps the same changes (docs/decisions/changes-in-the-driver-row.md),
-// but encodes them differently, because here a change contains the id of its session.
+// The last changes of a driver's journey, stored in the driver's row. A client that reconnects to the stream gets the
+// changes that it missed (docs/decisions/changes-in-the-driver-row.md).
+//
+// The encoding differs from that of SQLite's store, because here a change contains the id of its session.
 
 import Engine
 import JourneyModel

@@ -23,8 +23,8 @@ struct SessionRow: Sendable {
     ]
 
     /// Inserts new sessions, and updates the registration of stored ones. Leaves out drivers whom this transaction has
-    /// not updated. The rows are inserted in the order given, because the numbers of sessions opened at the same time
-    /// tell which one was opened last.
+    /// not updated. The rows are inserted in the order given: of sessions opened at the same time, the last one must
+    /// get the highest number.
     static let write = PostgresStatement(
         "sessions_written",
         """
@@ -43,9 +43,8 @@ struct SessionRow: Sendable {
 }
 
 extension SessionRow {
-    /// Writes one session on Citus. The number of a new session comes from a sequence, which only the coordinator has.
-    /// Citus would therefore run an INSERT ... SELECT as in `write` on the coordinator. With VALUES, the insert runs on
-    /// the worker.
+    /// Writes one session on Citus. With VALUES, the insert runs on the worker. With a SELECT as in `write`, it would
+    /// run on the coordinator, which alone has the sequence for the session's number.
     private static let writeOne = PostgresStatement(
         "session_written",
         """
@@ -81,9 +80,11 @@ struct SessionClaim: Sendable {
     ]
 
     /// Claims sessions for their drivers: inserts the rows that name the drivers as the owners. Leaves out drivers whom
-    /// this transaction has not updated. Fails if another transaction has claimed one of the sessions since the batch
-    /// read them; then the whole batch must be run again. The claims are written in the order of the sessions' ids, so
-    /// that two transactions never wait for each other.
+    /// this transaction has not updated. The rows are written in the order of the sessions' ids, so that two
+    /// transactions never wait for each other.
+    ///
+    /// If another transaction has claimed one of the sessions since the reads, the statement fails, and the whole batch
+    /// must be run again.
     static let add = PostgresStatement(
         "sessions_claimed",
         """
@@ -136,13 +137,15 @@ enum SessionStatements {
         """)
 
     /// A driver may have at most `unusedMax` unused sessions among the last `recentMax` sessions. A session is unused
-    /// if it was registered, has no event, and occurs neither in the driver's current journey nor in the journey at the
-    /// driver's floor (the time at which the fold begins).
+    /// if it was registered and has no event. It must also occur neither in the driver's journey nor in the journey at
+    /// the driver's floor.
     private static let unusedMax = 100
     private static let recentMax = 200
 
-    /// Looks at a driver's last `recentMax` sessions, and deletes the unused ones except for the newest `unusedMax`. So
-    /// a driver who keeps registering sessions cannot fill the table. Parameters: `driver.id`, the batch.
+    /// Deletes unused sessions, except for the newest `unusedMax`, so that a driver who keeps registering sessions
+    /// cannot fill the table.
+    ///
+    /// Parameters: `driver.id`, the batch.
     static let forgetUnused = PostgresStatement(
         "sessions_forgotten",
         """
@@ -155,8 +158,9 @@ enum SessionStatements {
         """)
 
     /// Like `forgetUnused`, for Citus, where the rows of session_owner lie in other shards. Deletes only the sessions,
-    /// and returns their ids and the driver, so that the caller can delete the rows of session_owner. Parameters:
-    /// `LaneParameters`, `driver.id`, the batch.
+    /// and returns their ids and the driver, so that the caller can delete those rows.
+    ///
+    /// Parameters: `LaneParameters`, `driver.id`, the batch.
     static let forgetUnusedOfShard = PostgresStatement(
         "sessions_forgotten_of_shard",
         """
@@ -168,9 +172,8 @@ enum SessionStatements {
         SELECT session_id, driver FROM gone
         """)
 
-    /// The newest of the unused sessions are those with the highest numbers, not those with the latest opening times.
-    /// The reason: the server's clock may have been ahead and then set back. By the opening times, a new session would
-    /// then count as the oldest, and its own registration would delete it.
+    /// The newest sessions are those with the highest numbers. Opening times may be wrong, because the server's clock
+    /// may have been ahead. A new session would then count as the oldest, and its own registration would delete it.
     ///
     /// - Parameter lanes: returns a further condition on the table with the given name.
     private static func unused(_ driver: String, _ batch: String, _ lanes: (String) -> String) -> String {

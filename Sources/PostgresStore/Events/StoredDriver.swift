@@ -99,9 +99,10 @@ enum DriverStatements {
         WHERE driver.id = ANY ($3::int8[]) AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Returns the drivers whose deletion is not complete. If the caller has locked the drivers' rows, the result stays
-    /// valid until the transaction ends, because a deletion begins with a change of the driver's row. Parameters:
-    /// `LaneParameters`, the `driver.id` of drivers.
+    /// Returns the drivers whose deletion is not complete. If the drivers' rows are locked, the result stays valid
+    /// until the transaction ends: a deletion begins with a change of the driver's row.
+    ///
+    /// Parameters: `LaneParameters`, the `driver.id` of drivers.
     static let erasing = PostgresStatement(
         "drivers_erasing",
         """
@@ -119,7 +120,9 @@ enum DriverStatements {
         """)
 
     /// Writes the batch's number into the row of a driver that the transaction has locked. The statements that update
-    /// the driver's events find the driver by this number. Parameters: `LaneParameters`, the number, `driver.id`.
+    /// the driver's events find the driver by this number.
+    ///
+    /// Parameters: `LaneParameters`, the number, `driver.id`.
     static let mark = PostgresStatement(
         "driver_marked",
         """
@@ -136,13 +139,15 @@ enum DriverStatements {
         """)
 
     /// Updates ("moves") the drivers that still have the version that was read: writes their new values and raises the
-    /// version. Returns the `driver.id` of the updated drivers. `batch` is a random number, by which the later
-    /// statements of the transaction find these drivers. The rows are locked in the order of their ids; OFFSET 0 has
-    /// the same purpose as in RowByKey. The subquery `locked` also returns the new values. Otherwise the UPDATE would
-    /// have to join with the parameters a second time, and would compare each driver with every other.
+    /// version. Returns the `driver.id` of the updated drivers. The later statements of the transaction find them by
+    /// `batch`, a random number.
+    ///
+    /// The rows are locked in the order of their ids; OFFSET 0 has the same purpose as in RowByKey. The subquery
+    /// `locked` also returns the new values. Otherwise the UPDATE would join with the parameters again, and compare
+    /// each driver with every other.
     ///
     /// A row that another transaction has locked is skipped, and its driver is not updated. That transaction most
-    /// likely updates the driver itself, and the other drivers of the batch must not wait for it.
+    /// likely updates the driver itself, and the batch's other drivers must not wait for it.
     private static let move = moving("drivers_moved", locking: "FOR NO KEY UPDATE SKIP LOCKED")
     /// Like `move`, for Citus. Waits for a row that another transaction has locked.
     private static let moveOfShard = moving("drivers_moved_of_shard", locking: "FOR NO KEY UPDATE")

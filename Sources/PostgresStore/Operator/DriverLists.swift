@@ -122,7 +122,7 @@ private enum DriverListStatements {
         """
 
     /// Parameters: the number of the previous page's last driver, the number of rows to examine, a state or NULL, the
-    /// number of rows to return.
+    /// length of the page.
     static let page = PostgresStatement(
         "driver_page",
         """
@@ -162,9 +162,11 @@ private enum DriverListStatements {
         """)
 
     /// The first charger between two bounds: `nextOfEvents` finds it in events, `nextOfSessions` in registered
-    /// sessions. Parameters: the lower bound, the upper bound (excluded), whether the lower bound itself counts. For
-    /// the first step, the lower bound is the searched text, which counts. For each further step, it is the charger
-    /// found last, which does not count.
+    /// sessions.
+    ///
+    /// Parameters: the lower bound, the upper bound (excluded), whether the lower bound itself counts. In the first
+    /// step, the lower bound is the searched text, which counts. In later steps, it is the charger found last, which
+    /// does not.
     static let nextOfEvents = PostgresStatement(
         "next_charger_of_events",
         """

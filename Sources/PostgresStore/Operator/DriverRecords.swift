@@ -48,8 +48,8 @@ private enum DriverRecordSQL {
         }
     }
 
-    /// One driver. The subqueries use the parameter ?1 instead of a column of the outer query, because on Citus the
-    /// tables of most subqueries are on other servers than the driver.
+    /// One driver. The subqueries use the parameter ?1 instead of a column of the outer query. On Citus, most of their
+    /// tables are on other servers than the driver.
     static let select = """
         SELECT driver_id, driver.created_at_ms, (SELECT account.name FROM account WHERE account.driver = ?1),
             (SELECT account.email FROM account WHERE account.driver = ?1),

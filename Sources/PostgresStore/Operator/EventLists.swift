@@ -67,10 +67,14 @@ enum EventLists {
         """
     private static let listed = EventName.listed.map { "'\($0.canonical)'" }.joined(separator: ", ")
 
-    /// Parameters: the lowest position, the upper bound of the positions (excluded), the number of rows to examine, the
-    /// earliest time of receipt, the upper bound of this time (excluded), a transition, a reason, a state, a name,
-    /// whether only diagnostic events are wanted, the number of rows to return. The transition, reason, state and name
-    /// may be NULL.
+    /// Parameters, in this order:
+    ///
+    /// - the lowest position and the upper bound of the positions (excluded),
+    /// - the number of rows to examine,
+    /// - the earliest time of receipt and the upper bound of this time (excluded),
+    /// - a transition, a reason, a state and a name, each of which may be NULL,
+    /// - whether only diagnostic events are wanted,
+    /// - the number of rows to return.
     static let page = PostgresStatement(
         "operator_event_page",
         """
@@ -96,9 +100,10 @@ enum EventLists {
         WHERE lowest.position > (SELECT min(position) FROM event WHERE position >= $1::int8)
         """)
 
-    /// A driver's events, the last ones first. There are two steps, because a driver may have many events. The first
-    /// finds, in the order of an index, the millisecond of the oldest event that the list needs. The second reads and
-    /// sorts the events from this millisecond on. Parameters: `LaneParameters`, `driver_id`, the number of rows.
+    /// A driver's events, the last ones first. A driver may have many events, so there are two steps. The first finds
+    /// by an index the millisecond of the oldest event in the list; the second sorts the events from there on.
+    ///
+    /// Parameters: `LaneParameters`, `driver_id`, the number of rows.
     static let ofDriver = PostgresStatement(
         "operator_driver_events",
         """

@@ -1,7 +1,7 @@
-// Finds the first event that was received at a given time or later, by binary search over the positions of events. The
-// search works because positions follow the order of receipt, except for events that were received at nearly the same
-// time. Citus does not support recursive statements over distributed tables. On Citus, the search therefore sends one
-// statement for each probe.
+// Finds the first event that was received at a given time or later, by binary search over the positions of events.
+// Positions follow the order of receipt, except for events received at nearly the same time.
+//
+// Citus does not support recursive statements over distributed tables. There, each probe is a statement of its own.
 
 import Postgres
 

@@ -13,9 +13,10 @@ extension PostgresEventStore {
     /// The time limit, in seconds, for counting the drivers. The count reads the rows of all drivers.
     private static let countSeconds = 120
 
-    /// Returns the number of drivers in each state, without the drivers of `dwell simulate`. A failure is logged here,
-    /// because the callers continue without the counts. Of several failures in a row, only the first is logged as a
-    /// warning. The others are logged at the level debug.
+    /// Returns the number of drivers in each state, without the drivers of `dwell simulate`.
+    ///
+    /// A failure is logged here, because the callers continue without the counts. Of several failures in a row, the
+    /// first is logged as a warning, and the others at the level debug.
     package func driverCounts() async throws(StoreFailure) -> [JourneyState: Int] {
         do throws(StoreFailure) {
             let counts = try await countDrivers()

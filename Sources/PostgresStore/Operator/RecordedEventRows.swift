@@ -26,8 +26,8 @@ extension PostgresEventStore: RecordedEventReader {
             (DriverID(try row.text(1)), try row.optionalInt8(2), try row.optionalInt8(3))
         }
         guard let lastAt else { return nil }
-        // The walk goes back through the driver's events. `left` is the number of the session's events that it has not
-        // reached yet. At 0, the walk is at or before the session's first event.
+        // The walk goes back through the driver's events. `left` is the number of the session's events still ahead. At
+        // 0, the walk has reached the session's first event.
         var left = try decoded { () throws(PostgresError) in try row.int8(4) }
         var isWithin = false
         return try await collect(of: id, driver, from: lastAt, limit: limit) { event in
@@ -71,10 +71,11 @@ extension PostgresEventStore: RecordedEventReader {
         }
     }
 
-    /// Collects events while walking back from the last event at `lastAt` or earlier. The rows are in reverse order, so
-    /// each row is followed by the event's predecessor. The journey after the predecessor is the event's `before`, with
-    /// two exceptions. For the first event at or above the driver's floor (the time at which the fold begins), `before`
-    /// is the journey at the floor. For an event below the floor, `before` is the journey stored with the event itself.
+    /// Collects events while walking back from the last event at `lastAt` or earlier. Each row is followed by the
+    /// event's predecessor, whose `after` is the event's `before`. There are two exceptions:
+    ///
+    /// - For the first event at or above the driver's floor, `before` is the journey at the floor.
+    /// - For an event below the floor, `before` equals its own `after`.
     private func collect(
         of id: Int64, _ driver: DriverID, from lastAt: Int64, limit: Int, _ step: (RecordedEvent) -> Step
     ) async throws(StoreFailure) -> RecordedEvents {
@@ -150,8 +151,10 @@ private enum RecordedEventStatements {
     static let owner = PostgresStatement(
         "recorded_owner", "SELECT owner FROM session_owner WHERE session_id = $1::text AND lane = $2::int2")
 
-    /// The session's driver, the time of the session's last event, the number of the event that closed the session, and
-    /// the number of the session's events. Parameters: `LaneParameters`, `driver.id`, the session's id.
+    /// The session's driver, the time of the session's last event, the number of the event that closed it, and the
+    /// count of its events.
+    ///
+    /// Parameters: `LaneParameters`, `driver.id`, the session's id.
     static let session = PostgresStatement(
         "recorded_session",
         """

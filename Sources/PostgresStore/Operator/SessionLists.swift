@@ -1,6 +1,6 @@
 // Lists of the sessions of all drivers, for the operator page. A filter examines a bounded number of sessions,
-// beginning with the one opened last. The page may therefore end early, or even be empty. Such a page contains the
-// number of the session after which the next page continues.
+// beginning with the one opened last. A page may therefore be short or empty, and still name the session after which
+// the next page continues.
 
 package import Engine
 package import JourneyModel

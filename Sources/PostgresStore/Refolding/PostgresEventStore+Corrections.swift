@@ -1,6 +1,6 @@
 // `SettingsCorrecting` on PostgreSQL: records a correction (an operator's order to fold events with other settings),
-// and refolds the drivers whose events the correction changes, each driver in a batch of its own. The refold raises the
-// driver's version, so the streams of all instances send the corrected journey.
+// and refolds the drivers whose events it changes. Each driver is refolded in a batch of its own. The refold raises the
+// driver's version, so all instances send the corrected journey to streams.
 
 package import Engine
 package import JourneyModel
@@ -10,7 +10,7 @@ import SharedTables
 extension PostgresEventStore: SettingsCorrecting {
     /// The number of drivers that one call of `correct` examines.
     private static let examinedMax: Int64 = 1000
-    /// Like `examinedMax`, on Citus. The number is lower, because the query on Citus reads all events of the examined
+    /// Like `examinedMax`, on Citus. The number is lower, because there the query reads all events of the examined
     /// drivers.
     private static let examinedMaxOfShards: Int64 = 50
 
@@ -37,8 +37,8 @@ extension PostgresEventStore: SettingsCorrecting {
         }
     }
 
-    /// Refolds the next driver with events that the correction changes. If none of the examined drivers has such
-    /// events, refolds none. In both cases, returns the number after which the next call begins.
+    /// Refolds the next driver with events that the correction changes, if there is one among the examined drivers.
+    /// Returns the number after which the next call begins.
     func correct(_ id: Int64, _ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
         let recorded = try await read { db in
             try SQLRow.fetchOne(db, sql: "\(CorrectionRows.select) WHERE id = ?", arguments: [id])
@@ -88,8 +88,11 @@ enum CorrectionStatements {
         "settings_durations", "SELECT version, grace_period_seconds, hard_timeout_seconds FROM settings_version")
 
     /// Examines the next drivers, and finds the first one with events that the correction changes. Leaves out drivers
-    /// whose deletion is not complete. Columns: the number of the last examined driver; the number and id of the driver
-    /// that was found, and the time of the first changed event. The last three are NULL if no driver was found.
+    /// whose deletion is not complete.
+    ///
+    /// Columns: the number of the last examined driver, then the found driver's number and id and the time of the first
+    /// changed event. The last three are NULL if no driver was found.
+    ///
     /// Parameters: the number after which to begin, the number of drivers to examine, those of
     /// `FoldCorrection.changes`.
     static let next = PostgresStatement(

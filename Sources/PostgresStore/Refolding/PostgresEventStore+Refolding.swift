@@ -32,8 +32,7 @@ extension PostgresEventStore: JourneyRefolder {
     }
 
     /// Returns whether any driver was folded by the rules of an older release. After the first round of refolds there
-    /// may still be such drivers, for two reasons: a refold failed, or an older instance has stored an event of the
-    /// driver since.
+    /// may still be such drivers: a refold failed, or an older instance has stored an event since.
     package func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool {
         let found = try await read([PostgresQuery(RefoldStatements.areLeft, [.int8(Fold.rulesVersion)])])
         return try decoded { () throws(PostgresError) in try found[0][0].bool(0) }
@@ -42,10 +41,13 @@ extension PostgresEventStore: JourneyRefolder {
 
 private enum RefoldStatements {
     /// The next driver to be refolded. The statement needs only one index lookup for each older version of the rules,
-    /// even if there are many drivers and none must be refolded. Leaves out a driver whose deletion is not complete:
-    /// the deletion replaces the ids in the events piece by piece, and a refold would mix old and new ids. Parameters:
-    /// the version of the fold's rules, the number after which to begin, a time of receipt or NULL. If a time is given,
-    /// leaves out drivers without events received since then.
+    /// even if there are many drivers.
+    ///
+    /// Leaves out a driver whose deletion is not complete: its events have old and new ids, and a refold would mix
+    /// them.
+    ///
+    /// Parameters: the version of the fold's rules, the number after which to begin, a time of receipt or NULL. If a
+    /// time is given, drivers without events received since then are left out.
     static let next = PostgresStatement(
         "refold_next",
         """

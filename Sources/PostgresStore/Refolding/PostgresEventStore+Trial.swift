@@ -149,17 +149,18 @@ extension PostgresEventStore: RefoldTrying {
 private enum TrialStatements {
     static let driverCount = PostgresStatement("trial_drivers", "SELECT count(*) FROM driver")
 
-    /// The next drivers. As in the real refold, a driver whose deletion is not complete is left out, because some of
-    /// its events have new ids and the others still have the old ones.
+    /// The next drivers. As in the real refold, a driver whose deletion is not complete is left out, because its events
+    /// have old and new ids.
     private static let examined = """
         (SELECT * FROM driver WHERE number > $1::int8 AND \(ErasureProgress.isNotErasing("driver"))
             ORDER BY number LIMIT $2::int8) examined
         """
 
-    /// Returns an SQL expression for the time from which the events of a driver are to be folded; NULL if no event
-    /// changes. Normally, it is the time of the first changed event (`changed`). If an older release folded the driver,
-    /// all events must be folded by the new rules, so the time is the driver's floor (the time at which the fold
-    /// begins), or the lowest time if there is no floor.
+    /// Returns an SQL expression for the time from which a driver's events are to be folded; NULL if no event changes.
+    /// Normally, it is the time of the first changed event (`changed`).
+    ///
+    /// If an older release folded the driver, all events must be folded by the new rules. The time is then the driver's
+    /// floor, or the lowest time if there is none.
     private static func start(changed: String) -> String {
         """
         CASE WHEN examined.rules < \(Fold.rulesVersion) AND \(changed) IS NOT NULL
@@ -168,9 +169,10 @@ private enum TrialStatements {
     }
 
     /// Drivers in the order in which they were added, each with the time from which its events are to be folded. The
-    /// time is NULL if the change does not affect the driver. Parameters: the number of the last driver, the number of
-    /// rows, the version of the fold's rules, a time of receipt or NULL. If a time of receipt is given, a driver
-    /// without events received since then counts as not affected.
+    /// time is NULL if the change does not affect the driver.
+    ///
+    /// Parameters: the number of the last driver, the number of rows, the version of the fold's rules, a time of
+    /// receipt or NULL. If a time is given, drivers without events received since then count as not affected.
     static let byRules = PostgresStatement(
         "trial_by_rules",
         """

@@ -5,10 +5,12 @@ import Postgres
 import Sockets
 
 enum AgedRows {
-    /// SQL condition on a session that is no longer shown to clients. All of the following must hold. The session was
-    /// opened before a time and, if it was registered, registered before this time. It has no events. It is not its
-    /// driver's current session. No deletion of the driver is under way: during a deletion, events may already have the
-    /// session's new id while the session's row still has the old one.
+    /// SQL condition on a session that is no longer shown to clients. All of the following must hold:
+    ///
+    /// - The session was opened before a time and, if it was registered, registered before this time.
+    /// - It has no events, and is not its driver's current session.
+    /// - No deletion of the driver is under way. During a deletion, the events may have the session's new id and the
+    ///   row the old one.
     ///
     /// - Parameters:
     ///   - time: the parameter with the time.
@@ -25,9 +27,11 @@ enum AgedRows {
     }
 
     /// SQL condition on an outlived session: its row can be deleted, because no journey names the session. Two journeys
-    /// are checked: the driver's current journey, which may name the session as the previous one, and the journey at
-    /// the driver's floor (the time at which the fold begins). (The journeys after the stored events need no check.
-    /// They follow from these events and the journey at the floor, so they contain no other sessions.)
+    /// are checked: the driver's current one, which may name the session as the previous one, and the one at the
+    /// driver's floor.
+    ///
+    /// The journeys after the stored events follow from these events and the journey at the floor, so they name no
+    /// other sessions.
     ///
     /// - Parameters:
     ///   - lanes: like that of `outlived`.
@@ -43,8 +47,8 @@ enum AgedRows {
         """
     }
 
-    /// SQL condition that a table's row lies in the session's lane. Statements over the rows of all lanes use it; other
-    /// statements use `LaneParameters.condition`.
+    /// SQL condition that a table's row lies in the session's lane. Used by statements over the rows of all lanes,
+    /// instead of `LaneParameters.condition`.
     private static func hasSessionsLane(_ table: String) -> String { "\(table).lane = session.lane" }
 
     /// The sessions to delete, and those whose row stays but whose registration is to be forgotten. Parameters: the
@@ -68,9 +72,10 @@ enum AgedRows {
         """)
 
     /// Deletes those sessions that are outlived and unneeded, with their rows of `session_owner`, `session_code` and
-    /// `push_outbox`. Of an outlived session that is still needed, forgets the registration, with the charger and the
-    /// merchant. Checks the conditions again, because an event of a session may have arrived since the session was
-    /// found. Returns the number of deleted sessions.
+    /// `push_outbox`. Of an outlived session that is still needed, forgets the registration. Returns the number of
+    /// deleted sessions.
+    ///
+    /// Checks the conditions again, because an event of a session may have arrived since the session was found.
     static func delete(
         sessions numbers: [Int64], openedBefore: Moment, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -105,8 +110,10 @@ enum AgedRows {
     private static let drivers = PostgresStatement(
         "aged_sessions_drivers", "SELECT number, driver FROM session WHERE number = ANY ($1::int8[])")
 
-    /// Locks drivers and raises their versions. If a batch is about to use one of the sessions, it has read the old
-    /// version. So it stores nothing and must read again. Parameters: `LaneParameters`, the `driver.id` of drivers.
+    /// Locks drivers and raises their versions. If a batch is about to use one of the sessions, it has read an old
+    /// version, and must read again.
+    ///
+    /// Parameters: `LaneParameters`, the `driver.id` of drivers.
     private static let lockDrivers = PostgresStatement(
         "aged_sessions_locked",
         """

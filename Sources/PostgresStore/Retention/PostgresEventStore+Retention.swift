@@ -6,11 +6,13 @@ package import JourneyModel
 import Postgres
 
 extension PostgresEventStore: RetentionStore {
-    /// Returns the old events in the next part of a walk over all events, beginning with the event stored first. The
-    /// walk ends at the first part without old events. It does not end at the first recent event, because a few receive
-    /// times may be out of order, after slow requests. The walk also goes on if the receive time of the part's last
-    /// event is in the future. An instance's clock was then ahead when the event was stored, so later events may be
-    /// old.
+    /// Returns the old events in the next part of a walk over all events, beginning with the event stored first.
+    ///
+    /// The walk ends at the first part without old events. A single recent event does not end it, because slow requests
+    /// may put receive times out of order.
+    ///
+    /// The walk also goes on if the part's last receive time is in the future. An instance's clock was then ahead, so
+    /// later events may be old.
     package func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents {
         let found = try await read([
             PostgresQuery(
@@ -103,8 +105,10 @@ extension PostgresEventStore: RetentionStore {
     }
 
     /// Returns the next part of a walk over all sessions or audit entries. Numbers ascend with time, so the walk ends
-    /// with this part if the last row of the part is recent. The walk goes on if the time of that row is in the future.
-    /// An instance's clock was then ahead when the row was stored, so later rows may be old.
+    /// if the last row of the part is recent.
+    ///
+    /// The walk goes on if the time of that row is in the future. An instance's clock was then ahead, so later rows may
+    /// be old.
     private func agedNumbers(
         _ statement: PostgresStatement, before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers {

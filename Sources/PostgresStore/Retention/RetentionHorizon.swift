@@ -1,10 +1,9 @@
-// One step of retention: raises the floors of the drivers (the times at which the fold begins), then deletes events, in
-// one transaction.
+// One step of retention: raises the floors of drivers, then deletes events, in one transaction.
 //
 // A floor is a time in a driver's order, in milliseconds. The fold begins at the floor, with the journey that results
-// from the events below it (`journey_base`), and never reads those events again. Deleting those events therefore cannot
-// change the results of the events at or above the floor. Raising a floor also raises the driver's version, so that a
-// batch that has read the old floor must read again.
+// from the events below it (`journey_base`). Deleting those events therefore cannot change later results.
+//
+// Raising a floor also raises the driver's version, so that a batch that has read the old floor must read again.
 
 import Engine
 import JourneyModel
@@ -21,9 +20,10 @@ enum RetentionHorizon {
         var losesHead: Bool
     }
 
-    /// Raises the floor (the time at which the fold begins) of each driver in `events`, then deletes those `events`
-    /// that are below the new floors. Leaves out drivers who must first be refolded by the current rules, and those
-    /// whose deletion is under way. Returns the number of deleted events.
+    /// Raises the floor of each driver in `events`, then deletes those `events` that are below the new floors. Returns
+    /// the number of deleted events.
+    ///
+    /// Leaves out drivers who must first be refolded by the current rules, and those whose deletion is under way.
     static func delete(
         _ events: [AgedEvent], _ shards: Shards, on connection: PostgresConnection, until deadline: Deadline
     ) async throws(PostgresError) -> Int {
@@ -51,8 +51,8 @@ enum RetentionHorizon {
                 PostgresQuery(lock, lanes + [asked, .int8(Fold.rulesVersion)]),
                 PostgresQuery(DriverStatements.erasing, lanes + [asked]),
             ], until: deadline)
-        // Leaves out drivers whose deletion is under way. The journey at the new floor (the time at which the fold
-        // begins) is copied from an event, and this event may still have the ids from before the deletion.
+        // Leaves out drivers whose deletion is under way. The journey at the new floor is copied from an event, which
+        // may still have the ids from before the deletion.
         for row in locked[1].rows { highest[try row.int8(0)] = nil }
         var floors: [Int64: Moment] = [:]
         var raises: [Raise] = []
@@ -60,8 +60,8 @@ enum RetentionHorizon {
             let driver = try row.int8(0)
             guard let last = highest[driver] else { continue }
             let old = try row.optionalMoment(1)
-            // The floor (the time at which the fold begins) does not rise above the driver's next deadline, because the
-            // expiry (the event of that deadline) is not stored yet.
+            // The floor does not rise above the driver's next deadline, because the expiry (the event of that deadline)
+            // is not stored yet.
             var floor = last.advanced(byMilliseconds: 1)
             if let nextDeadline = try row.optionalMoment(2) { floor = min(floor, nextDeadline) }
             if let old, old >= floor {
@@ -69,8 +69,8 @@ enum RetentionHorizon {
                 continue
             }
             floors[driver] = floor
-            // An event below the floor (the time at which the fold begins) is not folded again. If the driver's last
-            // event is below the floor, the driver no longer has a head (the last event in the order).
+            // If the driver's last event is below the floor, the driver no longer has a head (the last event in the
+            // order).
             let losesHead = try row.optionalMoment(3).map { $0 < floor } ?? false
             raises.append(Raise(driver: driver, old: old, floor: floor, losesHead: losesHead))
         }
@@ -93,7 +93,9 @@ enum RetentionHorizon {
     // MARK: Statements
 
     /// Locks drivers, in the same order as batches. Leaves out drivers that must first be refolded by the current
-    /// rules. Parameters: `LaneParameters`, the `driver.id` of drivers, the version of the fold's rules.
+    /// rules.
+    ///
+    /// Parameters: `LaneParameters`, the `driver.id` of drivers, the version of the fold's rules.
     private static let lock = PostgresStatement(
         "retention_locked",
         """
@@ -102,17 +104,18 @@ enum RetentionHorizon {
         ORDER BY id FOR NO KEY UPDATE
         """)
 
-    /// The table `given`, from which `keepIdleBases` and `keepBases` take drivers, each with the old and the new floor
-    /// (the time at which the fold begins). Parameters: `LaneParameters`, the `driver.id` of drivers, old floors, new
-    /// floors.
+    /// The table `given`, from which `keepIdleBases` and `keepBases` take drivers, each with the old and the new floor.
+    ///
+    /// Parameters: `LaneParameters`, the `driver.id` of drivers, old floors, new floors.
     private static let given = """
         unnest($3::int8[], $4::int8[], $5::int8[]) given(driver, old_ms, new_ms)
         JOIN driver ON driver.id = given.driver AND \(LaneParameters.condition("driver"))
         """
 
-    /// For drivers without an event between the old floor (the time at which the fold begins) and the new one: stores
-    /// IDLE as the journey at the new floor. A journey that is stored already stays: it is the journey at the old
-    /// floor, and no event has changed it since. Parameters: those of `given`.
+    /// For drivers without an event between the old and the new floor: stores IDLE as the journey at the new floor. A
+    /// journey that is stored already stays, because no event has changed it.
+    ///
+    /// Parameters: those of `given`.
     private static let keepIdleBases = PostgresStatement(
         "retention_idle_bases",
         """
@@ -124,8 +127,10 @@ enum RetentionHorizon {
         ON CONFLICT DO NOTHING
         """)
 
-    /// Stores the journey at each new floor (the time at which the fold begins): the journey after the last event
-    /// between the old floor and the new one. If there is no such event, changes nothing. Parameters: those of `given`.
+    /// Stores the journey at each new floor: the journey after the last event between the old floor and the new one. If
+    /// there is no such event, changes nothing.
+    ///
+    /// Parameters: those of `given`.
     private static let keepBases: PostgresStatement = {
         let columns = JourneyColumns.head.split(separator: ",").map { $0.trimmingWhitespace }
         let update = columns.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
@@ -147,7 +152,7 @@ enum RetentionHorizon {
     }()
 
     /// Parameters: `LaneParameters`, the `driver.id` of drivers, new floors, whether the driver's last event is below
-    /// the new floor (the time at which the fold begins).
+    /// the new floor.
     private static let raise = PostgresStatement(
         "retention_floors",
         """

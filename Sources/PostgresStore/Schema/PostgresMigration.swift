@@ -1,6 +1,5 @@
-// The migrations in the binary. Their source is the folder `migrations/postgresql/` at the top of the repository. The
-// symbolic link `Migrations` in this target makes them part of the build. A new file needs an entry in `all`; a test
-// compares this list with the folder.
+// The migrations in the binary. The symbolic link `Migrations` makes the folder `migrations/postgresql/` at the top of
+// the repository part of this target. A new file needs an entry in `all`; a test compares this list with the folder.
 
 internal import Crypto
 

@@ -36,8 +36,7 @@ enum NumberedParameters {
     }
 
     /// Returns the end of the literal, quoted name or comment that begins at `start`; nil if none begins there. A
-    /// literal with a doubled quote, such as 'a''b', counts as two literals in a row. This does not matter, because
-    /// both are skipped.
+    /// literal with a doubled quote, such as 'a''b', counts as two literals; both are skipped.
     private static func endOfSkipped(_ input: [UInt8], _ start: Int) -> Int? {
         let rest = input[start...]
         switch input[start] {

@@ -21,10 +21,11 @@ extension PostgresEventStore: SQLDatabase {
 }
 
 extension PostgresEventStore: AccountStatistics, InstanceStore, SettingsHistoryStore, HistoryStore, OperatorReader {
-    /// The time after which `TableTransactions` has given up a transaction, because the last run of the transaction may
-    /// begin at the end of `requestSeconds`. A transaction takes the id of its audit entry before it commits, so the
-    /// entry becomes visible within this time. There is one exception: if the synchronous standby is away, PostgreSQL
-    /// may commit the transaction later. The metrics have then already counted the entries with higher ids, and never
-    /// count this entry.
+    /// The time after which `TableTransactions` has given up a transaction: its last run may begin at the end of
+    /// `requestSeconds`. An audit entry gets its id before its transaction commits, so the entry becomes visible within
+    /// this time.
+    ///
+    /// There is one exception: without the synchronous standby, PostgreSQL may commit later. The metrics have then
+    /// already counted higher ids, and never count this entry.
     package var auditSettlesMilliseconds: Int64 { Int64(Self.requestSeconds + BatchRun.roundTripSeconds) * 1000 }
 }

@@ -16,7 +16,7 @@ final class PostgresTransaction: SQLTransaction {
     private let isCancelled: () -> Bool
     private var hasBegun = false
     /// The first error. The connection has then rolled the transaction back, and a further statement would run outside
-    /// of it. So no further statement is sent, even if the closure caught the error and continues.
+    /// of it. So no further statement is sent, even if the closure caught the error.
     private(set) var failure: PostgresError?
     /// Nil as long as the transaction has changed nothing.
     private(set) var number: TransactionNumber?
@@ -54,9 +54,8 @@ final class PostgresTransaction: SQLTransaction {
         }
     }
 
-    /// Returns the `driver.id` of the driver. Adds the driver if it has no row. If another transaction adds the same
-    /// driver at the same time, this transaction waits for that transaction, or fails with 40001 (serialization
-    /// failure).
+    /// Returns the `driver.id` of the driver. Adds the driver if it has no row. If another transaction is adding the
+    /// same driver, this transaction waits for it, or fails with 40001 (serialization failure).
     func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64 {
         // If another driver already has the random id, another id is tried.
         for _ in 0..<3 {
@@ -90,8 +89,8 @@ final class PostgresTransaction: SQLTransaction {
         FROM owned JOIN driver ON driver.id = owned.owner
         """)
 
-    /// Commits. Does nothing if no statement was run. A change that wrote nothing may still tell a client that data is
-    /// stored, because it has read this data. So its COMMIT also waits until the synchronous standby has the data.
+    /// Commits, if any statement was run. Even a change that wrote nothing may tell a client that the data it has read
+    /// is stored. So its COMMIT also waits until the synchronous standby has the data.
     func commit() throws(PostgresError) {
         if let failure { throw failure }
         guard hasBegun else { return }
@@ -123,9 +122,8 @@ final class PostgresTransaction: SQLTransaction {
         PostgresQuery(statements.statement(sql), try arguments.values.map { try PostgresValue($0) })
     }
 
-    /// Sends BEGIN in the same round trip as the first statement. A change also asks for the transaction's number in
-    /// the same round trip as each statement, until it has the number. PostgreSQL assigns the number at the first
-    /// statement that changes something.
+    /// Sends BEGIN in the same round trip as the first statement. Until a change has the transaction's number, it asks
+    /// for the number with each statement: PostgreSQL assigns it at the first statement that changes something.
     private func run(_ query: PostgresQuery) throws(PostgresError) -> PostgresResult {
         if let failure { throw failure }
         do throws(PostgresError) {

@@ -1,6 +1,8 @@
 // Runs the transactions of SharedTables, each on a connection and a thread of its own. A change is SERIALIZABLE, so it
-// is run again after a conflict with another transaction. This file decides what is run again and until when. If the
-// answer to a COMMIT is lost, it finds out whether the transaction was committed.
+// is run again after a conflict with another transaction.
+//
+// This file decides what is run again and until when. If the answer to a COMMIT is lost, it finds out whether the
+// transaction was committed.
 
 import Engine
 import Logging
@@ -10,9 +12,9 @@ import Sockets
 import Synchronization
 
 final class TableTransactions: Sendable {
-    /// How often a change is run again after it violated a unique index. Two transactions may both look for a key, not
-    /// find it, and then add it; one of them then violates the index (PostgreSQL manual, section 13.5). A further run
-    /// finds the key. If the violation remains, the change itself is the cause.
+    /// How often a change is run again after it violated a unique index. Two transactions may both miss a key and then
+    /// add it, and one of them fails (PostgreSQL manual, section 13.5). If a further run fails too, the change itself
+    /// is the cause.
     private static let violationsMax = 3
     /// The longest pause before a change is run again, in milliseconds. The first pauses are shorter.
     private static let pauseMillisecondsMax = 100
@@ -44,8 +46,8 @@ final class TableTransactions: Sendable {
 
     // MARK: Changes
 
-    /// Runs a change to its end, even if the calling task is cancelled meanwhile: the caller may already have done
-    /// something that requires the change. SQLite's store does the same.
+    /// Runs a change to its end, even if the calling task is cancelled: the caller may already have done something that
+    /// requires the change.
     func change<Outcome: Sendable>(
         _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome {
@@ -111,9 +113,9 @@ final class TableTransactions: Sendable {
         }
     }
 
-    /// Returns the time limit of a run that has got its connection. A run that waited long for the connection has at
-    /// least the time of one statement, even beyond `until`. Otherwise a statement could time out because of the wait.
-    /// A statement that times out closes its connection, and then the other transactions would wait even longer.
+    /// Returns the time limit of a run that has got its connection: at least the time of one statement, even beyond
+    /// `until`. If a statement timed out because of a long wait, it would close its connection, and the other
+    /// transactions would wait even longer.
     private static func end(ofRunUntil until: Deadline) -> Deadline {
         max(until, .inSeconds(BatchRun.roundTripSeconds))
     }

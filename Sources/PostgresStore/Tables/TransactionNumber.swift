@@ -6,9 +6,11 @@ import Postgres
 struct TransactionNumber: Hashable, Sendable {
     /// `xid8` as text.
     private let number: String
-    /// The times of the server's start and of the last reset of its statistics. These times change when the server is
-    /// restarted or recovers from a crash. They are needed because the number alone is not unique: after a crash or a
-    /// failover, PostgreSQL uses a number a second time if the first transaction with this number was not on disk yet.
+    /// The times of the server's start and of the last reset of its statistics. They change when the server is
+    /// restarted or recovers from a crash.
+    ///
+    /// The number alone is not unique. After a crash or failover, PostgreSQL reuses a number whose transaction was not
+    /// on disk.
     private let server: String
 
     static let serverSQL = """
@@ -39,9 +41,10 @@ struct TransactionNumber: Hashable, Sendable {
     private static let status = PostgresStatement(
         "transaction_status", "SELECT pg_xact_status($1::xid8), \(serverSQL)")
 
-    /// Reads the result of `query`. A number may belong to two transactions (see `server`), but only if the first of
-    /// them was not committed. So "aborted" always means that this transaction was not committed. But if `server` has
-    /// changed, "committed" may be the status of the other transaction.
+    /// Reads the result of `query`. If a number belongs to two transactions (see `server`), the first of them was not
+    /// committed. So "aborted" always means that this transaction was not committed.
+    ///
+    /// But if `server` has changed, "committed" may be the status of the other transaction.
     func status(_ row: PostgresRow) throws(PostgresError) -> Status {
         switch try row.optionalText(0) {
         case "committed": try row.text(1) == server ? .committed : .unknown
@@ -51,8 +54,7 @@ struct TransactionNumber: Hashable, Sendable {
         }
     }
 
-    /// Reads the error of `query`. 22023 means that the server has not yet given the number to a transaction. A crash
-    /// or failover has then undone this transaction, so it is not committed. Returns nil for any other error, because
-    /// other errors do not tell the status.
+    /// Reads the error of `query`; nil if the error does not tell the status. 22023 means that the server has not yet
+    /// given out the number. A crash or failover has then undone this transaction.
     static func status(_ error: PostgresError) -> Status? { error.sqlState == "22023" ? .notCommitted : nil }
 }

@@ -1,6 +1,7 @@
 // The PostgreSQL database to which a transfer from SQLite writes. Two tables exist only until the transfer is complete:
-// `transfer` identifies the source, and `transferred_driver` lists the drivers that are already copied. A server does
-// not start on a database with the table `transfer` (PostgresMigrationRun).
+//
+// - `transfer` identifies the source. While it exists, no server starts on the database (PostgresMigrationRun).
+// - `transferred_driver` lists the drivers that are already copied.
 
 import Engine
 import JourneyModel
@@ -168,8 +169,9 @@ package actor PostgresTransferTarget: TransferTarget {
     }
 
     /// Returns the queries that remove the drivers' rows. If a session belongs to another driver by now, its row of
-    /// `session_owner` is kept. `session` and `session_owner` have different lanes. Citus can join such tables only if
-    /// one side is MATERIALIZED.
+    /// `session_owner` is kept.
+    ///
+    /// `session` and `session_owner` have different lanes. Citus can join such tables only if one side is MATERIALIZED.
     private static func removing(_ ids: [Int64]) -> [PostgresQuery] {
         if ids.isEmpty { return [] }
         let statements = [

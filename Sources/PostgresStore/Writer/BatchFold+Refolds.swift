@@ -1,14 +1,14 @@
-// Decides whether a driver must be refolded before the work of the driver's group (`DriverGroup`), and which works are
-// then left to the next batch.
+// Decides whether a driver must be refolded first, and which of the driver's works are then left to the next batch.
 
 import Engine
 import JourneyModel
 
 extension BatchFold {
-    /// If the driver must be refolded, returns a result that says so (`need`, or at first `mustBeAlone`). Otherwise
-    /// returns nil. The refold is by the rules of this release, or by the correction that the group begins with. All of
-    /// the driver's events may have to be read. The driver gets a batch of its own, so that other drivers do not wait.
-    /// This batch also locks the driver's row, so that no other instance updates the driver meanwhile.
+    /// Returns nil if the driver need not be refolded. Otherwise returns a result with `need`, or at first with
+    /// `mustBeAlone`. The refold is by the rules of this release, or by the correction that the group begins with.
+    ///
+    /// All of the driver's events may have to be read. The driver gets a batch of its own, so that other drivers do not
+    /// wait. The batch locks the driver's row, so that no other instance updates it meanwhile.
     func refold(of row: StoredDriver, _ group: DriverGroup) -> FoldedGroup? {
         let order = group.works.first?.refold
         guard row.needsRefold || order?.correction != nil else { return nil }
@@ -35,8 +35,7 @@ extension BatchFold {
     }
 
     /// Returns whether the work is left to the next batch because of a refold in parts. The refold may have changed
-    /// verdicts (the fold's results for events) that were read before the refold. The next batch reads these verdicts
-    /// again.
+    /// verdicts that were read before it, and the next batch reads them again.
     func isLeft(_ work: Work, after outcomes: [WorkOutcome]) -> Bool {
         reads.refolded != nil && work.refold == nil && insertion(after: outcomes) == nil
     }

@@ -5,8 +5,8 @@ import JourneyModel
 
 extension BatchFold {
     private static let tailGrowth: Int64 = 8
-    /// The method `tail` treats a driver as one with few events if this number of reads, each of `sharedTailMax`
-    /// events, suffices to read all of the driver's events.
+    /// For `tail`, a driver has few events if this number of reads, each of `sharedTailMax` events, suffices for all of
+    /// them.
     private static let tailsMax: Int64 = 4
 
     /// Prepares the fold for an event at `time`. Returns false if more events must be read, or if the event is left to
@@ -25,13 +25,14 @@ extension BatchFold {
         return false
     }
 
-    /// Returns which events to read for the group's first event, at `time`, and for as many of the group's other late
-    /// events as possible, so that one batch can store these events together. The events of a phone's queue may arrive
-    /// in any order. If each late event had a read of its own, 300 late events would need 300 batches.
+    /// Returns which events to read for the group's first event, at `time`. They should also suffice for the group's
+    /// other late events, because with a read for each, 300 late events would need 300 batches.
     ///
-    /// The first read begins at the earliest late event. If the events that it returns end before `time`, there is a
-    /// second read. For a driver with few events, the second read begins at the earliest late event after the events
-    /// already read, and further reads may follow in the same way. For other drivers, the second read begins at `time`.
+    /// The first read begins at the earliest late event. If it ends before `time`, a second read follows:
+    ///
+    /// - For a driver with few events, it begins at the earliest late event that is not covered yet. Further reads may
+    ///   follow.
+    /// - For other drivers, it begins at `time`.
     private func tail(of group: DriverGroup, _ fold: DriverFold, from time: Moment) -> BatchNeed.Tail {
         var need = BatchNeed.Tail(from: time, eventsMax: 0)
         let read = reads.tails[TextKey(fold.row.driver.rawValue)]
@@ -63,8 +64,8 @@ extension BatchFold {
         return nil
     }
 
-    /// Called when the events in `tail` do not suffice for the event. If this is the group's first work, notes what
-    /// must be read or refolded. Otherwise leaves the work to another batch (`FoldedGroup.isLeft`).
+    /// Called when the events in `tail` do not suffice for the event. For the group's first work, notes what must be
+    /// read or refolded. Leaves any other work to another batch (`FoldedGroup.isLeft`).
     private func needMore(
         than tail: BatchReads.Tail?, for event: OrderedEvent, _ unsaved: FoldedEvent.Unsaved, _ row: StoredDriver,
         _ result: inout FoldedGroup

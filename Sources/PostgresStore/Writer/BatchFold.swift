@@ -1,6 +1,8 @@
-// Folds the work of a batch in memory, from the rows that the batch has read. Decides each outcome in the same way as
-// SQLite's EventAppending: a repeat, a refusal, or a new event at its place in the order. This file reads no clock and
-// no database, so that the fold can be repeated when rows are missing or another instance was faster.
+// Folds the work of a batch in memory, from the rows that the batch has read. Each outcome is decided as in SQLite's
+// EventAppending: a repeat, a refusal, or a new event at its place in the order.
+//
+// This file reads no clock and no database, so the fold can be repeated if rows are missing or another instance was
+// faster.
 
 import Engine
 import Identity
@@ -20,9 +22,8 @@ struct BatchFold {
     /// How many of a driver's events are read first to fold a late event. If the journey after these events still
     /// differs from the stored one, eight times as many are read, and so on.
     let tailBegin: Int64
-    /// The maximum number of a driver's events in memory to fold a late event. Further events of the same millisecond
-    /// as the last of these events are not counted. If the journey after these events still differs from the stored
-    /// one, the refold is done in parts of this length.
+    /// The maximum number of a driver's events in memory to fold a late event, not counting further events of the last
+    /// one's millisecond. If the journey still differs from the stored one, the refold is done in parts of this length.
     let tailMax: Int64
     /// The sessions that drivers of this batch open, each with the `driver.id` of its driver.
     var claimed: [TextKey: Int64] = [:]
@@ -85,11 +86,13 @@ struct BatchFold {
         return state.finished()
     }
 
-    /// Does no work for a driver whose events are being rewritten by a deletion. If the group has the driver's old id,
-    /// the deletion has renamed the driver after the batch read the row. Then the group is stale, and is read again;
-    /// under the old id there is no driver any more. If the group already has the new id, its work is left undone and
-    /// is done later: a later search finds the driver that must be refolded, and a later check stores the expiry (the
-    /// event of a passed deadline).
+    /// Does no work for a driver whose events are being rewritten by a deletion.
+    ///
+    /// If the group has the driver's old id, the driver was renamed after the batch read the row. The group is then
+    /// stale: it is read again, and finds no driver under that id.
+    ///
+    /// If the group already has the new id, its work is done later. A later search finds the driver to refold, and a
+    /// later check stores the expiry.
     private func leave(_ group: DriverGroup, _ result: inout FoldedGroup) {
         result.isStale = !group.driver.isPseudonym
         result.outcomes = group.works.map { work in
@@ -116,8 +119,8 @@ struct BatchFold {
         }
 
         /// Removes the driver's fold from this state and returns it; creates a fold if the driver does not exist. The
-        /// caller puts the fold back. In the meantime only the caller refers to the arrays of events, so that Swift
-        /// does not copy the arrays when they are changed.
+        /// caller puts the fold back. Meanwhile only the caller refers to the arrays of events, so that changes do not
+        /// copy them.
         mutating func take(at now: Moment) -> DriverFold {
             defer { fold = nil }
             if let fold { return fold }
@@ -185,9 +188,10 @@ struct BatchFold {
         }
     }
 
-    /// Returns the outcome of a repeat; nil for a new event. Exception: if this work was tried before by a batch whose
-    /// answer was lost (`inDoubt`), and that batch has stored the event, the event is answered as stored, not as a
-    /// repeat. If the client sent the event twice, only the first copy is answered as stored.
+    /// Returns the outcome of a repeat; nil for a new event.
+    ///
+    /// Exception: if an earlier batch with this work (`inDoubt`) has stored the event, and its answer was lost, the
+    /// event is answered as stored. Of several copies of the event, this applies only to the first.
     private func repeated(
         _ append: PreparedAppend, inDoubt batches: [Int64], _ state: inout GroupState
     ) -> EventOutcome? {
@@ -215,9 +219,10 @@ struct BatchFold {
         return .replayed(StoredEvent(eventID: added.event.eventID, verdict: added.verdict, journey: fold.journey))
     }
 
-    /// Returns whether the driver, who has no row, was deleted so recently that requests from before the deletion may
-    /// still be in progress. A request must not create such a driver again. If the tombstone has not been read yet,
-    /// notes in `need` that it must be read, and returns false.
+    /// Returns whether the driver, who has no row, was deleted so recently that older requests may still be in
+    /// progress. Such a request must not create the driver again.
+    ///
+    /// If the tombstone has not been read yet, notes in `need` that it must be read, and returns false.
     func isErased(_ driver: DriverID, at now: Moment, _ state: inout GroupState) -> Bool {
         guard let digests else { return false }
         guard let erasedAt = reads.erasedAt[TextKey(driver.rawValue)] else {

@@ -41,8 +41,8 @@ struct BatchReads: Sendable {
     /// When a driver without a row was deleted. The value nil means that there is no tombstone: the driver was never
     /// deleted.
     var erasedAt: [TextKey: Moment?] = [:]
-    /// The `driver.id` of those drivers in `tails` whose deletion is not complete. A deletion replaces the ids in the
-    /// events piece by piece, so these events may contain old and new ids. BatchFold does not fold them.
+    /// The `driver.id` of those drivers in `tails` whose deletion is not complete. Their events may contain old and new
+    /// ids, so BatchFold does not fold them.
     var erasing: Set<Int64> = []
     /// On Citus, the position before the first event of the transaction. Nil on a single PostgreSQL server, where the
     /// INSERT of the events computes the position.
@@ -50,9 +50,9 @@ struct BatchReads: Sendable {
     /// Whether `EventPosition.raiseForServer` must run again, because the coordinator of Citus was restarted since the
     /// last run.
     var isOfOtherServer = false
-    /// Whether a locked driver's last event has a higher position than this transaction would give to its events. This
-    /// happens if this transaction got its number, waited for the driver's row, and meanwhile a transaction with a
-    /// higher number stored events of the driver.
+    /// Whether a locked driver's last event has a higher position than this transaction would give to its events. While
+    /// this transaction waited for the driver's row, another one with a higher number has then stored events of the
+    /// driver.
     var isBehind = false
 
     init() {}
@@ -60,8 +60,8 @@ struct BatchReads: Sendable {
     /// Creates the reads for the parts of one driver's events (`readPart`).
     init(of driver: StoredDriver) { drivers[TextKey(driver.driver.rawValue)] = driver }
 
-    /// Reads the rows for the groups. With `isLocked`, begins a transaction and locks the drivers first. On Citus,
-    /// always begins a transaction. If a transaction is begun, its number is read after the drivers.
+    /// Reads the rows for the groups. With `isLocked`, and always on Citus, begins a transaction and reads its number
+    /// after the drivers. With `isLocked`, also locks the drivers first.
     static func read(
         _ groups: [DriverGroup], isLocked: Bool, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -79,9 +79,9 @@ struct BatchReads: Sendable {
         }
         if isLocked { trip.add(ofDrivers(DriverStatements.lock)) }
         // The owners of sessions must be read before the drivers. A transaction that adds a driver also commits the
-        // claims of the driver's sessions. Each statement sees what was committed before it. So if a claim is read
-        // here, the driver's row is visible to the next statement. On Citus this is not guaranteed, because claims and
-        // drivers lie on different servers (`BatchNeed.owner`).
+        // claims of the driver's sessions. So if a claim is read here, the next statement sees the driver's row.
+        //
+        // On Citus this is not guaranteed, because claims and drivers lie on different servers (`BatchNeed.owner`).
         let owners = trip.add(
             shards.queries(SessionStatements.owners, asked.sessions.map(\.text), lane: Lane.of) { [.texts($0)] })
         let drivers = trip.add(ofDrivers(DriverStatements.read))
@@ -120,8 +120,8 @@ struct BatchReads: Sendable {
         }
     }
 
-    /// Reads what the fold found missing: the stored events from a late event on, the sessions in progress, the
-    /// tombstones of new drivers, and the ids of sessions' owners.
+    /// Reads what the fold found missing: events from a late event on, sessions in progress, tombstones, and ids of
+    /// sessions' owners.
     mutating func readMore(
         _ needs: [(driver: DriverID, need: BatchNeed)], _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -203,8 +203,7 @@ struct BatchReads: Sendable {
     }
 
     /// Reads the part of a driver's events that begins at `from`. Returns nil if the driver's deletion is not complete.
-    /// The driver's row must be in `drivers`, and `from` must not be below the driver's floor (the time at which the
-    /// fold begins).
+    /// The driver's row must be in `drivers`, and `from` must not be below the driver's floor.
     mutating func readPart(
         of driver: DriverID, from: Moment, eventsMax: Int64, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -284,9 +283,8 @@ struct BatchNeed: Sendable {
     var sessionID: String?
     /// The keyed hash of the driver's id. Set if the driver has no row and the tombstone must be read.
     var tombstone: [UInt8]?
-    /// The `driver.id` of a session's owner whose `driver_id` must be read. Only needed if no row was found for the
-    /// group's driver. The owner may still be this driver: on Citus, the claim of a session may be visible before the
-    /// driver's row.
+    /// The `driver.id` of a session's owner whose `driver_id` must be read, if no row was found for the group's driver.
+    /// The owner may still be this driver: on Citus, a session's claim may be visible before the driver's row.
     var owner: Int64?
     /// A refold whose parts must be read and written first. Only needed by a group that has a batch of its own.
     var refold: RefoldInParts?

@@ -13,9 +13,10 @@ struct BatchRun: Sendable {
     /// The result of a batch for one driver's work.
     enum Result: Sendable {
         case done([WorkOutcome])
-        /// The work is to be tried again. There are two possible causes. First: another transaction updated the driver,
-        /// was committed between the reads, or made this transaction fail. Second: this transaction cannot give valid
-        /// positions to its events (`BatchReads.isBehind`, `isOfOtherServer`).
+        /// The work is to be tried again. There are two possible causes:
+        ///
+        /// - Another transaction updated the driver, was committed between the reads, or made this transaction fail.
+        /// - This transaction cannot give valid positions to its events (`BatchReads.isBehind`, `isOfOtherServer`).
         case conflict
         /// The work is to be tried again in a batch of its own, under a lock. `isLong`: see `Work.isLong`.
         case alone(isLong: Bool)
@@ -37,9 +38,8 @@ struct BatchRun: Sendable {
     let metrics: BatchMetrics
     let logger: Logger
 
-    /// The time limit, in seconds, for the reads of a batch, and the same limit again for its writes. Other code uses
-    /// it as the limit for one round trip. A batch normally takes milliseconds, so a server that exceeds this limit
-    /// counts as unreachable.
+    /// The time limit, in seconds, for the reads of a batch, and the same again for its writes. Other code uses it for
+    /// one round trip. A batch normally takes milliseconds, so a server that exceeds this limit counts as unreachable.
     static let roundTripSeconds = 5
     /// The same limit for a batch with a locked driver. It is longer than `roundTripSeconds`, because all of the
     /// driver's events may be read and written. In a long batch, it is also PostgreSQL's own limit for each statement
@@ -140,9 +140,8 @@ struct BatchRun: Sendable {
             // A transaction that has updated no driver may have written nothing. Its COMMIT then waits for no standby.
             if moved.isEmpty { progress.noteNothingWritten() } else { connection.noteCommit() }
         }
-        // The answers tell clients that events are stored, so the standby must have these events. The standby may lack
-        // an event that this connection has read, because the backend that committed the event may have been terminated
-        // while it waited for the standby.
+        // The answers tell clients that events are stored, so the standby must have these events. It may lack an event
+        // that this connection has read, if the committing backend was terminated while it waited for the standby.
         let answers = folded.contains { $0.isDone(afterMoving: moved) }
         if answers, moved.isEmpty, try await needsConfirmation(isLocked, connection) {
             let deadline = Deadline.inSeconds(Self.roundTripSeconds)
@@ -252,8 +251,10 @@ struct BatchRun: Sendable {
             case .unsendable: self = .values
             case .unreadable: self = isWriting ? .lost : .values
             case .server(let state):
-                // 23505: another instance has claimed one of the sessions. 55P03: a lock was not free in time. 57014:
-                // the statement took too long. 25006: the server is now a standby, and the pool finds the new primary.
+                // - 23505: another instance has claimed one of the sessions.
+                // - 55P03: a lock was not free in time.
+                // - 57014: the statement took too long.
+                // - 25006: the server is now a standby, and the pool finds the new primary.
                 if error.isRetryable || ["23505", "55P03", "57014"].contains(state) {
                     self = .race
                 } else if BatchRun.isLost(error) || state == "25006" {

@@ -6,15 +6,19 @@ import Postgres
 import Synchronization
 
 struct BatchWrites {
-    /// BEGIN (only if the reads have not begun the transaction), the inserts of settings and new drivers, the query for
-    /// new drivers who were deleted since the reads (ErasedDrivers), and the update of drivers. The inserts do nothing
-    /// for rows that exist already.
+    /// The queries up to the update of drivers, in this order:
+    ///
+    /// - BEGIN, if the reads have not begun the transaction,
+    /// - the inserts of settings and new drivers, which do nothing for existing rows,
+    /// - the query for new drivers who were deleted since the reads (ErasedDrivers),
+    /// - the update of drivers.
     ///
     /// All batches take locks in this order: settings, new drivers, drivers by id, owners of sessions. So no two
-    /// batches wait for each other. There is one exception: some batches lock their driver before the reads
-    /// (`DriverGroup.needsLock`). On a single PostgreSQL server, the update of another batch skips that driver. On
-    /// Citus, the update waits for the lock, and a deadlock is possible. The batch that is rolled back because of the
-    /// deadlock is run again.
+    /// batches wait for each other.
+    ///
+    /// There is one exception: some batches lock their driver before the reads (`DriverGroup.needsLock`). On a single
+    /// PostgreSQL server, the update of another batch skips that driver. On Citus, it waits, and a deadlock is
+    /// possible; the batch that is then rolled back is run again.
     let moving: [PostgresQuery]
     /// The indexes in `moving` of the update of drivers. Its results contain the `driver.id` of the updated drivers.
     let moves: Range<Int>

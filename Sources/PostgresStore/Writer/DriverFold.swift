@@ -47,8 +47,8 @@ struct DriverFold {
 
     func isBelowFloor(_ time: Moment) -> Bool { row.floor.map { time < $0 } ?? false }
 
-    /// Returns whether the place of an event at `time` is below the floor (the time at which the fold begins), in
-    /// `tail` or at the end of `tail`. Even then, `add` may need more stored events.
+    /// Returns whether the place of an event at `time` is known: below the floor, in `tail`, or at the end of `tail`.
+    /// Even then, `add` may need more stored events.
     func isReady(for time: Moment) -> Bool {
         if isBelowFloor(time) { return true }
         if let through = read?.through, time > through { return false }
@@ -132,7 +132,7 @@ struct DriverFold {
 
 extension FoldedEvent {
     /// Returns the expiry (the event) of a deadline that passes before the new event `unsaved`, or before a later event
-    /// that is folded again because of `unsaved`. The expiry is folded already.
+    /// that is refolded. The expiry is folded already.
     static func expiry(
         _ deadline: (name: EventName, at: Moment), of running: Journey, driver: DriverID, because unsaved: Unsaved,
         seq: Int64

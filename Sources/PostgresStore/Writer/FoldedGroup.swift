@@ -22,15 +22,18 @@ struct FoldedGroup: Sendable {
     /// Whether a session was registered. The driver may then have too many unused sessions, and the oldest are deleted.
     var hasRegistered = false
     var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
-    /// Whether a late event was folded and its refold counts against a rate limit that is turned on. If so, the works
-    /// after this event are left to another batch. The reason: the refold is charged only after this batch, and the
-    /// rate limit may then refuse the next late event.
+    /// Whether a late event was folded and its refold counts against a rate limit. The works after this event are then
+    /// left to another batch. The refold is charged before that batch, and the limit may then refuse the next late
+    /// event.
     var isCharged = false
-    /// Whether the next work and those after it are left to another batch. There are three reasons: the work needs
-    /// stored events that were not read, it follows a refold in parts, or it is a correction but not the first work.
+    /// Whether the next work and those after it are left to another batch. There are three reasons:
     ///
-    /// Only the first work of a group causes events to be read. If later works did so too, two works that need
-    /// different events could replace each other's events again and again, and never be stored.
+    /// - The work needs stored events that were not read.
+    /// - It follows a refold in parts.
+    /// - It is a correction but not the first work.
+    ///
+    /// Only the first work of a group causes events to be read. If later works did so too, two works could replace each
+    /// other's events again and again, and never be stored.
     var isLeft = false
     /// What must be read before the group can be folded. If this is not empty, ignore the other properties.
     var need = BatchNeed()

@@ -1,8 +1,14 @@
-// Refolds a driver's events in parts. There are three reasons: this release has new rules, a correction changes the
-// settings, or a late event is followed by more events than a batch keeps in memory. Each part is read, folded and
-// written before the next one is read, and all parts are written in one transaction. So no other transaction sees an
-// unfinished refold. This file reads no clock and no database: BatchRun reads the parts and writes the results. A trial
-// reads the parts too, and writes nothing.
+// Refolds a driver's events in parts. There are three reasons for such a refold:
+//
+// - This release has new rules.
+// - A correction changes the settings.
+// - A late event is followed by more events than a batch keeps in memory.
+//
+// Each part is read, folded and written before the next one is read. All parts are written in one transaction, so no
+// other transaction sees an unfinished refold.
+//
+// This file reads no clock and no database: BatchRun reads the parts and writes the results. A trial reads the parts
+// and writes nothing.
 
 import Engine
 import JourneyModel
@@ -49,8 +55,7 @@ struct RefoldInParts: Sendable {
     }
 
     /// A refold by the rules of this release. If an older release has folded the driver's events, all of them must be
-    /// folded: `from` must then be the driver's floor (the time at which the fold begins), or the earliest time if
-    /// there is no floor.
+    /// folded: `from` must then be the driver's floor, or the earliest time if there is none.
     ///
     /// - Parameter now: see `RefoldRequest.now`.
     init(of row: StoredDriver, from: Moment, now: Moment?, change: SettingsChange? = nil) {

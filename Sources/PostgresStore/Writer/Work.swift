@@ -72,8 +72,8 @@ struct Work: Sendable {
     func failure(_ reason: String) -> StoreFailure { isInDoubt ? .unknown(reason) : .unavailable(reason) }
 }
 
-/// An order to fold a driver's events again: by the rules of this release, if an older release has folded them, or with
-/// other settings.
+/// An order to fold a driver's events again: with other settings, or by this release's rules if an older release has
+/// folded them.
 struct DriverRefold: Sendable {
     /// See `RefoldRequest.now`.
     var now: Moment?

@@ -1,7 +1,7 @@
-// The waiting work, with one queue ("line") per driver. A batch takes work from the lines of many drivers. While a
-// batch has work of a driver, no other batch of this instance gets work of that driver. So a driver's events are stored
-// in the order of the calls. The number of slow batches at a time is limited, so that a few drivers cannot make all
-// others wait.
+// The waiting work, with one queue ("line") per driver. A batch takes work from the lines of many drivers. Only one
+// batch of this instance has work of a driver at a time, so that the order of the calls is kept.
+//
+// The number of slow batches at a time is limited, so that a few drivers cannot make all others wait.
 
 import JourneyModel
 import Synchronization
@@ -23,9 +23,11 @@ struct DriverGroup: Sendable {
     var isLong: Bool { works.contains(where: \.isLong) }
 
     /// Whether the group is read again if the reads found a session's owner but not the session. Another transaction
-    /// may have deleted the session between the two reads. On Citus, the owner's row is on another server, so it may be
-    /// visible for a moment longer, even after the driver was locked. If the first batch with the lock has found the
-    /// row without the session too, the next batch treats the row as a leftover.
+    /// may have deleted the session between the two reads. On Citus, the owner's row may be visible for a moment
+    /// longer, even after the driver was locked.
+    ///
+    /// If the first batch with the lock has not found the session either, the next one treats the owner's row as a
+    /// leftover.
     var mayReadAgain: Bool { works.allSatisfy { $0.conflictCount <= Self.conflictsBeforeLock } }
 }
 
@@ -33,8 +35,7 @@ final class WorkQueue: Sendable {
     enum Refusal: Error {
         case full
         case closed
-        /// The work is the check of a deadline, and a batch that may be slow has work of the driver or will get such
-        /// work.
+        /// The work is the check of a deadline, and the driver has work in a batch that may be slow, or will have.
         case slow
     }
 
@@ -46,8 +47,8 @@ final class WorkQueue: Sendable {
         /// Whether that batch is counted in `State.slowCount`.
         var isTakenSlow = false
 
-        /// Whether the batch of the first works may be slow. This depends only on the first work: works that were put
-        /// back come first, and none of them has failed more often than the one before it.
+        /// Whether the batch of the first works may be slow. The first work decides: works that were put back come
+        /// first, and none of them has failed more often than the one before it.
         var mayBeSlow: Bool { works.first?.mayBeSlow ?? false }
 
         /// Removes the checks of the driver's deadline that would wait for a batch that may be slow, and returns them.
@@ -143,8 +144,7 @@ final class WorkQueue: Sendable {
         }
 
         /// Returns those first works of one driver's queue that may share a batch. The check of the driver's deadline
-        /// is never in one batch with other work of this driver. Until the driver's earlier events are stored, it is
-        /// not certain which deadline has passed.
+        /// is always alone: until the driver's earlier events are stored, it is not certain which deadline has passed.
         private static func first(of works: [Work]) -> ArraySlice<Work> {
             if let first = works.first, first.isCheck { return works.prefix(1) }
             return works.prefix { !$0.isCheck }
@@ -163,8 +163,7 @@ final class WorkQueue: Sendable {
     var count: Int { state.withLock(\.workCount) }
 
     /// Adds all of the works, or none. Refuses the check of a deadline that would wait for a batch that may be slow.
-    /// The caller waits for the checks of several drivers together, so one such driver would delay the expiries (the
-    /// events of passed deadlines) of all drivers.
+    /// The caller waits for the checks of several drivers together, so one such check would delay all others.
     func add(_ works: [(driver: DriverID, work: Work)]) throws(Refusal) {
         let result = state.withLock { state -> Result<CheckedContinuation<Void, Never>?, Refusal> in
             if state.isClosed { return .failure(.closed) }

@@ -1,15 +1,15 @@
-// Continues a driver's deletion after its first transaction (Erasing.swift). One driver may have a million events. Rows
-// are therefore rewritten in pieces, one piece per transaction, so that the deletion does not block other writes. The
-// table `erasure` stores the progress. After a restart of the process, the deletion continues from the stored step.
+// Continues a driver's deletion after its first transaction (Erasing.swift). Rows are rewritten in pieces, one per
+// transaction, so that a driver with a million events does not block other writes. The table `erasure` stores the
+// progress, so the deletion continues after a restart.
 
 import GRDB
 import Identity
 import JourneyModel
 import SharedTables
 
-/// The steps of a driver's deletion, in their order. Sessions are rewritten before events. The reason is the expiry,
-/// the event that the server stores when a session's deadline has passed: its idempotency key contains the session's
-/// id. If an expiry is stored after the events are rewritten, the session must already have its new id.
+/// The steps of a driver's deletion, in their order. Sessions are rewritten before events, because the idempotency key
+/// of an expiry contains the session's id. If an expiry is stored after the events are rewritten, the session must
+/// already have its new id.
 enum ErasureStep: String, CaseIterable {
     case audit
     case sessions
@@ -83,10 +83,10 @@ struct ErasureProgress {
     }
 
     /// Rewrites at most `rowsMax` rows, and continues with the next step when a step has no rows left. Events of one
-    /// millisecond are always rewritten together, even beyond `rowsMax`, because their order would change if two calls
-    /// rewrote them. If nothing is left to rewrite, completes the deletion, and the writer then truncates the WAL. If
-    /// `mayComplete` is false, a call that rewrites the last rows does not complete the deletion; the next call finds
-    /// no rows, and completes it.
+    /// millisecond are always rewritten together, even beyond `rowsMax`, because two calls would change their order.
+    ///
+    /// If nothing is left to rewrite, completes the deletion, and the writer then truncates the WAL. If `mayComplete`
+    /// is false, a call that rewrites the last rows leaves the completion to the next call.
     mutating func advance(rowsMax: Int, mayComplete: Bool, _ db: Database) throws -> ErasurePiece {
         var piece = ErasurePiece(step: step)
         while let step = piece.step, piece.rowCount < rowsMax {
@@ -161,10 +161,12 @@ struct ErasureProgress {
     /// Replaces the ids, idempotency keys, sequences and times that the client sent, so that they cannot identify the
     /// driver any more. The order of the events stays the same:
     ///
-    /// Within a millisecond, events are ordered by their sequence, then by members that the deletion keeps, and finally
-    /// by the bytes of event_id and the idempotency key. A new key contains the event's rank by time, event_id and
-    /// idempotency key, as a number of fixed length. event_id becomes NULL, which means that it equals the key. A
-    /// sequence becomes its rank among the sequences of its millisecond.
+    /// Within a millisecond, events are ordered by sequence, then by members that the deletion keeps, then by the bytes
+    /// of event_id and idempotency key.
+    ///
+    /// - A sequence becomes its rank among the sequences of its millisecond.
+    /// - A new key contains the event's rank by time, event_id and idempotency key, as a number of fixed length.
+    /// - event_id becomes NULL, which means that it equals the key.
     ///
     /// A client can write any information into the digits and the offset of a time. Only two facts about a time are
     /// therefore kept: the moment, and whether the time had a fraction of a second.
@@ -191,9 +193,10 @@ struct ErasureProgress {
 
     /// Gives the event an idempotency key that ends with the event's rank, `place`. Removes the other values that could
     /// identify the driver. The text of `occurred_at` becomes one of the two forms that can be computed from the moment
-    /// (OccurredAtColumn.swift). If an old release stored the event, only the metadata contains the state that the
-    /// phone reported. The fold needs this state, so the state is stored in the column `previous_state` when the
-    /// metadata is removed.
+    /// (OccurredAtColumn.swift).
+    ///
+    /// If an old release stored the event, only the metadata contains the state that the phone reported. The fold needs
+    /// this state, so it is stored in the column `previous_state` when the metadata is removed.
     private func rewriteEvent(
         _ event: Int64, place: Int64, sequencePlace: Int64, _ keys: EventKeyTable, _ db: Database
     ) throws {
@@ -215,9 +218,9 @@ struct ErasureProgress {
 
     // MARK: Shared texts
 
-    /// Overwrites the texts that only this driver uses. Texts that other drivers use too remain, because they identify
-    /// no one. Also deletes this driver's rows of `table`, which record the use of the texts. When the last user of a
-    /// shared text is deleted, no other row records a use of the text, and the text is overwritten.
+    /// Overwrites the texts that only this driver uses, and deletes this driver's rows of `table`, which record the use
+    /// of the texts. Texts that other drivers use too remain, because they identify no one. The deletion of the last
+    /// user overwrites such a text.
     private func rewriteTexts(
         _ table: String, _ column: String, _ rowsMax: Int, _ db: Database,
         _ overwrite: (String, StatementArguments, Database) throws -> Void

@@ -69,8 +69,8 @@ package enum ErasureRecords {
                 throw RecordsUnreadable("line \(index + 1) is not from a list printed by dwell driver erasures")
             }
         }
-        // The heading says how many entries the list has, but there may be more: an operator may have appended a list
-        // of an older version, which has no heading.
+        // The list may have more entries than the heading says. An operator may have appended a list of an older
+        // version, which has no heading.
         guard erasures.count >= announced else {
             throw RecordsUnreadable("the list is truncated: it has \(erasures.count) of \(announced) deletions")
         }

@@ -1,7 +1,8 @@
-// Searches for remains of a deleted driver, for `dwell verify-erased`. The search covers every column of every table.
-// It also covers the bytes of the database file and its WAL, which may contain rows that no query finds. The search is
-// read-only. It is independent of the code that deletes, so that it also finds what an error in that code leaves
-// behind.
+// Searches for remains of a deleted driver, for `dwell verify-erased`. It searches every column of every table. It also
+// searches the bytes of the database file and its WAL, which may contain rows that no query finds.
+//
+// The search is read-only. It is independent of the code that deletes, so that it also finds what an error in that code
+// leaves behind.
 
 import Foundation
 import GRDB
@@ -73,8 +74,8 @@ package struct ErasureScan: ErasureSearch {
         }
     }
 
-    /// A deletion gives each event of the driver a new idempotency key. Returns whether the hash table `event_key`
-    /// still has an entry for an old key. Such an entry lists an event of the driver at a hash-table place that belongs
+    /// Returns whether the hash table `event_key` still has an entry for an old key of the driver. A deletion gives
+    /// each event a new idempotency key. An entry for an old key lists an event of the driver at a place that belongs
     /// to none of the new keys.
     private static func hasOldKey(_ events: Set<Int64>, _ db: Database) throws -> Bool {
         guard try db.tableExists("event_key") else { return false }

@@ -2,10 +2,11 @@
 // that is needed to append an event that comes after all others. The driver's row stores this value, so that appending
 // such an event reads no row of another event.
 
-/// The driver's last event in the order (corrected_at_ms, id), and the climb of this event. A climb consists of the
-/// event itself, the nearest earlier event with a higher level (`EventChain.level`), the nearest earlier event with a
-/// higher level than that one, and so on. The column `driver.chain` is NULL if the driver has no events. Otherwise it
-/// has the following form, with each number in zigzag and LEB128 encoding:
+/// The driver's last event in the order (corrected_at_ms, id), and the climb of this event. A climb begins with the
+/// event itself. Each step leads to the nearest earlier event with a higher level (`EventChain.level`).
+///
+/// The column `driver.chain` is NULL if the driver has no events. Otherwise it has the following form, with each number
+/// in zigzag and LEB128 encoding:
 ///
 ///     chain = corrected_at_ms of the last event, its id, then for each further event of the climb
 ///             its id minus the id before it
@@ -26,7 +27,7 @@ struct ChainEnd: Equatable {
     var last: Int64? { climb.last }
 
     /// Returns whether a new event with this `corrected_at_ms` comes after all others. Also true if `time` is the time
-    /// of the last event: the new event has the highest id, so it comes last among the events of that time.
+    /// of the last event, because the new event has the highest id.
     func isBefore(_ time: Int64) -> Bool { climb.isEmpty || time >= self.time }
 
     /// Appends an event that comes after all others. Returns the ids for the event's columns `previous` and `jump`.
@@ -40,9 +41,9 @@ struct ChainEnd: Equatable {
         return (previous, jump)
     }
 
-    /// Adds an event that is not the last in the order. The event becomes part of the climb (defined at `ChainEnd`)
-    /// only if its level is higher than the level of every event after it. In this case, earlier events whose level is
-    /// not higher than the new event's level leave the climb.
+    /// Adds an event that is not the last in the order. The event becomes part of the climb only if its level is higher
+    /// than the level of every event after it. Earlier events whose level is not higher than the new event's then leave
+    /// the climb.
     ///
     /// - Parameter isLater: returns whether the event with this id, which is in the climb, comes after the new event.
     mutating func insert(_ id: Int64, isLater: (Int64) -> Bool) {

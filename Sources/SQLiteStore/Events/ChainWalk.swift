@@ -10,10 +10,11 @@ struct ChainWalk {
     private let chain: EventChain
     private let direction: Direction
     private let times: ClosedRange<Int64>
-    /// In a backward walk, contains only the next event, or nothing at the end. In a forward walk, a stack of events
-    /// after `current` that earlier searches have visited; the earliest of them is on top. Before the first step, the
-    /// top is the next event. In each later step, `nextForward` first searches back from the top to the event directly
-    /// after `current`.
+    /// In a backward walk, contains only the next event, or nothing at the end.
+    ///
+    /// In a forward walk, a stack of events after `current` that earlier searches have visited, with the earliest on
+    /// top. Before the first step, the top is the next event. In each later step, `nextForward` first searches back
+    /// from the top to the event directly after `current`.
     private var path: [ChainLink] = []
     /// Forward: the event that was returned last.
     private var current: ChainLink?

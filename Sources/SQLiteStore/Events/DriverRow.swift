@@ -1,6 +1,6 @@
-// A driver's row in the database. Among other values, the row has the head (the driver's last event in the order) and
-// what is known about the phone's clock. A cached row is not read again. It is written once for each transaction that
-// changes it, even if the transaction stores many events of the driver.
+// A driver's row in the database: the head, what is known about the phone's clock, and more. A cached row is not read
+// again. It is written once for each transaction that changes it, even if the transaction stores many events of the
+// driver.
 
 import Engine
 import JourneyModel
@@ -59,8 +59,8 @@ final class DriverRow {
         self.recentChanges = recentChanges
     }
 
-    /// If the event comes after all others, adds it to the end of the driver's chain of events and returns the ids for
-    /// the event's columns `previous` and `jump`. Otherwise returns nil and changes nothing.
+    /// If the event comes after all others, appends it to the driver's chain of events. Returns the ids for the event's
+    /// columns `previous` and `jump`. Otherwise returns nil and changes nothing.
     func append(_ event: Int64, at time: Int64) -> (previous: Int64?, jump: Int64?)? {
         guard chain.isBefore(time) else { return nil }
         hasNewChain = true
@@ -110,10 +110,10 @@ final class DriverRow {
         hasNewChanges = true
     }
 
-    /// Sets the result of a refold by the fold rules of this release or by a correction of settings. If the new journey
-    /// differs from the stored one, also deletes the recent changes. Each recent change belongs to an event, but no
-    /// event caused this difference. A reader that reconnects to the stream then gets the current state instead of
-    /// single changes.
+    /// Sets the result of a refold by the fold rules of this release or by a correction of settings.
+    ///
+    /// If the new journey differs from the stored one, deletes the recent changes, because no event caused the
+    /// difference. A reader that reconnects to the stream then gets the current state instead of single changes.
     func replaceFold(head: Head?, journey: StoredJourney) {
         rules = Fold.rulesVersion
         self.head = head
@@ -139,8 +139,9 @@ final class DriverRow {
 }
 
 /// A cache of recently seen drivers, in their state within the current transaction. `forget` must be called after every
-/// rollback, after other code has changed the table, and when another connection has written. Changes of cached rows
-/// reach the database only with `writeChanged`. Therefore `writeChanged` must be called before other code reads or
+/// rollback, after other code has changed the table, and when another connection has written.
+///
+/// Changes of cached rows reach the database only with `writeChanged`. It must be called before other code reads or
 /// changes the table, before a savepoint is created or released, and before COMMIT.
 final class DriverCache {
     /// The maximum number of cached drivers. Each takes less than a kilobyte.
@@ -171,8 +172,7 @@ final class DriverCache {
             """, on: connection)
     }
 
-    /// SQLite looks up the text of a session or a place (charger or merchant) only if the driver's row refers to one:
-    /// if the row number is not NULL.
+    /// SQLite looks up the text of a session or a place only if the row number in the driver's row is not NULL.
     private static let findSQL = """
         SELECT driver.id, last_correction_ms, head_event, head_corrected_at_ms,
             state, session, (SELECT session_id FROM session WHERE session.id = driver.session),

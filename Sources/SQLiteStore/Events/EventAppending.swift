@@ -1,6 +1,7 @@
 // Appends one event inside the writer's transaction. A repeat of a stored event gets the outcome of that event. Any
-// other event is refused, or stored and folded. This file also registers sessions. It does not handle transactions or
-// queues.
+// other event is refused, or stored and folded.
+//
+// This file also registers sessions.
 //
 // Every possible refusal comes before the event's first write. A refused event therefore leaves nothing behind, even
 // without a savepoint.
@@ -200,8 +201,7 @@ final class EventAppending {
     /// transaction does not complete.
     ///
     /// - Parameter sharingTime: the number of stored events with the same corrected time as the event. SQLite had to
-    ///   sort these events to find the new event's position in the order, so they count against the rate limit like
-    ///   refolded events.
+    ///   sort these events to find the new event's position, so they count against the rate limit like refolded events.
     func fold(
         _ new: consuming NewEventRow, into driver: DriverRow, sharingTime: Int = 0
     ) throws(SQLiteError) -> EventFolding.Folded {
@@ -240,8 +240,10 @@ final class EventAppending {
     }
 
     /// Refolds as many of the driver's events as the transaction's budget still allows. `isComplete` of the result is
-    /// true when no event is left to refold. Must be called before anything else is done with the events. Otherwise a
-    /// fold could mix the rules of two releases, or use a half-finished refold.
+    /// true when no event is left to refold.
+    ///
+    /// Must be called before anything else is done with the events. Otherwise a fold could mix the rules of two
+    /// releases, or use a half-finished refold.
     ///
     /// - Parameters:
     ///   - correction: the correction of settings to apply if no other refold of the driver is in progress.

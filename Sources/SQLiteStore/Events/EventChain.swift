@@ -1,15 +1,16 @@
-// A driver's events as a singly linked list in the order (corrected_at_ms, id). The list replaces an index. Storing an
-// event that comes after all others changes only two pages: the page of the event's row and the page of the driver's
-// row. Every position in the order can nevertheless be found in few steps.
+// A driver's events as a singly linked list in the order (corrected_at_ms, id), instead of an index. Storing an event
+// that comes after all others changes only the page of the event's row and the page of the driver's row. Any position
+// can be found in few steps.
 //
-// Each event has two links. `previous` is the event directly before it. `jump` is the nearest earlier event with a
-// higher level. The level is a function of the id alone: half of the events have level 0, a quarter level 1, and so on.
-// The links therefore depend only on which events are stored, not on the order in which they arrived. Of n events, a
-// search reads O(log² n) at worst and about 2 log n on average.
+// Each event has two links. `previous` is the event directly before it, and `jump` is the nearest earlier event with a
+// higher level. Of n events, a search reads O(log² n) at worst and about 2 log n on average.
+//
+// The level is a function of the id alone: half of the events have level 0, a quarter level 1, and so on. The links
+// therefore depend only on which events are stored, not on the order in which they arrived.
 //
 // When retention deletes events, it updates `previous` of the remaining events and leaves `jump` unchanged. If the
-// target of a jump no longer exists, a search ignores the jump and follows `previous`. No new event gets the id of a
-// deleted one, so a jump never leads to a wrong event.
+// target of a jump no longer exists, a search follows `previous` instead. No new event gets the id of a deleted one, so
+// a jump never leads to a wrong event.
 
 /// The position of an event in the order of its driver's events.
 struct ChainPlace: Hashable, Comparable {
@@ -77,8 +78,10 @@ final class EventChain {
     // MARK: Search
 
     /// Searches backwards for the earliest event at or after `place`. The search begins at the last element of `path`,
-    /// which the caller must have chosen at or after `place`. Appends each event that it visits, so that the result is
-    /// the last element of `path`. Events that a jump skips are not appended.
+    /// which must be at or after `place`.
+    ///
+    /// Appends each event that it visits, but not the events that a jump skips. The result is then the last element of
+    /// `path`.
     ///
     /// - Parameter beyond: the id of an event that is known to be before `place`. The search therefore does not read
     ///   the row of this event.
@@ -113,14 +116,17 @@ final class EventChain {
         fileprivate var jumping: [Int64] = []
     }
 
-    /// Finds the links of a new event that does not come last, and updates `end`, the end of the driver's chain of
-    /// events in memory, to include the event. Changes nothing in the database. After the new event's row is stored,
-    /// `link` must be called to change the links of later events.
+    /// Finds the links of a new event that does not come last. Updates `end`, but changes nothing in the database.
+    /// After the new event's row is stored, `link` must be called to change the links of later events.
     ///
-    /// A later event jumps to the nearest earlier event with a higher level. The new event becomes the target of a
-    /// later event under two conditions. The new event has a higher level than the later event. No event between these
-    /// two has a higher level than the later event. The search for the new event's position has visited all later
-    /// events that meet the second condition, so only `path` is examined.
+    /// A later event jumps to the nearest earlier event with a higher level. The new event becomes this target under
+    /// two conditions:
+    ///
+    /// - The new event has a higher level than the later event.
+    /// - No event between the two has a higher level than the later event.
+    ///
+    /// The search for the new event's position has visited all later events that meet the second condition, so only
+    /// `path` is examined.
     func insertion(of id: Int64, at time: Int64, into end: inout ChainEnd) throws(SQLiteError) -> Insertion {
         guard let last = end.last else { throw .unreadable("chain") }
         let place = ChainPlace(time: time, id: id)
@@ -147,10 +153,9 @@ final class EventChain {
         for later in insertion.jumping { try setJump(of: later, to: id) }
     }
 
-    /// Searches backwards from the event `start`, and returns the first event with a level higher than `level`. The
-    /// search may follow jumps: an event that is passed has at most the level `level`, and its jump skips only events
-    /// with at most its own level. An event without a jump has no earlier event with a higher level, so the search ends
-    /// there.
+    /// Returns the first event with a level higher than `level`, searching backwards from the event `start`. The search
+    /// may follow the jump of a passed event, because it skips only events with at most that event's level. Without a
+    /// jump, there is no earlier event with a higher level.
     private func nearest(from start: Int64?, above level: Int) throws(SQLiteError) -> Int64? {
         var id = start
         while let current = id {
@@ -167,9 +172,8 @@ final class EventChain {
     /// remaining event; nil if none remains.
     func unlink(_ links: [ChainLink], from end: ChainEnd) throws(SQLiteError) -> Int64? {
         var last = end.last
-        // The remaining event directly after the removed ones. Its `previous` changes with every removed event directly
-        // before it. To write the column only once, it is written when the next removed event is not directly before
-        // `after`.
+        // The remaining event directly after the removed ones. Its `previous` changes with each of them. The column is
+        // written once, when the next removed event is not directly before `after`.
         var after: ChainLink?
         var isWritten = true
         for gone in links.sorted(by: { $0.place > $1.place }) {

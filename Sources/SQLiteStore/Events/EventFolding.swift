@@ -1,12 +1,12 @@
-// The fold in the database. Adds an event at its position in the order. The same transaction updates the verdicts
-// (results of the fold) of later events, and the driver's head (the last event in the order). If the new event shows
-// that a deadline has passed, the transaction also stores the deadline's expiry event. If a late event changes more
-// events than one transaction may refold, Refolding.swift continues. This code reads no clock.
+// The fold in the database. Adds an event at its position in the order, and updates the verdicts of later events and
+// the driver's head. If the new event shows that a deadline has passed, the same transaction stores the expiry.
 //
-// Invariant: if a deadline passes between two consecutive stored events, the expiry event of this deadline is stored
-// between the two. The invariant holds after every transaction, except for a driver whose refold is incomplete. So if a
-// new event is the first to show that a deadline has passed, the expiry event is certainly not stored yet, and is added
-// with the new event.
+// If a late event changes more events than one transaction may refold, Refolding.swift continues. This code reads no
+// clock.
+//
+// Invariant: if a deadline passes between two consecutive stored events, its expiry is stored between them. The
+// invariant holds after every transaction, except for drivers whose refold is incomplete. If a new event is the first
+// to show that a deadline has passed, the expiry is therefore not stored yet.
 
 import Engine
 import JourneyModel
@@ -33,17 +33,16 @@ final class EventFolding {
     struct Folded {
         var verdict: Verdict
         /// The number of stored events that were refolded because the new event is late, or falls into the same second
-        /// as the head (the driver's last event in the order).
+        /// as the head.
         var rowCount = 0
-        /// Nil if the refold after the event is complete. Otherwise the progress of this refold. The stored verdicts
-        /// (fold results) of the events that are not refolded yet, and the driver's journey, are then still out of
-        /// date.
+        /// The progress of the refold after the event; nil if the refold is complete. While it is not complete, the
+        /// driver's journey and the verdicts of the remaining events are out of date.
         var mark: RefoldMark?
     }
 
-    /// Adds the event at its position in the order, and updates the driver's head, the last event in the order. If the
-    /// event comes after the previous head, the cost does not depend on the length of the journey. If the event is
-    /// late, refolds at most `rowsMax` events, and then also the rest of the millisecond in which the limit is reached.
+    /// Adds the event at its position in the order, and updates the driver's head. If the event comes after the
+    /// previous head, the cost does not depend on the journey's length. If the event is late, refolds at most `rowsMax`
+    /// events, then the rest of the last millisecond.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor {
             return Folded(verdict: try addBelowFloor(new, to: driver))
@@ -128,9 +127,9 @@ final class EventFolding {
         return new.verdict
     }
 
-    /// If the event comes after the head, the driver's last event in the order, returns the event's index among the
-    /// events of its second. The index is 0 if no stored event shares this second. Returns nil if the event comes
-    /// earlier, or if it must first be ordered together with other events of the second.
+    /// Returns the event's index among the events of its second, if the event comes after the head. The index is 0 if
+    /// no stored event shares this second. Returns nil if the event comes earlier, or if it must first be ordered
+    /// together with other events of the second.
     private func placeAfterHead(_ event: OrderedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
         guard let head = driver.head else { return 0 }
         if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
@@ -217,8 +216,8 @@ final class EventFolding {
         return try journeyAtFloor(of: driver)
     }
 
-    /// Returns the journey with which the fold begins: the journey stored for the driver's floor (the time before which
-    /// retention has deleted events), or IDLE if the driver has no floor.
+    /// Returns the journey with which the fold begins: the journey stored for the driver's floor, or IDLE if the driver
+    /// has no floor.
     func journeyAtFloor(of driver: DriverRow) throws(SQLiteError) -> StoredJourney {
         guard driver.floor != nil else { return StoredJourney() }
         guard let base = try events.base(of: driver.id) else { throw .unreadable("journey_base") }
@@ -227,9 +226,9 @@ final class EventFolding {
 
     // MARK: Expiries
 
-    /// Returns the event that the server stores for the journey's deadline (the expiry), if that deadline lies before
-    /// `event`; otherwise nil. The returned row contains the verdict on the expiry and the journey after the expiry.
-    /// The row's receive time and settings are copied from `cause`, the new event that is being added.
+    /// Returns the expiry of the journey's deadline if that deadline lies before `event`; otherwise nil. The returned
+    /// row contains the verdict on the expiry and the journey after it. Its receive time and settings are copied from
+    /// `cause`, the new event that is being added.
     private func expiry(
         before event: OrderedEvent, from running: StoredJourney, cause: NewEventRow
     ) throws(SQLiteError) -> NewEventRow? {
@@ -251,10 +250,9 @@ final class EventFolding {
         return expiry
     }
 
-    /// Returns the event that the server stores for a deadline that passes in a refolded journey (the expiry), with the
-    /// verdict on the expiry and the journey after the expiry. The expiry gets the receive time and the settings
-    /// version of `next`. If a late event caused the refold, `next` is that event. Otherwise `next` is the first event
-    /// after the deadline.
+    /// Returns the expiry of a deadline that passes in a refolded journey, with its verdict and the journey after it.
+    /// The expiry gets the receive time and the settings version of `next`. If a late event caused the refold, `next`
+    /// is that event; otherwise the first event after the deadline.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,
         driver: DriverRow

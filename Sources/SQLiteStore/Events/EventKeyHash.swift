@@ -1,7 +1,8 @@
-// Computes the place at which the hash table `event_key` lists an event: the driver's row number, followed by the first
-// bits of SHA-256(secret ‖ driver ‖ key). The rows for a driver's keys are therefore close to each other, and the
-// events of a batch change few pages. Each database has its own secret. A client does not know the secret, and
-// therefore cannot choose keys that have the same place.
+// Computes an event's place in the hash table `event_key`: the driver's row number, followed by the first bits of
+// SHA-256(secret ‖ driver ‖ key). The keys of a driver are therefore close to each other, and a batch changes few
+// pages.
+//
+// Each database has its own secret, so that a client cannot choose keys with the same place.
 
 import Crypto
 import GRDB

@@ -1,12 +1,14 @@
 // The table `event_key`: which idempotency keys are stored already, and with which event. It is a hash table with open
-// addressing. EventKeyHash computes a place from the event's driver and key. The event is at this place or, if the
-// place was taken, at the first place after it that was free. There is never a gap between the computed place and the
-// place where the event is, so a search ends at the first free place.
+// addressing. EventKeyHash computes a key's place.
+//
+// If the computed place is taken, the event is at the first free place after it. There is never a gap between the
+// computed place and the event, so a search ends at the first free place.
 //
 // The table lists every event up to the number `event_key_progress.listed_through`. The writer keeps the keys of later
-// events in memory and moves them here later (KeyMove.swift). Before the move, other code may delete such an event or
-// give it another key. That code calls `remove`, and for a new key also `add`. Both functions note the event's number
-// in `event_key_early`, and the move leaves out the noted events.
+// events in memory, and moves them here later (KeyMove.swift).
+//
+// If other code deletes such an event or changes its key before the move, it calls `remove`, and for a new key also
+// `add`. Both functions note the event's number in `event_key_early`, and the move leaves out the noted events.
 //
 // Not Sendable: used only on the queue of its connection.
 
@@ -56,9 +58,8 @@ final class EventKeyTable {
         try self.init(on: connection)
     }
 
-    /// Searches from the computed place `place` of a key: calls `read` with the row number of each listed event up to
-    /// the first free place. Returns the first value that `read` returns; nil if it returns none. Nearly always,
-    /// `place` itself is free or lists the event with the key.
+    /// Calls `read` with the row number of each event that is listed from the computed place `place` up to the first
+    /// free place. Returns the first value that `read` returns; nil if it returns none.
     func first<Value>(
         from place: Int64, _ read: (Int64) throws(SQLiteError) -> Value?
     ) throws(SQLiteError) -> Value? {
@@ -109,9 +110,8 @@ final class EventKeyTable {
         try noteEarly(event)
         guard var gap = try place(ofListed: event) else { return }
         try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, gap) }
-        // A search in this hash table ends at the first free place. If the search for an event after the gap begins at
-        // or before the gap, it would no longer find the event. The event is therefore moved into the gap. Its old
-        // place is then the gap.
+        // A search ends at the first free place. An event whose search begins at or before the gap would therefore no
+        // longer be found. Such an event is moved into the gap, and its old place is then the gap.
         var place = gap + 1
         while let next = try self.event(at: place) {
             if let beginning = try beginning(of: next), beginning <= gap {
@@ -125,8 +125,7 @@ final class EventKeyTable {
         }
     }
 
-    /// Returns the place of the hash table at which the event is listed; nil if a search for the event's key does not
-    /// find the event.
+    /// Returns the place at which the hash table lists the event; nil if a search for the event's key does not find it.
     func place(ofListed event: Int64) throws(SQLiteError) -> Int64? { try search(forKeyOf: event)?.place }
 
     /// A search for the key of a stored event.
@@ -236,8 +235,8 @@ extension SQLiteError {
 }
 
 extension EventKeyTable {
-    /// SQL of the common table expression `listed (place, event)`, for queries on read connections: the events that are
-    /// listed from the place ?1 up to the next free place.
+    /// SQL of the common table expression `listed (place, event)`, for queries on read connections. It has the events
+    /// that are listed from the place ?1 up to the next free place.
     static let listedSQL = """
         WITH RECURSIVE listed (place, event) AS (
             SELECT place, number FROM event_key WHERE place = ?1

@@ -54,8 +54,9 @@ final class EventKeys {
     }
 
     /// Returns the row number for the next event. It is higher than that of every earlier event, even of a deleted one.
+    ///
     /// Must be called before the event's row is written. This function may read the rows of all events that memory
-    /// lacks, and the row of the new event must not be among them.
+    /// lacks, and the new event's row must not be among them.
     func nextNumber() throws(SQLiteError) -> Int64 {
         try bringUpToDate()
         return newest.lastNumber + 1
@@ -87,18 +88,22 @@ final class EventKeys {
         lastNew = nil
     }
 
-    /// Removes the events of the open transaction from memory. Must be called after the rollback of a savepoint: the
-    /// events that the transaction stored before the savepoint are then read from their rows again. Must be called
-    /// before the rollback of a transaction, because after it another process may store events with the same numbers.
+    /// Removes the events of the open transaction from memory.
+    ///
+    /// Must be called after the rollback of a savepoint. The events that were stored before the savepoint are then read
+    /// from their rows again. Must be called before the rollback of a transaction, because another process may store
+    /// events with the same numbers afterwards.
     func noteRollback() {
         forget()
         moving.noteRollback()
         newest.remove(after: committedNumber)
     }
 
-    /// Must be called before COMMIT. Brings memory up to date, so that memory never lacks a committed event of this
-    /// process. Then moves keys to `event_key`. Does nothing if no key was used yet, so that a command that stores no
-    /// events does not read the rows of the newest events.
+    /// Must be called before COMMIT. Brings memory up to date, so that it never lacks a committed event of this
+    /// process. Then moves keys to `event_key`.
+    ///
+    /// Does nothing if no key was used yet. A command that stores no events therefore does not read the rows of the
+    /// newest events.
     func finishTransaction() throws(SQLiteError) {
         guard newest.lastNumber >= 0 else { return }
         try bringUpToDate()
@@ -125,8 +130,8 @@ final class EventKeys {
         guard let found else { throw SQLiteError.unreadable("event_key_progress") }
         let progress = found.progress
         if progress.listedThrough != moving.progress?.listedThrough {
-            // Memory may have events that `event_key` lists by now: this process has just started, or another process
-            // has completed a move of keys to `event_key`.
+            // Memory may have events that `event_key` lists by now. Either this process has just started, or another
+            // process has completed a move of keys.
             moving.forget()
             newest.removeAll(listedThrough: progress.listedThrough)
             committedNumber = progress.listedThrough

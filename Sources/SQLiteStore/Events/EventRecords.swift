@@ -21,10 +21,12 @@ package struct EventRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// Returns all events of the driver, beginning with the first event of the session's journey. The result ends with
-    /// the last event of the session, or with the event of another journey that closed the session. The journey may
-    /// begin before the session, and events of other sessions may lie in between. If there are more than `eventsMax`
-    /// such events, returns only the last `eventsMax`. Returns nil if no event names the session.
+    /// Returns all events of the driver, from the first event of the session's journey to the last event of the
+    /// session. If an event of another journey closed the session, the result ends with that event. Events of other
+    /// sessions may lie in between.
+    ///
+    /// If there are more than `eventsMax` such events, returns only the last `eventsMax`. Returns nil if no event names
+    /// the session.
     package func events(ofSession sessionID: String) throws(RecordsUnreadable) -> RecordedEvents? {
         try read { db in try RecordedEventRows.events(ofSession: sessionID, limit: Self.eventsMax, db) }
     }

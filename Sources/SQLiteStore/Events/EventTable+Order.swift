@@ -10,13 +10,14 @@ extension EventTable {
     /// The position of a new event that is not the last one in the order.
     struct Position {
         /// The last event that comes before the new event and lies in an earlier second. The fold begins with the
-        /// journey after this event. Nil if no such event is at or above the driver's floor (the time before which
-        /// retention has deleted events); the fold then begins with the journey at the floor. `secondPlace` describes
-        /// an exception.
+        /// journey after this event. `secondPlace` describes an exception.
+        ///
+        /// Nil if no such event is at or above the driver's floor; the fold then begins with the journey at the floor.
         var predecessor: FoldedEventRow?
-        /// Usually nil. The fold reorders only the first `OrderWithinSecond.searchedMax` events of a second. If at
-        /// least that many events of the second come before the new event, `secondPlace` is the new event's index in
-        /// the second. In this case, `predecessor` is the last of those events.
+        /// Usually nil. The fold reorders only the first `OrderWithinSecond.searchedMax` events of a second.
+        ///
+        /// If at least that many events of the second come before the new event, `secondPlace` is the new event's index
+        /// in the second. `predecessor` is then the last of those events.
         var secondPlace: Int64?
     }
 

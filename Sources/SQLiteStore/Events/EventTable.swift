@@ -36,9 +36,10 @@ struct FoldedEventRow {
     var secondPlace: Int64?
     var closedSession: Int64?
     /// Row numbers in `settings_version`. `settingsVersion` refers to the settings stored with the event.
-    /// `foldSettings` refers to the settings that the fold uses instead after an operator's correction of the settings;
-    /// nil without a correction. `event` has the durations of `foldSettings`, or those of `settingsVersion` if
-    /// `foldSettings` is nil.
+    /// `foldSettings` refers to those that the fold uses instead after an operator's correction; nil without a
+    /// correction.
+    ///
+    /// `event` has the durations of `foldSettings`, or those of `settingsVersion` if `foldSettings` is nil.
     var settingsVersion: Int64
     var foldSettings: Int64?
     /// Whether `foldSettings` differs from the stored value.

@@ -1,11 +1,12 @@
-// Stores expiries inside the writer's transaction. An expiry is the event that the server stores when a deadline has
-// passed. This code finds the drivers whose deadline lies before a given time, and stores the expiry for one driver's
-// deadline. ExpiryScheduler (Engine) decides when to do this.
+// Stores expiries inside the writer's transaction. Finds the drivers whose deadline lies before a given time, and
+// stores the expiry for one driver's deadline. ExpiryScheduler (Engine) decides when to do this.
 //
-// An expiry event is stored exactly once, even if several servers try to store it. Each server begins a transaction
-// with BEGIN IMMEDIATE and only then reads the driver's row. The first transaction removes the deadline from the row,
-// so the others find nothing to store. In addition, the idempotency key of an expiry event is a function of its
-// session, kind and deadline, and a second event with the same key is refused (EventKeys).
+// An expiry is stored exactly once, even if several servers try to store it. Each server begins a transaction with
+// BEGIN IMMEDIATE and only then reads the driver's row. The first transaction removes the deadline from the row, so the
+// others find nothing to store.
+//
+// In addition, an expiry's idempotency key is a function of session, kind and deadline. A second event with this key is
+// refused (EventKeys).
 
 import Engine
 import JourneyModel
@@ -31,9 +32,12 @@ final class ExpiryStoring {
     }
 
     /// Returns at most `driversMax` drivers with a due deadline, the earliest deadline first. Continues after the
-    /// driver `request.after`. Leaves out drivers whose refold is not complete. Also leaves out drivers whose events a
-    /// release with newer fold rules has folded, because that release stores the expiry events of these drivers. Reads
-    /// the database and not the cache, so `DriverCache.writeChanged` must be called before.
+    /// driver `request.after`.
+    ///
+    /// Leaves out drivers whose refold is not complete. Also leaves out drivers whose events a release with newer fold
+    /// rules has folded, because that release stores their expiries.
+    ///
+    /// Reads the database and not the cache, so `DriverCache.writeChanged` must be called before.
     func due(_ request: ExpiryRequest) throws(SQLiteError) -> [DueDriver] {
         var due: [DueDriver] = []
         try findDue.forEach { (bindings) throws(SQLiteError) in

@@ -1,6 +1,6 @@
 // The events of a driver's latest second, kept in memory. Clients of v1 send times in whole seconds, so several events
-// of a driver often share a second. Each new event of a second is ordered together with the earlier ones
-// (OrderWithinSecond). With these rows in memory, ordering a new event reads nothing from the database.
+// of a driver often share a second. A new event can then be ordered together with the others (OrderWithinSecond)
+// without reading the database.
 
 import JourneyModel
 

@@ -67,8 +67,8 @@ final class InternTables {
 
     private var kinds: [Kind: KindRow] = [:]
     /// For each event name, the kind that was used last. The index is the name's `lifecycleRank`; all diagnostic names
-    /// share one rank. This kind is tried first, because nearly all events of a name have the same kind, and a
-    /// comparison is faster than the hashing for a look-up in `kinds`.
+    /// share one rank. This kind is compared first, because nearly all events of a name have the same kind, and
+    /// comparing is faster than hashing.
     private var lastKinds: [(kind: Kind, row: KindRow)?] = []
     private var places: [String: PlaceRow] = [:]
     private var settings: [String: Int64] = [:]

@@ -1,13 +1,15 @@
 // Moves the idempotency keys of the newest events from memory to `event_key`. Many keys are written at a time, in the
-// order of their places in this table (EventKeyHash.swift), so that the rows of a page are written together. A move
-// begins when `event_key` lacks `NewestKeys.countMax` events. Each event that is stored after that makes two more keys
-// due, and a transaction writes the due keys if there are enough of them. A move of n events thus ends after about n/2
-// further events.
+// order of their places (EventKeyHash.swift), so that the rows of a page are written together.
 //
-// The table `event_key_progress` records how far the move of keys to `event_key` is. If a process finds a move in
-// progress, it continues the move. This happens after a restart, or if another process began the move. The number of
-// events that `event_key` lacks is therefore bounded, even if every process runs only for a short time. The number of
-// rows of `event_key_early` is bounded too, because the end of a move deletes these rows.
+// A move begins when `event_key` lacks `NewestKeys.countMax` events. Each event stored after that makes two more keys
+// due, so a move of n events ends after about n/2 further events. A transaction writes the due keys if there are enough
+// of them.
+//
+// The table `event_key_progress` records how far the move is. A process that finds a move in progress continues it,
+// after a restart or if another process began the move.
+//
+// The number of events that `event_key` lacks is therefore bounded, even if every process runs only for a short time.
+// The number of rows of `event_key_early` is bounded too, because the end of a move deletes these rows.
 //
 // Not Sendable: used only on the writer's queue.
 

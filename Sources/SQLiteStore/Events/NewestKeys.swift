@@ -1,11 +1,12 @@
-// The idempotency keys of the newest events, in memory. If each event wrote its row of `event_key` at once, a page of a
-// large table would be read, logged and copied for that one row. The rows of many events, written together in the order
-// of their places in the table, share these pages (KeyMove.swift).
+// The idempotency keys of the newest events, in memory. Their rows of `event_key` are written later, many at a time, so
+// that they share pages (KeyMove.swift). If each event wrote its row at once, a page of a large table would be read,
+// logged and copied for that one row.
 //
 // Memory and `event_key` together list every event. When a process starts, it fills its memory from the rows of
-// `event_row` that `event_key` does not list yet. For each event, memory only has a hash of the driver and the key: the
-// event's place in the hash table `event_key`. Callers must therefore compare the driver and the full key with those in
-// the event's row.
+// `event_row` that `event_key` does not list yet.
+//
+// Memory has only a hash of the driver and the key: the event's place in `event_key`. Callers must therefore compare
+// the driver and the full key with those in the event's row.
 
 import Synchronization
 
@@ -20,11 +21,14 @@ final class NewestKeys: Sendable {
         var lastNumber: Int64 = -1
     }
 
-    /// When this number of events is in memory, a move (KeyMove.swift) begins to write them to `event_key`. With a
-    /// higher number, a move would write more rows to each page. But the server would need more memory (24 bytes for
-    /// each event, and 16 more during a move). It would also start more slowly, because at its start it reads the rows
-    /// of up to 1.5 times this number of events. The number is a little below a power of two (262,144). The array of
-    /// entries doubles its capacity when it is full, so a number just above would need twice the capacity.
+    /// When this number of events is in memory, a move (KeyMove.swift) begins to write them to `event_key`.
+    ///
+    /// With a higher number, a move would write more rows to each page. But the server would need more memory, 24 bytes
+    /// for each event and 16 more during a move. It would also start more slowly, because it reads up to 1.5 times this
+    /// number of events.
+    ///
+    /// The number is a little below a power of two (262,144), because the array of entries doubles its capacity when it
+    /// is full.
     static let countMax = 250_000
 
     let countMax: Int
@@ -37,17 +41,18 @@ final class NewestKeys: Sendable {
         self.countMax = countMax
     }
 
-    /// Each event up to this number is in memory, listed in `event_key`, or deleted. -1 means that the rows of the
-    /// newest events were not read yet. Other processes may have stored events with higher numbers.
+    /// Each event up to this number is in memory, listed in `event_key`, or deleted. Other processes may have stored
+    /// events with higher numbers. The number is -1 before the rows of the newest events are read.
     var lastNumber: Int64 { state.withLock { $0.lastNumber } }
 
     /// Records that memory or `event_key` has the key of each event up to `number`.
     func noteFilled(through number: Int64) { state.withLock { $0.lastNumber = number } }
 
-    /// The number of times that events were removed from memory. A reader looks for an event in memory and in its
-    /// snapshot of `event_key`. In two cases it may miss an event in both: a move of keys to `event_key` ended after
-    /// the snapshot was taken, or the event was out of memory until its row was read again. In both cases this number
-    /// has changed, and the reader must read again.
+    /// The number of times that events were removed from memory.
+    ///
+    /// A reader looks for an event in memory and in its snapshot of `event_key`. The event may be in neither if a move
+    /// of keys ends meanwhile, or if memory lacks the event for a while. This number has then changed, and the reader
+    /// must read again.
     var removalCount: Int { state.withLock { $0.removalCount } }
 
     /// Returns the events whose keys belong at this place of `event_key`.
@@ -88,9 +93,8 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Begins a move of keys to `event_key`: all events in memory now become the events of the move. Returns them in
-    /// the order of addition. Until `endMove`, `events(at:)` finds them as before. Events that are added from now on
-    /// belong to the next move.
+    /// Begins a move of keys to `event_key`, with all events that are in memory now. Returns them in the order of
+    /// addition. Until `endMove`, `events(at:)` finds them as before.
     func beginMove() -> [PlacedEvents.Entry] {
         state.withLock { state in
             let full = state.filling
@@ -145,8 +149,8 @@ struct PlacedEvents {
         }
     }
 
-    /// Removes the last entries: those whose events have higher numbers than `last`. Their slots can simply be freed.
-    /// Slots are filled in the order of addition, so a search for an earlier entry never has to pass the slot of a
+    /// Removes the last entries: those whose events have higher numbers than `last`. Their slots can simply be freed,
+    /// because slots are filled in the order of addition. A search for an earlier entry never passes the slot of a
     /// later one.
     mutating func remove(after last: Int64) {
         while let entry = entries.last, entry.event > last {

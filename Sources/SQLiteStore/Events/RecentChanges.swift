@@ -1,7 +1,8 @@
-// The last changes of a driver's journey. When a reader reconnects to the stream of the journey, the stream replays
-// these changes. They are stored in the driver's row, which every event reads and writes anyway; a separate table would
-// cost each event one more page. A change is the journey as it was right after an event was added. A late event does
-// not alter the changes that are recorded already.
+// The last changes of a driver's journey. The stream of the journey replays them to a reader that reconnects. They are
+// stored in the driver's row, which every event reads and writes anyway.
+//
+// A change is the journey as it was right after an event was added. A late event does not alter the changes that are
+// recorded already.
 
 import Engine
 import JourneyModel

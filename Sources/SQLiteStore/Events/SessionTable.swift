@@ -33,10 +33,9 @@ final class SessionTable {
             """, on: connection)
         findRegisteredCharger = try PreparedStatement(
             "SELECT registered_charger FROM session WHERE id = ?1 AND registered_charger IS NOT NULL", on: connection)
-        // Deletes the driver's oldest unused sessions. Keeps the sessions that the driver's journey names. Also keeps
-        // those that the journey in `journey_base` names. The fold begins with that journey after retention has deleted
-        // events, and so needs these sessions even if their events are deleted. The driver's newest session is always
-        // kept. If it were deleted, SQLite might give its row number to a later session.
+        // Deletes the driver's oldest unused sessions. Keeps those that the driver's journey names, or the journey in
+        // `journey_base`, with which the fold begins after retention has deleted events. Also keeps the driver's newest
+        // session, because SQLite might give its row number to a later session.
         forgetUnused = try PreparedStatement(
             """
             DELETE FROM session WHERE id IN (

@@ -58,10 +58,11 @@ enum StoredChanges {
         guard id >= 0, id <= newest else { return nil }
         guard let storedHead else { return [] }
         guard let oldest = storedHead.recent.changes.first else {
-            // Each change of a journey is recorded here, but a refold by new fold rules or by a correction of settings
-            // may delete the record. The reader may have seen the state from before the refold, so the reader gets the
-            // current state. This is necessary even for a journey in IDLE and the id 0: if a correction was made and
-            // later undone, readers may have seen the corrected state with the id 0.
+            // A refold by new fold rules or by a correction of settings may have deleted the record of a change. The
+            // reader may have seen the state from before the refold, so it gets the current state.
+            //
+            // This applies even to a journey in IDLE and the id 0. If a correction was made and later undone, readers
+            // may have seen the corrected state with the id 0.
             return nil
         }
         guard !storedHead.recent.isFull || oldest.event <= id else { return nil }

@@ -1,6 +1,5 @@
-// A journey as it is stored: the fold's value, with the row numbers of the sessions and places (chargers and merchants)
-// that it names. The fold works with ids, which are texts. The tables refer to sessions and places by row number. A
-// stored journey holds ids and row numbers, so neither has to be looked up.
+// A journey as it is stored: the fold's value, with the row numbers of the sessions and places that it names. The fold
+// works with ids, the tables with row numbers. A stored journey holds both, so neither has to be looked up.
 
 import Engine
 import JourneyModel
@@ -15,8 +14,13 @@ struct StoredJourney {
 
     init() {}
 
-    /// Reads twelve columns from `first` on, in this order: state; session, target and next target, each as row number
-    /// and text; grace deadline and hard deadline; why the session ended; the previous session as row number and text.
+    /// Reads twelve columns from `first` on, in this order:
+    ///
+    /// - state
+    /// - session, target and next target, each as row number and text
+    /// - grace deadline and hard deadline
+    /// - why the session ended
+    /// - the previous session as row number and text
     init(_ columns: borrowing Columns, at first: Int32) throws(SQLiteError) {
         guard let state = JourneyState(code: columns.integer(first)) else {
             throw SQLiteError.unreadable("state")

@@ -27,8 +27,8 @@ struct StoredKey: Equatable {
         uuid = scanned.map { ($0.high.bigEndian, $0.low.bigEndian) } ?? (0, 0)
     }
 
-    /// Returns the UUID that `text` contains in the form of RFC 9562, section 4. Its letters must all be in lower case
-    /// or all in upper case. A UUID without letters counts as lower case. Returns nil for any other text.
+    /// Returns the UUID that `text` contains in the form of RFC 9562, section 4; nil for any other text. The letters
+    /// must all be in lower case or all in upper case. A UUID without letters counts as lower case.
     private static func scan(_ bytes: UnsafeBufferPointer<UInt8>) -> (form: Form, high: UInt64, low: UInt64)? {
         guard bytes.count == 36 else { return nil }
         var (high, low): (UInt64, UInt64) = (0, 0)

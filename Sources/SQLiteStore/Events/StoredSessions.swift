@@ -1,6 +1,8 @@
-// Reads a driver's sessions and their events. The queries are plain SQL, through GRDB. Every query for a session also
-// compares the driver, so that another driver's session is never found. Statements that run once for each session of a
-// page are prepared once per connection: SQLite takes about ten times as long to prepare them as to run them.
+// Reads a driver's sessions and their events, with plain SQL through GRDB. Every query for a session also compares the
+// driver, so that another driver's session is never found.
+//
+// Statements that run once for each session of a page are prepared once per connection. SQLite takes about ten times as
+// long to prepare them as to run them.
 
 import Engine
 import GRDB
@@ -15,9 +17,11 @@ enum StoredSessions {
         """
 
     /// SQL condition for the sessions that are shown. It is false for a session that has no events and no registration
-    /// left after retention. The row of such a session remains for one of three reasons: the driver's journey names the
-    /// session as the previous one, the journey at the driver's floor (with which the fold begins after retention has
-    /// deleted events) names it, or no session has a higher row number.
+    /// left after retention. The row of such a session remains for one of three reasons:
+    ///
+    /// - The driver's journey names the session as the previous one.
+    /// - The journey at the driver's floor names the session.
+    /// - No session has a higher row number.
     static let isThere = """
         (registered_at_ms IS NOT NULL OR session.id = driver.session
         OR EXISTS (SELECT 1 FROM event WHERE event.session = session.id))
@@ -60,8 +64,8 @@ enum StoredSessions {
     }
 
     /// Finds the session's last event after which the journey still names the session, and returns the journey after
-    /// this event. If the session was still in progress after this event, and an event of another journey closed the
-    /// session later, returns a journey in SESSION_ENDED instead.
+    /// this event. If an event of another journey closed the session later, while it was in progress, returns a journey
+    /// in SESSION_ENDED instead.
     ///
     /// - Returns: a journey without the session's id. Nil if there is no such event, for example because all events of
     ///   the session were rejected.
@@ -112,9 +116,8 @@ enum StoredSessions {
                 session: try summary(row, db), events: Array(events.prefix(limit)), hasMore: events.count > limit))
     }
 
-    /// Returns the session's first `limit` events after the cursor's event. If `cursor` is nil, returns the session's
-    /// first `limit` events. With a cursor, `from` is the corrected time of the cursor's event. The query begins at
-    /// this time, so the cursor's event is among its first rows.
+    /// Returns the session's first `limit` events after the cursor's event; without a cursor, the first `limit` events.
+    /// With a cursor, `from` is the corrected time of its event, so this event is among the first rows of the query.
     private static func events(
         of session: Int64, from: Int64, after cursor: Int64?, limit: Int, _ db: Database
     ) throws -> [SessionEvent] {

@@ -1,6 +1,6 @@
-// Clients choose some texts freely. This file records which drivers use which of these texts. Events of several drivers
-// share the tables that contain the texts (`place`, `event_kind`). The deletion of a driver removes the texts that only
-// this driver uses. These records show which texts those are, without a scan of all events.
+// Records which drivers use which of the texts that clients choose freely. Events of several drivers share the tables
+// that contain the texts (`place`, `event_kind`). The deletion of a driver removes the texts that only this driver
+// uses, and finds them here without a scan of all events.
 
 import JourneyModel
 

@@ -1,7 +1,8 @@
-// Compares texts byte by byte, as SQLite, the contract and the fold do. Swift's `==` is not suitable, because it also
-// accepts canonically equivalent texts. For example, it treats the Kelvin sign as equal to K. A dictionary compares its
-// keys by `==`. A cache that has texts as keys therefore holds only ASCII texts: two ASCII texts are equal only if they
-// have the same bytes.
+// Compares texts byte by byte, as SQLite, the contract and the fold do. Swift's `==` also accepts canonically
+// equivalent texts, for example K and the Kelvin sign.
+//
+// A dictionary compares its keys by `==`, so a cache that has texts as keys holds only ASCII texts. Two ASCII texts are
+// equal only if they have the same bytes.
 
 extension String {
     var isASCII: Bool {
@@ -15,8 +16,10 @@ extension String {
     }
 
     /// Returns whether this text has the same bytes as `remembered`, which must be ASCII. Compares the byte counts and
-    /// then uses `==`, which is faster than `haveSameBytes`. The result is the same: a text that is equivalent to an
-    /// ASCII text but has other bytes is longer, because each of its characters outside ASCII takes at least two bytes.
+    /// then uses `==`, which is faster than `haveSameBytes`.
+    ///
+    /// The result is the same, because an equivalent text with other bytes is longer. Each of its characters outside
+    /// ASCII takes at least two bytes.
     func hasSameBytes(asASCII remembered: String) -> Bool {
         utf8.count == remembered.utf8.count && self == remembered
     }

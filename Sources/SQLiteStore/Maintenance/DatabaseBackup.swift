@@ -6,15 +6,17 @@ import GRDB
 
 package enum DatabaseBackup {
     /// Copies the database at `path` to `file`. The copy is consistent, verified, synced, and readable only by its
-    /// owner. An existing `file` is replaced only when the copy is complete. No program may have this file open.
+    /// owner.
+    ///
+    /// An existing `file` is replaced only when the copy is complete. No program may have this file open.
     package static func make(
         of path: String, to file: String, replacing: Bool, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) {
         do {
             guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path): file not found") }
             guard !sameFile(path, file) else { throw MaintenanceRefusal("\(file) is the database itself") }
-            // The copy must not replace a file that belongs to the database, such as dwell.sqlite3-wal, which has the
-            // last events, or dwell.sqlite3.jwt-key, the signing key.
+            // The copy must not replace a file of the database, such as dwell.sqlite3-wal (the last events) or
+            // dwell.sqlite3.jwt-key (the signing key).
             if let own = DatabaseFiles.ofServer(at: path).first(where: { sameFile($0, file) }) {
                 throw MaintenanceRefusal("\(own) belongs to the database: choose another name")
             }
@@ -85,8 +87,9 @@ package enum DatabaseBackup {
     }
 
     /// Replaces the database at `path` with the backup `file`. The database must not be open in any process. The old
-    /// files are kept under another name, which is returned; nil if there were none. A WAL without a database is kept
-    /// in this way too, because SQLite would otherwise apply it to the backup.
+    /// files are kept under another name, which is returned; nil if there were none.
+    ///
+    /// A WAL without a database is kept in this way too, because SQLite would otherwise apply it to the backup.
     ///
     /// - Parameter stamp: the suffix of the old database's new name.
     package static func restore(
@@ -150,8 +153,10 @@ package enum DatabaseBackup {
     }
 
     /// Opens the database, copies the WAL into the database file, and locks the database until the returned queue is
-    /// closed. Throws SQLITE_BUSY if another connection has the database open. No other process can open the database
-    /// after its WAL is removed: a connection in exclusive locking mode keeps the lock under which it removed the WAL.
+    /// closed. Throws SQLITE_BUSY if another connection has the database open.
+    ///
+    /// No other process can open the database meanwhile: a connection in exclusive locking mode keeps the lock under
+    /// which it removed the WAL.
     static func locked(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.busyMode = .immediateError

@@ -1,8 +1,10 @@
 // `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the result of the
-// fold. For each driver, it folds the events in memory, beginning with the first one, or with the floor (the time
-// before which retention has deleted events). It compares each result with the stored one, and the final journey with
-// the journey in the driver's row. `dwell check` writes nothing and reads each driver in one snapshot, so a server may
-// run meanwhile.
+// fold.
+//
+// For each driver, folds the events in memory, beginning with the first one or with the floor. Compares each result
+// with the stored one, and the final journey with the journey in the driver's row.
+//
+// Writes nothing and reads each driver in one snapshot, so a server may run meanwhile.
 
 import Engine
 import Foundation
@@ -82,8 +84,8 @@ package struct DatabaseCheck: Sendable {
                         report.refolding += 1
                         return
                     }
-                    // The chain (the linked list of the driver's events) does not depend on the rules of the fold, so
-                    // it is checked even if an older release folded the driver.
+                    // The chain of events does not depend on the fold rules, so it is checked even if an older release
+                    // folded the driver.
                     if let broken = try chains?.problems(of: driver, db), !broken.isEmpty {
                         report.problems += broken
                         return

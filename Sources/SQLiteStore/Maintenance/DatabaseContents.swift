@@ -53,9 +53,13 @@ package struct RestorePlan: Sendable {
     /// these deletions. Nil if the deletions cannot be read, because the database is damaged or of another version.
     package var undoneErasures: Int? = 0
 
-    /// Why the operator must confirm the restore. Either the backup has fewer events or drivers than the database. Or
-    /// the database is of another version, and its deletions cannot be read. Or the file that would be replaced is not
-    /// Dwell's. Nil if no confirmation is needed. Also nil if there is no database, or if the database is damaged.
+    /// Why the operator must confirm the restore, in one of three cases:
+    ///
+    /// - The backup has fewer events or drivers than the database.
+    /// - The database is of another version, and its deletions cannot be read.
+    /// - The file that would be replaced is not Dwell's.
+    ///
+    /// Nil if no confirmation is needed. Also nil if there is no database, or if the database is damaged.
     package var loss: String? {
         switch current {
         case .missing, .unreadable: return nil

@@ -53,8 +53,8 @@ enum DatabaseCopy {
     private static let pagesPerStep: CInt = 256
 
     /// Copies one snapshot of `source` to the file at `path`, which must be empty or missing. The snapshot includes
-    /// everything committed before the call. Later commits neither change the snapshot nor delay the copy. Returns the
-    /// snapshot's row counts.
+    /// everything committed before the call, and later commits do not delay the copy. Returns the snapshot's row
+    /// counts.
     static func copy(
         _ source: DatabaseQueue, to path: String, _ progress: (MaintenanceProgress) -> Void
     ) throws -> RowCounts {

@@ -22,8 +22,10 @@ enum DatabaseFiles {
     private static let locks = (database: (start: 0x4000_0000, length: 512), sharedMemory: (start: 120, length: 9))
 
     /// Replaces the database at `path`, if any, with `new`. Keeps existing files, including WAL and journal, under the
-    /// name `old`. Returns the path of the kept database. If there was no database, returns the path of the kept WAL or
-    /// journal, or nil if there was no file at all.
+    /// name `old`.
+    ///
+    /// Returns the path of the kept database. If there was no database, returns the path of the kept WAL or journal;
+    /// nil if there was no file at all.
     static func takePlace(of path: String, _ new: String, keepingAt old: String) throws -> String? {
         if try isInUse(path) { throw MaintenanceRefusal.inUse(path) }
         var kept: String?
@@ -78,9 +80,8 @@ enum DatabaseFiles {
     /// Returns whether a WAL or a journal is beside the database at `path`.
     static func hasLogs(of path: String) -> Bool { logs.contains { DatabaseCopy.exists(path + $0) } }
 
-    /// Removes the WAL, the journal and the shared-memory file of the database at `path`. The removal is durable before
-    /// this function returns, so even after a power failure SQLite cannot apply these logs to a file that takes the
-    /// database's place.
+    /// Removes the WAL, the journal and the shared-memory file of the database at `path`, durably. Even after a power
+    /// failure, SQLite can therefore not apply these logs to a file that takes the database's place.
     static func removeLogs(of path: String) throws {
         for suffix in logs + ["-shm"] {
             guard unlink(path + suffix) == 0 || errno == ENOENT else {

@@ -1,7 +1,8 @@
-// Checks what foreign keys of the table of events would guarantee. That table has no foreign keys, because SQLite would
-// check each of them for every stored event. `dwell check` and every backup and restore run this check instead. It also
-// compares `event_key` with the events: each row must list an existing event, and the number of rows must be right.
-// Only `dwell check` looks up each key (KeyCheck.swift).
+// Checks what foreign keys of the table of events would guarantee. That table has none, because SQLite would check them
+// for every stored event. `dwell check` and every backup and restore run this check instead.
+//
+// The check also compares `event_key` with the events: each row must list an existing event, and the number of rows
+// must be right. Only `dwell check` looks up each key (KeyCheck.swift).
 
 import GRDB
 

@@ -1,6 +1,8 @@
-// Checks for `dwell check` that no two events of a driver have the same idempotency key, and that the writer finds each
-// event by its key. Searches for each key as the writer does: in `event_key` for the events that this table lists, in
-// memory for all others. Only the newest events are not listed, so the check keeps only these in memory.
+// Checks that no two events of a driver have the same idempotency key, and that the writer finds each event by its key.
+// `dwell check` runs this check.
+//
+// Searches for each key as the writer does: in `event_key` for the events that this table lists, in memory for all
+// others. Only the newest events are not listed, so the check keeps only these in memory.
 
 import GRDB
 
@@ -16,8 +18,8 @@ struct KeyCheck {
     init?(_ db: Database) throws {
         guard try db.tableExists("event_key") else { return nil }
         keys = try EventKeyTable(db)
-        // A database from before migration 29 has no column `moved_place`. Releases of that time did not continue an
-        // interrupted move, but began it again, so such a move does not prove that an event is listed.
+        // A database from before migration 29 has no column `moved_place`. Releases of that time began an interrupted
+        // move again. Such a move therefore does not prove that an event is listed.
         let hasMovedPlace =
             try db.tableExists("event_key_progress")
             && db.columns(in: "event_key_progress").contains { $0.name == "moved_place" }
@@ -41,8 +43,8 @@ struct KeyCheck {
     /// `event_key` below `movedPlace`.
     ///
     /// - Parameter movedPlace: the place of `event_key` that the move of keys has reached
-    ///   (`KeyMove.Progress.movedPlace`), or 0 if the event is newer than the events of the move. The keys of the move
-    ///   that belong at lower places are already written to `event_key`.
+    ///   (`KeyMove.Progress.movedPlace`). The keys of the move that belong at lower places are already written. It is 0
+    ///   if the event is newer than the events of the move.
     private mutating func examine(
         _ event: Int64, of driver: Int64, isListed: Bool, movedPlace: Int64, _ problems: inout [String]
     ) throws {

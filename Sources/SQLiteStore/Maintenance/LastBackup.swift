@@ -19,8 +19,8 @@ extension SQLiteEventStore {
 
 extension DatabaseBackup {
     /// Records in the database at `path` that `file` is a verified copy of this database. Fails for a read-only
-    /// database, and for one that lacks the table `last_backup`. The backup is valid even if this function fails. It is
-    /// therefore called separately, after the backup.
+    /// database, and for one that lacks the table `last_backup`. The backup is valid even then, so this function is
+    /// called separately, after the backup.
     package static func record(_ file: String, of path: String, at now: Moment) throws(MaintenanceRefusal) {
         do {
             let attributes = try FileManager.default.attributesOfItem(atPath: file)

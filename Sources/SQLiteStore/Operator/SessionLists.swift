@@ -1,6 +1,6 @@
-// Lists of the sessions and events of all drivers, for the operator page. A filter examines at most a fixed number of
-// rows for a page, newest first. If more rows are left after that, the page names the row number at which the next page
-// continues, even if the page itself is not full.
+// Lists of the sessions and events of all drivers, for the operator page. For one page, at most a fixed number of rows
+// is examined, newest first. If rows are left, the page names the row number at which the next page continues, even if
+// the page is not full.
 
 package import Engine
 import GRDB
@@ -67,9 +67,10 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// Selects sessions. The last column says whether the registration, the session's row or one of the session's
-    /// events names the wanted charger. ?6 is the charger's row number in `place`, or NULL if it has none. ?7 is the
-    /// charger's id.
+    /// Selects sessions. The last column says whether the registration, the session's row or one of its events names
+    /// the wanted charger.
+    ///
+    /// Parameters: ?6 is the charger's row number in `place`, or NULL if it has none. ?7 is the charger's id.
     static let sessionsSQL = """
         \(sessionColumnsSQL), (?7 IS NULL OR registered_charger IS ?7 OR session.charger = ?6 OR EXISTS (
             SELECT 1 FROM event WHERE event.session = session.id AND event.charger = ?6)) IS TRUE
@@ -114,10 +115,9 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// Returns the id of the first event received at or after `moment`. The result is approximate, because the binary
-    /// search assumes that ids ascend with the receive times, and requests that run at the same time may break this
-    /// order. All events between the approximate result and the exact one were received within
-    /// `receiptsApartMilliseconds` of `moment`.
+    /// Returns approximately the id of the first event received at or after `moment`. The binary search assumes that
+    /// ids ascend with the receive times, but concurrent requests may break this order. All events between the result
+    /// and the exact one were received within `receiptsApartMilliseconds` of `moment`.
     private static func firstEvent(receivedFrom moment: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let time = moment.millisecondsSinceEpoch
         var (low, high) = (Int64(1), newest + 1)
@@ -132,8 +132,8 @@ extension SQLiteEventStore: OperatorListReader {
         return low
     }
 
-    /// Ids ascend with the time of storing. An event may therefore have a higher id than another one that was received
-    /// later, but the two were received at most this number of milliseconds apart. No request takes longer than this.
+    /// Ids ascend with the time of storing. An event may therefore have a higher id than one that was received later,
+    /// but at most this number of milliseconds later. No request takes longer than this.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     private static let eventColumnsSQL = """

@@ -14,12 +14,13 @@ import struct Foundation.Data
 enum PushChangeRows {
     /// Maximum number of events per read. A read of this many takes a few milliseconds.
     static let eventsMax: Int64 = 5_000
-    /// How long `changes` waits for the refold of a late event, in milliseconds since the event's receipt. While
-    /// `changes` waits, it returns no changes by this event or by later events of any driver. Most refolds take less
-    /// than a second, but one that fails (for example because a row is unreadable) may never be complete. After this
-    /// time, `changes` goes past the late event, so that the notifications of other drivers continue. The late event's
-    /// own change then causes no notification. The time is half the maximum age of a change, so that the changes that
-    /// waited behind the late event are not too old by then.
+    /// How long `changes` waits for the refold of a late event, in milliseconds since the event's receipt. Most refolds
+    /// take less than a second, but one that fails may never be complete.
+    ///
+    /// While `changes` waits, it returns no changes by this event or by later events of any driver. After this time, it
+    /// goes past the late event, whose own change then causes no notification.
+    ///
+    /// The time is half the maximum age of a change, so that the changes that waited are not too old by then.
     static let refoldWaitMilliseconds = PushRules.ageMillisecondsMax / 2
 
     static func changes(after id: Int64, since: Moment, _ db: Database) throws -> PushChanges {
@@ -43,10 +44,13 @@ enum PushChangeRows {
 
     /// Returns the first late event after `id` for whose refold `changes` must wait; nil if there is none. `changes`
     /// waits if the refold is not complete, the event was received within the last `refoldWaitMilliseconds`, and the
-    /// driver has a device. The refold adds its change only at its end, under the number of this event. If `changes`
-    /// went past the event earlier, it would skip that change. If the clock was set back after the receipt of an event,
-    /// the event's receive time may be in the future. Such an event is left out, because the wait for its refold could
-    /// not be limited.
+    /// driver has a device.
+    ///
+    /// The refold adds its change only at its end, under the number of this event. If `changes` went past the event
+    /// earlier, it would skip that change.
+    ///
+    /// If the clock was set back, an event may have a receive time in the future. Such an event is left out, because
+    /// the wait for its refold could not be limited.
     private static func firstCause(after id: Int64, since: Moment, _ db: Database) throws -> Int64? {
         let now = since.advanced(byMilliseconds: PushRules.ageMillisecondsMax)
         return try Int64.fetchOne(

@@ -127,10 +127,11 @@ enum RecordedEventRows {
             sql: "\(select) ORDER BY \(FoldOrder.descending)", db)
     }
 
-    /// Collects events while walking back. An event's `before` is the journey after the preceding event. The walk reads
-    /// that event next. For the first event of the fold, `before` is the journey at the driver's floor, the time before
-    /// which retention has deleted events. For an event below the floor, which has no effect, `before` equals `after`.
-    /// If there are more than `limit` events, only the last ones are collected.
+    /// Collects events while walking back. If there are more than `limit` events, only the last ones are collected.
+    ///
+    /// An event's `before` is the journey after the preceding event, which the walk reads next. For the first event of
+    /// the fold, it is the journey at the driver's floor. For an event below the floor, which has no effect, `before`
+    /// equals `after`.
     private static func collect(
         _ rows: DriverEventRows, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {

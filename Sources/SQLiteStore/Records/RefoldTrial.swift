@@ -1,7 +1,8 @@
 // Folds stored events again in memory, by other fold rules or with other settings, and counts what would change. Used
-// by `dwell refold --dry-run` and `dwell config try`. Only reads, and reads each driver in one snapshot, so a server
-// may run meanwhile. Handles one driver at a time, so memory does not grow with the number of drivers or events.
-// Folding and counting use the code of the refold that writes.
+// by `dwell refold --dry-run` and `dwell config try`. Folding and counting use the code of the refold that writes.
+//
+// Only reads, and reads each driver in one snapshot, so a server may run meanwhile. Handles one driver at a time, so
+// memory does not grow with the number of drivers or events.
 
 package import Engine
 import GRDB
@@ -116,8 +117,8 @@ private final class TrialFold {
         return id
     }
 
-    /// Returns the time from which the driver's events must be folded; nil if the tried change (of fold rules or
-    /// settings) does not concern the driver.
+    /// Returns the time from which the driver's events must be folded; nil if the tried rules or settings do not
+    /// concern the driver.
     private func start(of driver: Int64, isCurrent: Bool, headAt: Int64?, _ db: Database) throws -> Moment? {
         switch change {
         case .rules(let since):
@@ -133,7 +134,7 @@ private final class TrialFold {
     }
 
     /// - Parameter start: the time from which events are folded; nil for all events that are not below the driver's
-    ///   floor (the time before which retention has deleted events).
+    ///   floor.
     private func fold(
         _ driver: Int64, _ driverID: DriverID, from start: Moment?, floor: Moment?, _ isCurrent: Bool, _ db: Database
     ) throws -> RefoldCounts {
@@ -148,8 +149,8 @@ private final class TrialFold {
         }
         var walk = FoldWalk(from: journey)
         var tally = RefoldTally()
-        // The journey stored with the event that was read last. The walk does not have this journey: it may fold the
-        // events of a second in another order than the one in which they are read.
+        // The journey stored with the event that was read last. The walk may fold the events of a second in another
+        // order, so it does not have this journey.
         var stored = journey
         let appVersion = try appVersion(of: driver, db)
         let correcting = { (row: inout FoldedEventRow) throws(SQLiteError) in

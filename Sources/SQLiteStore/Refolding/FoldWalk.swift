@@ -24,9 +24,8 @@ struct Refolded {
             || closedSession != row.closedSession || row.hasNewFoldSettings
     }
 
-    /// Whether the journey after this event equals the stored one. Later events then need not be folded, because a
-    /// verdict (the fold's result for an event) depends only on the event and on the journey before it. Only true at
-    /// the end of a second.
+    /// Whether the journey after this event equals the stored one; true only at the end of a second. Later events then
+    /// need not be folded, because a verdict depends only on the event and on the journey before it.
     var meetsStoredJourney: Bool { endsSecond && after.journey == journeyStored }
 }
 
@@ -66,9 +65,9 @@ struct FoldWalk {
         return try fold([row], visit)
     }
 
-    /// Folds the driver's events from the time `start` on; leaves out those for which `isMeant` is false. Stops after
-    /// `rowsMax` events, but not in the middle of a millisecond, because the events of a millisecond are read and
-    /// sorted together. Returns true if it stopped at this limit and more events are left.
+    /// Folds the driver's events from the time `start` on, except those for which `isMeant` is false. Stops after
+    /// `rowsMax` events, but completes the millisecond, because its events are read and sorted together. Returns true
+    /// if it stopped at this limit and more events are left.
     ///
     /// `last` is the id of the last event in the driver's chain of events.
     ///

@@ -1,9 +1,11 @@
-/// The rules by which refolds and deletions share the writer with other work. One transaction refolds at most
-/// `rowsPerPiece` events, of one or several drivers, not counting the refolds of its own late events. It also continues
-/// at most one deletion, by at most `rowsPerErasurePiece` rows. Events of one millisecond are never split between
-/// transactions, so both limits may be exceeded a little. After a transaction that did a piece of a refold or deletion,
-/// all refolds and deletions pause if there was other work within the last `quiet`. The pause is `pauseFactor` times as
-/// long as the transaction worked on its pieces.
+/// The rules by which refolds and deletions share the writer with other work.
+///
+/// One transaction refolds at most `rowsPerPiece` events, not counting the refolds of its own late events. It also
+/// continues at most one deletion, by at most `rowsPerErasurePiece` rows. Both limits may be exceeded a little, because
+/// events of one millisecond are never split between transactions.
+///
+/// After a transaction with pieces of refolds or a deletion, all refolds and deletions pause if there was other work
+/// within the last `quiet`. The pause is `pauseFactor` times as long as the transaction worked on its pieces.
 struct RefoldPace: Sendable {
     /// The maximum number of events that a late event refolds in the transaction that stores it. An ordinary late event
     /// from a phone causes fewer than ten events to be refolded.
@@ -12,7 +14,7 @@ struct RefoldPace: Sendable {
     /// the writer's time, about as long as a commit.
     var rowsPerPiece = 500
     /// The maximum number of rows of a deletion per transaction. 100 rows take as long as refolding 500 events: each
-    /// row is rewritten, and the event's new idempotency key gets another place in the hash table `event_key`.
+    /// row is rewritten, and the event's new key gets another place in `event_key`.
     var rowsPerErasurePiece = 100
     var pauseFactor = 12
     /// Duration without other work after which refolds and deletions continue without a pause.
@@ -20,9 +22,9 @@ struct RefoldPace: Sendable {
 }
 
 /// What one transaction may refold, and how long its refolds took. A late event may refold `rowsPerLateEvent` events in
-/// its own transaction. All other refolds share `rowsLeft`: those that earlier transactions began, and those by new
-/// fold rules or by a correction of settings. The two limits are independent, so a long refold does not delay late
-/// events of other drivers, and late events do not delay a long refold.
+/// its own transaction. All other refolds share `rowsLeft`.
+///
+/// The two limits are independent, so long refolds and late events of other drivers do not delay each other.
 struct RefoldBudget {
     var rowsPerLateEvent = Int.max
     /// How many more events this transaction may refold in the refolds that share this number. At 0 or below, these

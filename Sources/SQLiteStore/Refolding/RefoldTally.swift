@@ -66,9 +66,9 @@ private struct SessionComparison {
         }
     }
 
-    /// Records a session's outcome according to the stored verdicts (results of the fold). Releases with fold rules
-    /// before version 2 did not store why a session ended. In that case, the reason is derived from the event that
-    /// ended the session, which is the first event after which the session is over.
+    /// Records a session's outcome according to the stored verdicts. Releases with fold rules before version 2 did not
+    /// store why a session ended. The reason is then derived from the event that ended the session, the first event
+    /// after which the session is over.
     private mutating func noteOld(_ session: Int64, _ row: FoldedEventRow) {
         let journey = row.after.journey
         guard journey.state == .sessionEnded, journey.endedBy == nil else {

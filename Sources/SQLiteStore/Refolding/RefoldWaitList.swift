@@ -1,5 +1,9 @@
-// Finds the drivers that must be refolded. There are three kinds of such drivers: those whose events were folded by
-// older fold rules, those whose refold is not complete, and those with events that a correction of settings changes.
+// Finds the drivers that must be refolded:
+//
+// - drivers whose events were folded by older fold rules
+// - drivers whose refold is not complete
+// - drivers with events that a correction of settings changes
+//
 // Uses a read connection, because the search may read all events of many drivers, and the writer must not wait for
 // that.
 

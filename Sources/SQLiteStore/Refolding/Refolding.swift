@@ -1,15 +1,16 @@
-// Refolds the events of one driver, in as many of the writer's transactions as needed. There are three causes: a late
-// event that changes more events than one transaction may refold, new fold rules in this release, or a correction of
-// settings. The table `refold` holds the progress.
+// Refolds the events of one driver, in as many of the writer's transactions as needed. The table `refold` holds the
+// progress. There are three causes:
 //
-// A refold by new fold rules goes from the first event, or from the floor (the time before which retention has deleted
-// events), to the last event. A refold by a correction of settings goes from the first corrected event to the last
-// event. A refold after a late event ends at the first event after which the new journey equals the stored journey.
+// - New fold rules in this release. The refold goes from the first event, or from the floor, to the last event.
+// - A correction of settings. The refold goes from the first corrected event to the last event.
+// - A late event that changes more events than one transaction may refold. The refold ends at the first event after
+//   which the new journey equals the stored one.
 //
-// Old releases did not store two values of an event. A refold by new fold rules or by a correction of settings reads
-// the events in parts, and stores the missing values of a part before it reads that part. The first value is the state
-// that the phone reported, which is in the metadata. The second value is whether the event's time has a fraction of a
-// second, which the text of the time shows.
+// Old releases did not store the state that a phone reported, nor whether an event's time has a fraction of a second.
+// Both can be derived: the state from the metadata, the fraction from the text of the time.
+//
+// A refold by new fold rules or by a correction of settings reads the events in parts. It stores the missing values of
+// a part before it reads that part.
 
 import Engine
 import JourneyModel
@@ -22,20 +23,21 @@ final class Refolding {
     private let findEvidence: PreparedStatement
     private let findWholeSeconds: PreparedStatement
     private let corrections: SettingsCorrectionTable
-    /// What an unfinished refold by new fold rules or by a correction of settings has counted (the tally), with the
-    /// driver and the last refolded event. Only the tally of one refold is kept, in memory. After a restart, or after a
-    /// refold of another driver, the tally is lost. The counts of changed sessions then lack what earlier pieces of the
-    /// refold found.
+    /// The counts (tally) of an unfinished refold by new fold rules or by a correction of settings, with its driver and
+    /// last refolded event.
+    ///
+    /// Only the tally of one refold is kept, in memory. It is lost after a restart, or after a refold of another
+    /// driver. The counts of changed sessions then lack what earlier pieces of the refold found.
     private var tallySoFar: (driver: Int64, last: Int64, tally: RefoldTally)?
     /// Counts of those pieces of a refold by a correction of settings that were not done for the correction's own
     /// request. For example, the driver's next event may have continued the refold. The correction's request reports
     /// these counts with its next part.
     private var unreported: (correction: Int64, counts: RefoldCounts)?
     /// The claims for late events that services sent, by the row number of the event. A claim says against whose rate
-    /// limit the event counts. It is kept in memory from the beginning of the refold that its event caused to the end
-    /// of that refold. The event's row says only that a service sent the event, but not which service. If the
-    /// transaction that stores the event is rolled back, the claim is left here until another late event of a service
-    /// gets the same row number.
+    /// limit the event counts. The event's row says only that a service sent the event, but not which service.
+    ///
+    /// A claim is kept from the beginning to the end of the refold that its event caused. If the event's transaction is
+    /// rolled back, the claim stays until a service's late event gets the same row number.
     private var claims: [Int64: AdmissionClaim] = [:]
 
     init(
@@ -183,7 +185,7 @@ final class Refolding {
     }
 
     /// Returns what the completed refold after a late event counts against a rate limit. Returns nil for a service's
-    /// event whose refold an earlier process began: the service is then unknown, and the refold does not count against
+    /// event whose refold an earlier process began. The service is then unknown, and the refold does not count against
     /// the driver's limit.
     private func charge(for cause: FoldedEventRow, of driver: DriverRow, rowCount: Int) -> RefoldCharge? {
         if cause.event.sender == .service {

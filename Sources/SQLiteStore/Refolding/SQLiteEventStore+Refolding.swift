@@ -30,7 +30,7 @@ extension SQLiteEventStore: JourneyRefolder {
     private static let refoldPollInterval = Duration.milliseconds(50)
 
     /// Reads the driver's events in one snapshot, never in the middle of a refold. A read of only the driver's row does
-    /// not need this function, because the journey in that row changes only when the refold is complete.
+    /// not need this function: the row's journey changes only when the refold is complete.
     func readOutsideRefold<Value: Sendable>(
         of driver: DriverID, _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {

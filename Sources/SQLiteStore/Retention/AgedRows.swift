@@ -1,6 +1,5 @@
-// Finds the rows that retention may delete, on a read connection. The writer deletes them later. Of what is found here,
-// the writer uses only values that cannot change meanwhile: the row number, the driver, and the row's position in the
-// order.
+// Finds the rows that retention may delete, on a read connection. The writer deletes them later. It relies only on
+// values that cannot change meanwhile: the row number, the driver, and the position in the order.
 
 import Engine
 import GRDB
@@ -8,11 +7,13 @@ import JourneyModel
 
 enum AgedRows {
     /// Returns the old events in one part of a walk over all events. An event is old if it was received before
-    /// `receivedBefore` of the request, or before `unforwardedBefore` if it is not forwarded yet. Events are stored
-    /// with ascending row numbers, so the oldest come first, and the walk ends at the first part without old events.
-    /// The receive times of a few events may be out of order, after slow requests. All events of a part are therefore
-    /// examined, even after a recent one. The walk also goes on if the receive time of a part's last event is in the
-    /// future. The clock was ahead when this event was stored, so later events may be old.
+    /// `receivedBefore` of the request, or before `unforwardedBefore` if it is not forwarded yet.
+    ///
+    /// Row numbers ascend with time, so the walk ends at the first part without old events. Slow requests may put a few
+    /// events out of order, so all events of a part are examined.
+    ///
+    /// The walk goes on if the receive time of a part's last event is in the future. The clock was ahead when this
+    /// event was stored, so later events may be old.
     static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
         let rows = try Row.fetchCursor(
             db,
@@ -80,9 +81,9 @@ enum AgedRows {
         return part(rows, before: before, at: now, limit: limit)
     }
 
-    /// Returns one part of a walk over the rows. Row numbers ascend with time, so the walk ends with this part if the
-    /// last row of the part is recent. The walk goes on if the time of that row is in the future: the clock was ahead
-    /// when the row was stored, so later rows may be old.
+    /// Returns one part of a walk over the rows. Row numbers ascend with time, so the walk ends with this part if its
+    /// last row is recent. If that row's time is in the future, the clock was ahead, so later rows may be old and the
+    /// walk goes on.
     private static func part(_ rows: [Row], before: Moment, at now: Moment, limit: Int) -> AgedNumbers {
         let last = rows.last.map { Moment(millisecondsSinceEpoch: $0[1]) }
         let endsInFuture = last.map { $0 > now } ?? false
@@ -92,19 +93,19 @@ enum AgedRows {
             next: isLast || rows.count < limit ? nil : rows.last.map { $0[0] }, endsInFuture: endsInFuture)
     }
 
-    /// SQL condition on a session that is no longer shown to clients. The session was opened before ?2. If it was
-    /// registered, it was registered before ?2. It has no events. It is not its driver's current session.
+    /// SQL condition on a session that is no longer shown to clients. The session was opened before ?2, and registered
+    /// before ?2 if it was registered. It has no events, and is not its driver's current session.
     private static let outlived = """
         opened_at_ms < ?2 AND coalesce(registered_at_ms < ?2, TRUE)
         AND NOT EXISTS (SELECT 1 FROM event WHERE event.session = session.id)
         AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = session.driver AND session.id = driver.session)
         """
 
-    /// SQL condition on an outlived session whose row can be deleted. The driver's journey does not name the session as
-    /// the previous session. The journey in `journey_base`, with which the driver's fold begins after retention has
-    /// deleted events, does not name the session either. The journeys stored with the remaining events need no check,
-    /// because they name only sessions of these events or of the journey in `journey_base`. The session does not have
-    /// the highest row number. After the deletion of such a session, SQLite would give its number to the next session,
+    /// SQL condition on an outlived session whose row can be deleted. The driver's journey does not name it as the
+    /// previous session, and the journey in `journey_base` does not name it. The journeys of the remaining events name
+    /// only sessions of these events or of the journey in `journey_base`.
+    ///
+    /// The session does not have the highest row number. Otherwise SQLite would give this number to the next session,
     /// although drivers' recent changes may still refer to the deleted session.
     private static let unneeded = """
         (NOT EXISTS (
@@ -115,9 +116,9 @@ enum AgedRows {
         AND id < (SELECT max(id) FROM session))
         """
 
-    /// Deletes those `sessions` that are outlived and unneeded. Of an outlived session that is still needed, forgets
-    /// the registration, with the charger and the merchant. The conditions are checked again, because an event of a
-    /// session may have arrived since the session was found. Returns the number of deleted sessions.
+    /// Deletes those `sessions` that are outlived and unneeded, and returns how many. Of the other outlived sessions,
+    /// forgets the registration, with the charger and the merchant. The conditions are checked again, because an event
+    /// of a session may have arrived since the session was found.
     static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
         let delete = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(outlived) AND \(unneeded)")
         // The columns `charger` and `merchant` are cleared too, because old releases stored the registration's charger

@@ -1,5 +1,5 @@
-// One step of retention inside the writer's transaction: raises the floor of each driver (the time at which the
-// driver's fold begins), then deletes the rows of events below it.
+// One step of retention inside the writer's transaction. Raises the floor of each driver, then deletes the rows of
+// events below it.
 //
 // A floor is a time in a driver's order, in milliseconds. The fold begins at the floor, with the journey that results
 // from the events below it (`journey_base`), and never reads those events again. Deleting those events therefore cannot
@@ -10,8 +10,8 @@ import GRDB
 import JourneyModel
 
 enum RetentionHorizon {
-    /// Raises the floor (the time at which the fold begins) of each driver in `events`, then deletes those `events`
-    /// that are below the new floors. Returns the number of deleted events.
+    /// Raises the floor of each driver in `events`, then deletes those `events` that are below the new floors. Returns
+    /// the number of deleted events.
     static func delete(_ events: [AgedEvent], _ db: Database) throws -> Int {
         var highest: [Int64: Moment] = [:]
         for event in events {
@@ -59,10 +59,11 @@ enum RetentionHorizon {
             .execute(arguments: [bytes.isEmpty ? nil : bytes.data, driver])
     }
 
-    /// Raises the driver's floor (the time at which the fold begins) to the millisecond after `moment`, and returns the
-    /// resulting floor. If the driver's next deadline is earlier, raises the floor only to that deadline, because the
-    /// event that ends the session at this deadline is not stored yet. Returns nil for an unknown driver. Also returns
-    /// nil while the driver's refold is not complete; a later run then deletes the events.
+    /// Raises the driver's floor to the millisecond after `moment`, and returns the resulting floor. Does not raise the
+    /// floor beyond the driver's next deadline, because the expiry of that deadline is not stored yet.
+    ///
+    /// Returns nil for an unknown driver, and while the driver's refold is not complete; a later run then deletes the
+    /// events.
     private static func raise(_ driver: Int64, above moment: Moment, _ db: Database) throws -> Moment? {
         let find = try db.cachedStatement(
             sql: """
@@ -88,9 +89,9 @@ enum RetentionHorizon {
         return floor
     }
 
-    /// Stores the journey at the new floor (the time at which the fold begins) in `journey_base`. This is the journey
-    /// after the last event between the old floor and the new one. If there is no such event, the journey at the old
-    /// floor remains. If there is no old floor either, stores IDLE.
+    /// Stores the journey at the new floor in `journey_base`. This is the journey after the last event between the old
+    /// floor and the new one. Without such an event, the journey at the old floor remains, or IDLE is stored if there
+    /// was no old floor.
     private static func keepBase(_ driver: Int64, from old: Moment?, to floor: Moment, _ db: Database) throws {
         let keep = try db.cachedStatement(
             sql: """

@@ -1,6 +1,6 @@
 // The values that a rebuild (DatabaseRebuild) writes to the columns `previous` and `jump` (EventChain) of the new file.
-// They are computed in the order of each driver's events, but needed in the order in which the events are stored. They
-// are therefore kept in memory, with 24 bytes for each event.
+// They are computed in the order of each driver's events, but needed in the order of storing. They are therefore kept
+// in memory, with 24 bytes for each event.
 
 struct ChainLinks: Sendable {
     private struct Link {

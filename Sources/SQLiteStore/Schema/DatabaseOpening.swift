@@ -18,9 +18,8 @@ package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConv
 }
 
 package enum DatabaseOpening {
-    /// Returns the reason why the database at `path` could not be opened: the cause that OpeningObstacle finds for
-    /// SQLite's error, otherwise SQLite's message without the SQL statement. If `path` is nil, no cause is searched
-    /// for.
+    /// Returns the reason why the database at `path` could not be opened. It is the cause that OpeningObstacle finds,
+    /// otherwise SQLite's message without the SQL statement. If `path` is nil, no cause is searched for.
     package static func reason(_ error: any Error, at path: String? = nil) -> String {
         RecordsUnreadable(error, at: path).description
     }
@@ -37,8 +36,10 @@ package enum DatabaseOpening {
     /// under 150 MB.
     static let readerCacheKiB = 4 * 1024
     /// If the WAL is larger than this size in bytes, SQLite truncates the WAL to this size when it resets the WAL. The
-    /// WAL may grow beyond this size, especially while a long read prevents the reset. The Checkpointer begins to copy
-    /// the WAL at about a quarter of this size, because under load the WAL grows while it is copied.
+    /// WAL may grow beyond this size, especially while a long read prevents the reset.
+    ///
+    /// The Checkpointer begins to copy at about a quarter of this size, because under load the WAL grows while it is
+    /// copied.
     static let walBytesMax = 256 * 1024 * 1024
 
     /// Opens or creates the file, migrates it to this binary's schema, and ensures that commits are durable.
@@ -107,9 +108,10 @@ package enum DatabaseOpening {
     }
 
     /// Throws `MigrationRefusal` for a database that this binary cannot use. Must be called before the file is opened
-    /// for writing, because opening it for writing would already switch another program's database to WAL mode.
-    /// SQLite's errors are ignored here, because the file is opened for writing afterwards. That opening either fails
-    /// with the same error, or removes the cause of the error, for example by rolling back an incomplete transaction.
+    /// for writing, because that would already switch another program's database to WAL mode.
+    ///
+    /// SQLite's errors are ignored here. The later opening for writing either fails with the same error, or removes its
+    /// cause, for example by rolling back an incomplete transaction.
     private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
         guard let reader = try? RecordsFile.connect(path) else { return }
         defer { try? reader.close() }
@@ -144,10 +146,11 @@ package enum DatabaseOpening {
         try queue.read(MigrationRun().requireCurrent)
     }
 
-    /// Sets two process-wide options of SQLite, at the first use of this constant. The first turns off memory
-    /// statistics, which nothing reads here and which SQLite would update about 1,500 times in a group of 30 events.
-    /// The second skips empty truncations of the page cache (page_cache.c). The value is false if the process had
-    /// already used SQLite. The options then keep their defaults, which are slower but correct.
+    /// Sets two process-wide options of SQLite, at the first use of this constant. The value is false if the process
+    /// had already used SQLite. The options then keep their defaults, which are slower but correct.
+    ///
+    /// The first option turns off memory statistics, which nothing reads and which SQLite would update about 1,500
+    /// times in a group of 30 events. The second skips empty truncations of the page cache (page_cache.c).
     static let isConfigured = dwell_stop_memory_statistics() == SQLITE_OK && dwell_skip_empty_truncations() == SQLITE_OK
 
     private static func connect(path: String) throws -> DatabasePool {
@@ -187,8 +190,9 @@ package enum DatabaseOpening {
     }
 
     /// Changes SQLite's writes in two ways. A commit's pages are written to the WAL in few calls, instead of two calls
-    /// for each page. And the unallocated space of a page is cleared when the page is copied from the WAL. Must be
-    /// called before the first commit, because a commit may copy pages.
+    /// for each page. The unallocated space of a page is cleared when the page is copied from the WAL.
+    ///
+    /// Must be called before the first commit, because a commit may copy pages.
     static func addFileLayers(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")

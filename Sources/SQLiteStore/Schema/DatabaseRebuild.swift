@@ -1,7 +1,9 @@
 // Migration 26 for a database with events. A new file beside the database gets the migrations up to 26 and then all
-// rows. Once the new file is complete and checked, it replaces the database, and the old file is kept under another
-// name (docs/upgrading.md). The old file is locked during the rebuild. If a run is interrupted at any point, the next
-// run continues the rebuild or starts it again.
+// rows. Once it is complete and checked, it replaces the database, and the old file is kept under another name
+// (docs/upgrading.md).
+//
+// The old file is locked during the rebuild. If a run is interrupted at any point, the next run continues the rebuild
+// or starts it again.
 
 import Engine
 import Foundation
@@ -220,9 +222,9 @@ struct DatabaseRebuild {
     private func inode(_ path: String) throws -> UInt64 { try FileStatus(path).inode }
     private func bytes(_ path: String) throws -> Int { try FileStatus(path).bytes }
 
-    /// Throws if the disk may lack the space for the new file. The new file is smaller than the old one, but it is not
-    /// known by how much. The free space must therefore be as large as the old file, less the size of a new file that
-    /// an interrupted run has begun (`existing`).
+    /// Throws if the disk may lack the space for the new file. It is not known by how much the new file is smaller than
+    /// the old one. The free space must therefore be as large as the old file, less what an interrupted run has written
+    /// (`existing`).
     private func requireSpace(existing: Int) throws {
         let needed = max(0, try bytes(path) - existing) + FreeSpace.bytesMin
         guard let free = FreeSpace.bytes(besideFile: path), free < needed else { return }

@@ -114,8 +114,9 @@ package struct MigrationRun: Sendable {
     }
 
     /// Applies one migration in a transaction. Foreign keys are not enforced meanwhile, because a migration that
-    /// recreates a table violates them for a while. All foreign keys are checked before the commit. SQLite ignores
-    /// `PRAGMA foreign_keys` inside a transaction, so the pragma comes before BEGIN.
+    /// recreates a table violates them for a while. All of them are checked before the commit.
+    ///
+    /// SQLite ignores `PRAGMA foreign_keys` inside a transaction, so the pragma comes before BEGIN.
     private func apply(_ migration: Migration, to db: Database, atMilliseconds now: Int64) throws {
         try db.execute(sql: "PRAGMA foreign_keys = OFF")
         defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }

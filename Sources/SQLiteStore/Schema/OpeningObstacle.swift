@@ -34,8 +34,8 @@ enum OpeningObstacle {
         if let obstacle = ofFile(path) { throw RecordsUnreadable(obstacle) }
     }
 
-    /// Returns the cause of SQLite's `error`: an unfinished transaction in the rollback journal, or a file, file system
-    /// or directory that this process may not read or write. Returns nil if the cause is another one.
+    /// Returns the cause of SQLite's `error`: an unfinished transaction in the rollback journal, or missing access to
+    /// the file, its file system or directory. Returns nil for any other cause.
     static func cause(of error: DatabaseError, at path: String) -> String? {
         guard [.SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM].contains(error.resultCode) else { return nil }
         if error.extendedResultCode == .SQLITE_READONLY_ROLLBACK {

@@ -1,6 +1,6 @@
-// The table `rebuild` in the new file of a rebuild (DatabaseRebuild). It identifies the old file that is being copied,
-// and the state of this file. An interrupted rebuild is continued only if the old file is still in that state. When the
-// finished database is first opened, the table is dropped.
+// The table `rebuild` in the new file of a rebuild (DatabaseRebuild). It identifies the old file and its state: an
+// interrupted rebuild is continued only if the old file is still in that state. When the finished database is first
+// opened, the table is dropped.
 
 import GRDB
 
@@ -17,7 +17,7 @@ enum RebuildMark {
     }
 
     /// Returns whether the file at `path` is an unfinished copy of the old file in the state `source`
-    /// (`DatabaseRebuild.fingerprint`), made with migrations that this binary has.
+    /// (`DatabaseRebuild.fingerprint`). The copy must have been made with migrations that this binary has.
     static func isOf(_ source: String, _ path: String) -> Bool {
         guard DatabaseCopy.exists(path), let queue = try? DatabaseQueue(path: path) else { return false }
         defer { try? queue.close() }

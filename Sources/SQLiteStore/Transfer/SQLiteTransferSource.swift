@@ -33,6 +33,7 @@ package final class SQLiteTransferSource: TransferSource {
     }
 
     /// Opens the database so that no other process can open it. Returns nil if another process has the database open.
+    ///
     /// In exclusive locking mode, SQLite takes the lock at its first access and keeps it. If the file is not in WAL
     /// mode, BEGIN EXCLUSIVE is needed in addition.
     package static func lock(_ path: String) throws -> SQLiteTransferSource? {
@@ -77,9 +78,9 @@ package final class SQLiteTransferSource: TransferSource {
         }
     }
 
-    /// In the last pass of a transfer, only a refold after a late event may be unfinished. The target, PostgreSQL, then
-    /// completes this refold. Before any other refold is complete, some rows may lack values that the target cannot
-    /// compute (Refolding.swift), or may still have settings that an operator's correction replaces.
+    /// In the last pass of a transfer, only a refold after a late event may be unfinished; the target, PostgreSQL,
+    /// completes it. Before any other refold is complete, rows may lack values that the target cannot compute
+    /// (Refolding.swift), or have settings that an operator's correction replaces.
     package func obstacle(isFinal: Bool) throws -> String? {
         try read { db, _ in
             let old = try Int.fetchOne(
@@ -190,11 +191,11 @@ package final class SQLiteTransferSource: TransferSource {
         return TransferRows(columns.table, columns: columns.names, rows: rows)
     }
 
-    /// Returns the rows of the drivers in `list`, beginning with the driver's number. Adds the column `last_seq`: a
-    /// number that is not lower than any event id that a client may have seen for this driver. For a driver without a
-    /// floor (that is, retention has deleted no events), this is the highest number of the driver's events. For a
-    /// driver with a floor, retention may have deleted the event with that number, so `last_seq` is the highest number
-    /// that any event ever had.
+    /// Returns the rows of the drivers in `list`, beginning with the driver's number. Adds the column `last_seq`, which
+    /// is not lower than any event id that a client may have seen for the driver.
+    ///
+    /// Without a floor, this is the highest number of the driver's events. With a floor, retention may have deleted the
+    /// event with that number, so `last_seq` is the highest number that any event ever had.
     private static func drivers(
         _ list: String, _ lastSeqs: [Int64: Int64], on connection: OpaquePointer, _ db: Database
     ) throws -> TransferRows {

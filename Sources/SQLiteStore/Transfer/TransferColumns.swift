@@ -1,7 +1,8 @@
-// The columns of PostgreSQL's tables of drivers, events and sessions, and the SQL expressions that read their values
-// from SQLite. Row numbers of shared texts are replaced by the texts. PostgreSQL has two numbers for an event: one
-// among the driver's events, and its position in the feed. A transfer sets both to the event's number in SQLite, so the
-// cursors of clients and the positions of consumers stay valid.
+// The columns of PostgreSQL's tables of drivers, events and sessions, with the SQL expressions that read their values
+// from SQLite. Row numbers of shared texts are replaced by the texts.
+//
+// PostgreSQL has two numbers for an event: one among the driver's events, and its position in the feed. A transfer sets
+// both to the event's number in SQLite, so the cursors of clients and the positions of consumers stay valid.
 
 import JourneyModel
 

@@ -1,8 +1,10 @@
-// A hash of a driver's stored data. A transfer compares it with an earlier hash of the same driver, to notice that the
-// driver was changed. Events are not part of the hash: a transfer notices new events by their numbers, and nearly every
-// change of a stored event also changes the driver's row. There are two exceptions: a deletion under way and a
-// correction of settings. The rows of `erasure` and `settings_correction` are therefore part of the hash. The rows of
-// the driver's sessions are part of the hash too, because the registration of a session changes no other row.
+// A hash of a driver's stored data, by which a transfer notices that the driver was changed.
+//
+// Events are not part of the hash. A transfer notices new events by their numbers, and nearly every change of a stored
+// event also changes the driver's row. The exceptions are a deletion under way and a correction of settings, so the
+// hash includes `erasure` and `settings_correction`.
+//
+// The hash includes the driver's sessions, because the registration of a session changes no other row.
 
 import SharedTables
 

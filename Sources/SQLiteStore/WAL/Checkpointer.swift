@@ -15,9 +15,8 @@ internal import Synchronization
 final class Checkpointer: Sendable {
     /// The rules for when to copy, and for how much of the disk's time to use. Sizes are in pages of 4 KiB.
     struct Pace: Hashable, Sendable {
-        /// WAL size at which copying starts: 62 MiB. Waiting for this size saves work, because a page that changes ten
-        /// times before the WAL is copied is written to the database file only once. The size also limits how much of
-        /// the WAL a start after a crash has to read.
+        /// WAL size at which copying starts (62 MiB). A page that changes ten times before then is written to the
+        /// database file only once. The size also limits how much of the WAL a start after a crash has to read.
         var pagesMin = 16_000
         /// Up to this WAL size, copying pauses after each step, so that commits can use the disk. With a larger WAL,
         /// copying does not pause, because otherwise the WAL could grow without end.
@@ -87,8 +86,10 @@ final class Checkpointer: Sendable {
     // MARK: The writer
 
     /// Must be called after each of the writer's commits, with the size of the WAL in pages. Starts copying if the WAL
-    /// is long enough. After the passes have copied the WAL except for a rest, returns true once. The writer must then
-    /// copy the rest before the WAL grows again.
+    /// is long enough.
+    ///
+    /// Returns true once after the passes have copied the WAL except for a rest. The writer must then copy the rest
+    /// before the WAL grows again.
     func logHas(pages: Int) -> Bool {
         let (isToStart, isRest) = state.withLock { state in
             // The WAL was reset.
@@ -106,9 +107,9 @@ final class Checkpointer: Sendable {
         return isRest
     }
 
-    /// Called before the writer truncates the WAL. The truncation copies what is left in the WAL, while the writer and
-    /// all requests wait. So this function first copies the WAL at the usual pace. It returns when little is left, or
-    /// when the WAL cannot be copied now.
+    /// Called before the writer truncates the WAL. The truncation copies the rest of the WAL while all requests wait,
+    /// so this function first copies it at the usual pace. Returns when little is left, or when the WAL cannot be
+    /// copied now.
     func copyAll() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             queue.asyncWriteWithoutTransaction { [self] db in

@@ -28,14 +28,18 @@ final class WriterWAL {
 
     // MARK: Purging
 
-    /// Milliseconds to wait for a reader that prevents truncation of the WAL. The writer waits in two cases: directly
-    /// after a group that removes rows, and when an operator waits for the removal (`finishRemoval`). In all other
-    /// cases it does not wait, because a backup or a replicator may read for hours and would delay every later group.
+    /// Milliseconds to wait for a reader that prevents truncation of the WAL. The writer waits directly after a group
+    /// that removes rows, and when an operator waits for the removal (`finishRemoval`).
+    ///
+    /// In all other cases it does not wait, because a backup or a replicator may read for hours and would delay every
+    /// later group.
     private static let readerTimeoutMilliseconds: Int32 = 100
 
     /// Must be called within each transaction. Sets the mark `user_version` if the transaction removes something that
-    /// must be gone from the WAL. Clears the mark in the first transaction after the truncation. If no such transaction
-    /// follows, the mark remains, and only causes another truncation at the next start.
+    /// must be gone from the WAL.
+    ///
+    /// Clears the mark in the first transaction after the truncation. If no such transaction follows, the mark only
+    /// causes another truncation at the next start.
     func mark(removesSomething: Bool) throws(SQLiteError) {
         guard removesSomething || (isMarked && !needsTruncation) else { return }
         let code = sqlite3_exec(connection, "PRAGMA user_version = \(removesSomething ? 1 : 0)", nil, nil, nil)
@@ -70,8 +74,8 @@ final class WriterWAL {
         sqlite3_busy_timeout(connection, Int32(DatabaseOpening.busyTimeoutSeconds * 1000))
         needsTruncation = code != SQLITE_OK
         // The connection's cached pages may still contain removed rows in their unallocated space, which is cleared
-        // only when a page is copied to the database file (free_space.c). If such a page were changed, it would be
-        // written to the WAL with these rows. So the cache is emptied.
+        // only in the database file (free_space.c). A change of such a page would write these rows to the WAL, so the
+        // cache is emptied.
         if isMarked && !needsTruncation { sqlite3_db_release_memory(connection) }
     }
 

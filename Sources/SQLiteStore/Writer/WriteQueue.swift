@@ -75,9 +75,9 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         }
     }
 
-    /// Takes waiting work from the front of the queue. Takes at least one piece, and further pieces while all taken
-    /// pieces together have at most `requestsMax` requests. Returns an empty array if no work waits. The queue then
-    /// records that the writer is idle, so the next `add` returns `.wakesWriter`.
+    /// Takes waiting work from the front of the queue: at least one piece, and further pieces up to `requestsMax`
+    /// requests in all. If no work waits, returns an empty array and records that the writer is idle, so the next `add`
+    /// returns `.wakesWriter`.
     func take(requestsMax: Int) -> [Work] {
         let (work, whenDrained) = state.withLock { state in
             let taken = state.takeFirst(requestsMax: requestsMax)

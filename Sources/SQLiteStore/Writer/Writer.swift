@@ -1,5 +1,5 @@
-// The only writer of this process. It takes the waiting work, up to `groupMax` requests, and commits it together. Then
-// it takes the work that arrived during this commit, and so on. No timer delays a commit.
+// The only writer of this process. It commits the waiting work together, up to `groupMax` requests, then the work that
+// arrived during this commit, and so on. No timer delays a commit.
 
 import CoreMetrics
 import Dispatch
@@ -15,8 +15,8 @@ final class Writer: @unchecked Sendable {
     /// Maximum number of waiting requests. A further request is rejected at once. At ten thousand events a second, the
     /// last request in a full queue waits more than a second and a half.
     static let waitingMax = 16_384
-    /// Maximum number of requests per transaction. It is large enough to share the cost of a sync among many requests,
-    /// and small enough that the first request does not wait long for the last.
+    /// Maximum number of requests per transaction. It is large enough to share the cost of a sync among many requests.
+    /// It is small enough that the first request does not wait long for the last.
     static let groupMax = 512
     /// Maximum number of pieces of work that wait for refolds. When this number is reached, further work is accepted
     /// only if a part of it is already stored (`WriterWork.hasStored`). The number is limited because every waiting
@@ -29,9 +29,9 @@ final class Writer: @unchecked Sendable {
     private let queue: WriteQueue<WriterWork>
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
-    /// Work that waits until refolds may continue, in order of arrival. It is then taken before the work in the queue,
-    /// for two reasons. The first waiting piece finds the whole `RefoldBudget.rowsLeft` of the transaction. And no
-    /// request in the queue overtakes an earlier request of the same driver.
+    /// Work that waits until refolds may continue, in order of arrival. It is then taken before the work in the queue.
+    /// The first waiting piece thus finds the whole `RefoldBudget.rowsLeft`, and no request overtakes an earlier
+    /// request of the same driver.
     private var parked: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
@@ -108,8 +108,10 @@ final class Writer: @unchecked Sendable {
     }
 
     /// Keeps work that waits for refolds. If `parkedMax` pieces already wait, keeps further work only if a part of it
-    /// is already stored, and fails all other work. There are few pieces of which a part is stored: the deletions, and
-    /// at most one event of each driver. A driver's next event is not stored before the driver's refold is complete.
+    /// is already stored, and fails all other work.
+    ///
+    /// Few pieces are stored in part: the deletions, and at most one event of each driver. A driver's next event is not
+    /// stored before the driver's refold is complete.
     private func park(_ waiting: [WriterWork]) {
         for work in waiting {
             if parked.count < Self.parkedMax || work.hasStored {
@@ -135,9 +137,9 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Called when a truncation of the WAL is pending, because a reader has prevented the truncation or another process
-    /// has not done it. Truncates the WAL after a second, whether or not anything is written until then, and tries
-    /// again every second until it succeeds. Only one attempt is pending at a time.
+    /// Called when a truncation of the WAL is pending, because a reader has prevented it or another process has not
+    /// done it. Tries to truncate the WAL after a second, and then every second until it succeeds. Only one attempt is
+    /// pending at a time.
     private func wakeToTruncate() {
         guard !isToWake else { return }
         isToWake = true
@@ -173,8 +175,8 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Truncates the WAL under three conditions: something was written since the last truncation, nothing was written
-    /// for the time `quiet`, and no reader needs the WAL.
+    /// Truncates the WAL if something was written since the last truncation, nothing was written for the time `quiet`,
+    /// and no reader needs the WAL.
     func truncateLog(quietFor quiet: Duration) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             pool.asyncWriteWithoutTransaction { [self] _ in

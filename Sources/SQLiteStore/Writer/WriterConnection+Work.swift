@@ -30,9 +30,8 @@ extension WriterConnection {
                 case .waits(let first):
                     return .waits(.appendMany([first] + appends[(index + 1)...], after: outcomes, waiting))
                 }
-                // The events after a completed refold go to another transaction. Between the two transactions, the
-                // refold is counted against the rate limit, so that the check of the next event takes the refold into
-                // account.
+                // The events after a completed refold go to another transaction. The refold is counted against the rate
+                // limit before that transaction, so that the check of the next event takes it into account.
                 if index + 1 < appends.count, append.isStored || .now >= timeSliceEnds {
                     return .goesOn(.appendMany(Array(appends[(index + 1)...]), after: outcomes, waiting))
                 }
@@ -143,9 +142,10 @@ extension WriterConnection {
     }
 
     /// Runs the body of one request. If `isolating` is true, runs it in a savepoint. An error that may be about only
-    /// one driver (`isAboutOneDriver`) then rolls back only this request, and is returned as a failure. Without a
-    /// savepoint, only the error `driverWasErased` is returned as a failure. All other errors are thrown, and the whole
-    /// transaction is rolled back.
+    /// one driver (`isAboutOneDriver`) then rolls back only this request, and is returned as a failure.
+    ///
+    /// Without a savepoint, only the error `driverWasErased` is returned as a failure. All other errors are thrown, and
+    /// the whole transaction is rolled back.
     private func request<Outcome>(
         isolating: Bool, _ body: () throws(SQLiteError) -> Outcome
     ) throws(SQLiteError) -> Result<Outcome, StoreFailure> {

@@ -2,9 +2,10 @@
 // known to be stored.
 //
 // Requests normally have no savepoint. A refusal comes before a request's first write (EventAppending.swift), so only a
-// failing statement can leave half a request behind. The whole transaction is then rolled back. If the failure was not
-// caused by a request (disk full, I/O error), the whole group fails, because the cause affects every request. Otherwise
-// the group runs again with a savepoint around each request, and only the failing request is refused.
+// failing statement can leave half a request behind. The whole transaction is then rolled back.
+//
+// If the failure was not caused by a request (disk full, I/O error), the whole group fails. Otherwise the group runs
+// again with a savepoint around each request, and only the failing request is refused.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -27,15 +28,15 @@ final class WriterConnection {
     private var lastDataVersion: Int64 = -1
 
     /// Time limit for adding work to one transaction. When it has passed, the transaction is committed, and the
-    /// remaining work goes to the end of the queue. A group of 512 ordinary events takes a fifth of the limit. The
-    /// limit matters for a batch of late events in a journey of ten thousand events. Each late event rewrites the
-    /// events after it, and one transaction for the whole batch would delay all other requests.
+    /// remaining work goes to the end of the queue.
+    ///
+    /// A group of 512 ordinary events takes a fifth of the limit. The limit matters for a batch of late events in a
+    /// long journey, each of which rewrites the events after it.
     private let timeSlice: Duration
     private let pace: RefoldPace
     /// The time from which refolds and deletions may continue. Only a transaction that did a piece of a refold or a
-    /// deletion sets it (`RefoldBudget.time`). A transaction that only stored late events does not set it, although
-    /// late events cause refolds too. Otherwise the late events of some drivers could delay the waiting refold of
-    /// another driver forever.
+    /// deletion sets it (`RefoldBudget.time`). A transaction that only stored late events does not: otherwise the late
+    /// events of some drivers could delay another driver's refold forever.
     private(set) var nextPiece = ContinuousClock.now
     /// The time when work other than refolds and deletions was last done.
     private var lastOtherWork = ContinuousClock.now
@@ -95,8 +96,8 @@ final class WriterConnection {
         for work in group { work.fail(failure) }
     }
 
-    /// Brings the keys that are kept in memory up to date: reads those that `event_key` does not list and that this
-    /// process has not stored itself.
+    /// Brings the keys in memory up to date: reads those that `event_key` does not list and that this process has not
+    /// stored itself.
     func loadKeys() {
         do {
             try transaction.start()
@@ -160,8 +161,8 @@ final class WriterConnection {
     }
 
     /// Sets `nextPiece` if this transaction did a piece of a refold or a deletion (`RefoldBudget.time`). If there was
-    /// other work recently, the next piece may begin only after a pause, which is `pauseFactor` times as long as the
-    /// work on this transaction's pieces. Otherwise the next piece may begin at once.
+    /// other work recently, the next piece begins after a pause, `pauseFactor` times as long as this transaction's
+    /// pieces took. Otherwise it may begin at once.
     private func pauseRefolds(after done: [CompletedWork]) {
         let now = ContinuousClock.now
         if done.contains(where: { !$0.isPaced }) { lastOtherWork = now }

@@ -27,9 +27,10 @@ final class WriterTransaction {
         releaseSavepoint = try PreparedStatement("RELEASE request", on: connection)
     }
 
-    /// Begins the transaction. If an earlier ROLLBACK failed, a transaction may still be open. It is rolled back first.
-    /// Throws if the database file is no longer at its path. SQLite would continue to write: pages to the moved file,
-    /// and frames to a WAL at the old path. After a restart, SQLite would not find these pages and frames.
+    /// Begins the transaction. First rolls back a transaction that a failed ROLLBACK has left open.
+    ///
+    /// Throws if the database file is no longer at its path. SQLite would write pages to the moved file, and frames to
+    /// a WAL at the old path. After a restart, SQLite would not find these pages and frames.
     func start() throws(SQLiteError) {
         rollBack()
         if isFileMoved { throw .fileMoved }
@@ -61,9 +62,9 @@ final class WriterTransaction {
     /// Returns `.unavailable` if it is certain that the failed COMMIT has stored nothing, else `.unknown`. Must be
     /// called after the rollback.
     ///
-    /// SQLite has rolled the transaction back, so this process does not see its changes. But the transaction's frames
-    /// may be in the WAL, and a recovery after a crash could find the frames and so store the changes. `isWritable`
-    /// therefore commits another transaction. If that commit succeeds, it has overwritten these frames.
+    /// SQLite has rolled the transaction back, but its frames may be in the WAL. A recovery after a crash could find
+    /// the frames and so store the changes. `isWritable` therefore commits another transaction; if that succeeds, it
+    /// has overwritten these frames.
     func failure(ofCommit error: SQLiteError) -> StoreFailure {
         if error.provesThatCommitDidNotHappen || isWritable() {
             return .unavailable("commit failed: \(error)")

@@ -6,9 +6,11 @@ import Engine
 import GRDB
 import SharedTables
 
-/// One piece of the writer's work. Appends have unchecked continuations, because a checked one allocates one more
-/// object for each event. Each unchecked continuation is still resumed exactly once: `Writer.add` fails work that it
-/// does not enqueue, and all work taken from the queue is completed or failed.
+/// One piece of the writer's work.
+///
+/// Appends have unchecked continuations, because a checked one allocates one more object for each event. Each unchecked
+/// continuation is still resumed exactly once. `Writer.add` fails work that it does not enqueue, and all work taken
+/// from the queue is completed or failed.
 ///
 /// Large and rare cases are `indirect`, that is, their contents are stored behind a pointer. A value of this type then
 /// takes only two words, so moving the frequent case of a single append is cheap.
@@ -61,9 +63,10 @@ enum WriterWork: QueuedWork {
 }
 
 /// A change for which `WriterWork` has no case of its own, in ordinary SQL through GRDB. It runs in its own savepoint,
-/// so a failed change is rolled back without affecting the other work of the transaction. Some refusals must write
-/// something, for example the count of wrong guesses. Such a refusal is therefore returned as an outcome and not thrown
-/// as a failure.
+/// so a failed change is rolled back without affecting the other work of the transaction.
+///
+/// Some refusals must write something, for example the count of wrong guesses. Such a refusal is therefore returned as
+/// an outcome and not thrown as a failure.
 struct PendingChange: Sendable {
     /// Makes the change. May run a second time, after a rollback.
     let make: @Sendable (Database) throws -> CompletedChange

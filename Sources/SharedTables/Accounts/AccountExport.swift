@@ -239,10 +239,13 @@ extension JSONWriter {
         if let text { string(text) } else { null() }
     }
 
-    /// Writes the value of a column. A column whose name ends in `_ms` contains a time. The time is written as RFC 3339
-    /// text, under the name without this suffix. Only the columns with a difference of two times are written as numbers
-    /// and keep the suffix. The prefixes `is_`, `has_` and `forwards_` mark a Boolean. If a column stores a word of the
-    /// API as a number (`isCode`), the word is written.
+    /// Writes the value of a column:
+    ///
+    /// - A column whose name ends in `_ms` is a time. It is written as RFC 3339 text, under the name without this
+    ///   suffix.
+    /// - A difference of two times is written as a number and keeps the suffix.
+    /// - The prefixes `is_`, `has_` and `forwards_` mark a Boolean.
+    /// - If a column stores a word of the API as a number (`isCode`), the word is written.
     package mutating func member(_ column: String, _ value: SQLValue) {
         switch value {
         case .integer(let number) where column.isDifference: integer(number, named: column)

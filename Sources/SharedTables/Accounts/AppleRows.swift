@@ -134,16 +134,18 @@ enum AppleRows {
     /// The maximum difference in seconds between Apple's clock and this server's.
     private static let clockDifferenceSecondsMax: Int64 = 300
 
-    /// Ends the driver's sessions that were created by signing in with Apple before the consent was revoked. A
-    /// notification may arrive after the person has signed in with Apple again, and thereby consented again. A sign-in
-    /// that may have been before the revocation counts as earlier than the revocation. A sign-in whose time is in the
-    /// future also counts as earlier, because its time was stored before the clock was set back. If `revokedAtSeconds`
-    /// is nil, ends all of the driver's sessions with Apple.
+    /// Ends the driver's sessions that were created by signing in with Apple before the consent was revoked. A later
+    /// sign-in is a new consent, so its session continues. If `revokedAtSeconds` is nil, ends all of the driver's
+    /// sessions with Apple.
     ///
-    /// Deletes Apple's refresh tokens without queueing them, because Apple has already revoked them. But if a valid
-    /// token from after the revocation may be among them, keeps all tokens. There may be such a token if a sign-in
-    /// session with Apple remains, or if the audit has an exchange of a code after the revocation. (The session of that
-    /// exchange may have been signed out.)
+    /// A sign-in counts as earlier if it may have been before the revocation. So does a sign-in whose time is in the
+    /// future, because this time was stored before the clock was set back.
+    ///
+    /// Deletes Apple's refresh tokens without queueing them, because Apple has already revoked them. If a token from
+    /// after the revocation may be among them, keeps all tokens.
+    ///
+    /// There may be such a token if a sign-in session with Apple remains, or if the audit has a later exchange of a
+    /// code.
     private static func forgetConsent(
         of driver: Int64, revokedAtSeconds: Int64?, at now: Moment, _ db: any SQLTransaction
     ) throws {

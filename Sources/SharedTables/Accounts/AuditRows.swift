@@ -5,8 +5,8 @@ package import JourneyModel
 
 package enum AuditRows {
     /// SQL conditions that select high-volume entries, each with the number of days for which these entries are kept.
-    /// The first condition selects entries without a known driver, which are mostly refusals. The second condition
-    /// selects the hourly renewals of phones. Neither condition selects receipts of deletions, so receipts are kept.
+    /// The first selects entries without a known driver (mostly refusals) except receipts of deletions, the second the
+    /// hourly renewals of phones.
     private static let passing: [(condition: String, keptDays: Int64)] = [
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
@@ -24,27 +24,27 @@ package enum AuditRows {
     static let forgettingInterval: Int64 = 64
     private static let forgottenMax: Int64 = 128
 
-    /// SQL condition that selects the entries of frequent requests: those of the driver, and those of other people for
-    /// codes to the driver's number. Rate limits alone would let very many such entries pile up. Only the newest
-    /// `requestsPerDriverMax` of each driver are therefore kept. The index `audit_of_requests` must have the same
-    /// condition, word for word, so that SQLite can use the index.
+    /// SQL condition that selects the entries of frequent requests: the driver's own, and other people's requests for
+    /// codes to the driver's number. Only the newest `requestsPerDriverMax` of each driver are kept.
+    ///
+    /// The index `audit_of_requests` must have the same condition, word for word, so that SQLite can use the index.
     private static let requests = """
         driver IS NOT NULL AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
             OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'))
         """
     static let requestsPerDriverMax = 200
 
-    /// SQL condition that selects further entries that a driver can add without a limit of their number: refused
-    /// renewals and sign-ins with Apple, and sign-outs everywhere with a token that has no sign-in session. As with
-    /// `requests`, only the newest `requestsPerDriverMax` of these entries are kept. The index `audit_of_refusals` must
-    /// have the same condition, word for word.
+    /// SQL condition that selects other entries that a driver can add without a limit: refused renewals and sign-ins
+    /// with Apple, and sign-outs everywhere. Only the newest `requestsPerDriverMax` of each driver are kept.
+    ///
+    /// The index `audit_of_refusals` must have the same condition, word for word.
     private static let refusals = """
         driver IS NOT NULL
             AND (action = 'sign_out_all' OR outcome = 'refused' AND action IN ('refresh', 'sign_in_apple'))
         """
 
     /// Adds an entry. `driver` is a row number; nil if the driver is not known. `phone` is the keyed digest of the
-    /// phone number concerned, whether or not an account has that number; nil if the action concerns no phone number.
+    /// phone number, whether or not an account has it; nil if the action concerns no phone number.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String? = nil, driver: Int64? = nil,
         sid: String? = nil, phone: [UInt8]? = nil, from origin: RequestOrigin, _ db: any SQLTransaction

@@ -15,9 +15,8 @@ enum CodeRows {
     /// SQL condition that selects the rows in a time window. Its arguments are those of `window`.
     static let inWindow = "at_ms > ? AND at_ms <= ?"
 
-    /// Returns the arguments of `inWindow`. After the clock was set back, earlier rows may have times in the future.
-    /// The upper bound leaves them out. Without it, such a row would count until the corrected clock is a whole window
-    /// past the row's time.
+    /// Returns the arguments of `inWindow`. The upper bound leaves out rows whose time is in the future because the
+    /// clock was set back. Otherwise they would count for longer than a window.
     static func window(_ milliseconds: Int64, at now: Moment) -> SQLArguments {
         [now.advanced(byMilliseconds: -milliseconds), ServerClocks.latest(at: now)]
     }
@@ -131,10 +130,11 @@ enum CodeRows {
         ]
     }
 
-    /// Returns nil if this limit permits another code now. The limit permits a code in two cases: `limit` is 0, which
-    /// means no limit, or fewer than `limit` sends that meet the condition are in the time window. Otherwise returns
-    /// the time of the `limit`-th latest of these sends. Another code is permitted when that send has left the time
-    /// window.
+    /// Returns nil if this limit permits another code now: `limit` is 0 (no limit), or fewer than `limit` sends that
+    /// meet the condition are in the time window.
+    ///
+    /// Otherwise returns the time of the `limit`-th latest of these sends. Another code is permitted when that send has
+    /// left the time window.
     private static func timeOfSend(
         _ limit: Int, where condition: String, _ arguments: SQLArguments, _ send: Send, _ db: any SQLTransaction
     ) throws -> Moment? {
@@ -194,9 +194,10 @@ enum CodeRows {
     }
 
     /// Stores that the address requested a code that was held back. Nobody has that code, so the code that was sent
-    /// before stays valid until it expires. Everything else is as after `replaceCode`: the address counts as one that
-    /// requested a code now, and may make as many guesses. Otherwise the number of remaining guesses would reveal
-    /// whether the phone number has an account.
+    /// before stays valid until it expires.
+    ///
+    /// As after `replaceCode`, the address may make new guesses. Otherwise the number of remaining guesses would
+    /// reveal whether the phone number has an account.
     private static func keepCode(_ send: Send, insteadOf new: NewCode, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """

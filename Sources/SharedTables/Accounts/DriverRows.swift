@@ -14,9 +14,10 @@ package enum DriverRows {
     }
 
     /// Returns the caller's row number. If there is no row, creates one for a new driver with a token of another
-    /// service. Throws `DriverErased` instead in two cases. First: the caller has a sign-in session here, so the driver
-    /// had a row and was deleted. Second: the driver was deleted so recently that this request may be from before the
-    /// deletion.
+    /// service.
+    ///
+    /// Throws `DriverErased` if the caller has a sign-in session here, because the driver then had a row and was
+    /// deleted. Also throws it if the driver was deleted so recently that this request may be from before the deletion.
     package static func rowOrNew(
         of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: any SQLTransaction
     ) throws -> Int64 {

@@ -1,5 +1,6 @@
-// Begins the deletion of a driver. One transaction removes the account and everything that identifies the driver or can
-// be used to reach the driver, renames the driver, and records the deletion. From then on, no request finds the driver.
+// Begins the deletion of a driver. One transaction removes the account and everything else that identifies or reaches
+// the driver, renames the driver, and records the deletion. From then on, no request finds the driver.
+//
 // Events remain, without a link to a person. Later transactions rewrite the events and the other tables that may have
 // many rows (EventErasure.swift).
 

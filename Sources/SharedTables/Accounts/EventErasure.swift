@@ -9,9 +9,9 @@ package protocol EventErasure: Sendable {
     /// the deletion. PostgreSQL's store does nothing.
     func prepareErasure() async
 
-    /// Called in the transaction that deletes a driver who has no row. At the same time, another transaction may store
-    /// an event and thereby add the driver. This method makes the second of the two transactions wait for the first and
-    /// then repeat its work. Then either the deletion finds the row, or the event finds the tombstone.
+    /// Called in the transaction that deletes a driver who has no row. Another transaction may add the driver at the
+    /// same time, with an event. The second of the two then waits for the first and repeats its work, so that it finds
+    /// the row or the tombstone.
     func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws
 
     /// Renames the driver to `pseudonym`, so that no request finds the driver any more, and stores that the deletion
@@ -36,9 +36,10 @@ package protocol EventErasure: Sendable {
     func unfinishedErasures(_ digest: [UInt8]?, _ db: any SQLTransaction) throws -> [Int64]
 
     /// Rewrites the driver's remaining rows: events, sessions, the texts that SQLite's store shares between drivers,
-    /// and the rows of `audit` and `revocation` (columns sid, address and request_id). Works in pieces, each a
-    /// transaction of its own, so that other work can run in between. Another task or process may work on the same
-    /// deletion at the same time.
+    /// and `sid`, `address` and `request_id` in `audit` and `revocation`.
+    ///
+    /// Works in pieces, each a transaction of its own, so that other work can run in between. Another task or process
+    /// may work on the same deletion at the same time.
     func completeErasure(of driver: Int64) async throws(StoreFailure)
 
     /// Waits until SQLite's WAL is truncated, so that the removed bytes are gone from it too. Returns false if this

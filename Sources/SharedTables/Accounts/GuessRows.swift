@@ -1,6 +1,5 @@
-// Guesses of one-time codes. First, GuessRule compares the number of earlier guesses with the limits. Then CodeRule
-// compares the guess with the code. Guesses from the address that requested the code are counted separately from all
-// other guesses.
+// Guesses of one-time codes. GuessRule first compares the number of earlier guesses with the limits, then CodeRule
+// compares the guess with the code. Guesses from the address that requested the code are counted separately.
 
 import Identity
 import JourneyModel
@@ -22,8 +21,9 @@ struct GuessRows {
     }
 
     /// Judges a guess. Counts wrong guesses and guesses of an expired code. After a right guess, deletes the number's
-    /// codes. Ignores a guess beyond the limits: if such guesses counted, continued guessing would keep the number
-    /// locked forever.
+    /// codes.
+    ///
+    /// Ignores a guess beyond the limits. If it counted, continued guessing would keep the number locked forever.
     func judge(_ guess: [UInt8], _ db: any SQLTransaction) throws -> CodeRule {
         let begin = now.advanced(byMilliseconds: -GuessRule.dayMilliseconds)
         try CodeRows.prune("one_time_code_guess", before: begin, db)
@@ -70,8 +70,9 @@ struct GuessRows {
             arguments: [phone, now.millisecondsSinceEpoch, isOwn, site])
     }
 
-    /// Returns the newest of the number's codes that meet the condition. The array has one element, or none if there is
-    /// no such code. Leaves out a code if the last request from its address is older than two lifetimes of a code.
+    /// Returns an array with the newest of the number's codes that meet the condition, or an empty array. Leaves out a
+    /// code if the last request from its address is older than two lifetimes of a code.
+    ///
     /// After the clock was set back, a code may expire later than a code issued now. Such a code is returned only if
     /// there is no other.
     private func codes(

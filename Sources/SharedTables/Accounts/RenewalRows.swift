@@ -89,9 +89,10 @@ enum RenewalRows {
         )
     }
 
-    /// Stores the time of this use as the session's last use, and the time at which the session now expires if this
-    /// time is later than the stored one. If the stored time of the last use is later than this use, the stored time is
-    /// kept. But a stored time in the future is replaced, because it was stored before the clock was set back.
+    /// Stores the time of this use as the session's last use, unless the stored time is later. A stored time in the
+    /// future is replaced nevertheless, because it was stored before the clock was set back.
+    ///
+    /// Also stores the time at which the session now expires, if this time is later than the stored one.
     private static func renewed(
         _ session: SignInSessionRow, until expiresAt: Moment, reason: String?, from origin: RequestOrigin,
         _ db: any SQLTransaction
@@ -114,11 +115,11 @@ enum RenewalRows {
     }
 
     /// Deletes the session's expired tokens, which would be rejected anyway. If too many tokens remain, deletes the
-    /// spent tokens that were issued first. The order of issue does not follow from `expires_at_ms`: after the lifetime
-    /// of tokens was shortened, a new token expires before older ones. A token that was not spent, such as the one just
-    /// added, counts as newer than every spent one, even if the clock was set back. No index has this order. None is
-    /// needed, because a session has few rows (little more than `refreshTokensPerSessionMax`), and is refreshed about
-    /// once an hour.
+    /// spent tokens that were issued first. No index is needed, because a session has few rows.
+    ///
+    /// The order of issue does not follow from `expires_at_ms`: after the lifetime of tokens was shortened, a new token
+    /// expires before older ones. A token that is not spent counts as newer than every spent one, even if the clock was
+    /// set back.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",

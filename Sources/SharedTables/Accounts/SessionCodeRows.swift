@@ -24,8 +24,7 @@ extension StoredAccounts: SessionCodeStore {
 
 enum SessionCodeRows {
     /// How long a row is kept after its code has expired, in milliseconds. Within this time, a repeated request with an
-    /// accepted code gets the same response. Afterwards, the row is deleted when a later code is issued. If retention
-    /// deletes the session, the row is deleted with it.
+    /// accepted code gets the same response. Afterwards, the issue of a later code deletes the row.
     static let keptMilliseconds: Int64 = 86_400_000
 
     private struct Session {

@@ -27,10 +27,11 @@ enum SignInRows {
         return try signIn(driver, new, as: .signInApple, isNew: known == nil, db)
     }
 
-    /// Detects a repeated sign-in: an earlier request with the same identity token has already created a session.
-    /// Returns the user of that session, or nil if there is no such session. The session id and the refresh token are
-    /// derived from the identity token, so the earlier request had the same ones as `new`. Also returns nil in two
-    /// cases: the earlier request was too long ago, or the session's refresh token was used since.
+    /// Detects a repeated sign-in: an earlier request with the same identity token has already created a session. Its
+    /// session id and refresh token are those of `new`, because both are derived from the identity token.
+    ///
+    /// Returns the user of that session, or nil if there is none. Also returns nil if the earlier request was too long
+    /// ago, or if the session's refresh token was used since.
     private static func repeated(_ new: NewSignIn, of driver: Int64, _ db: any SQLTransaction) throws -> User? {
         let row = try SQLRow.fetchOne(
             db, sql: "SELECT id, created_at_ms FROM sign_in_session WHERE sid = ? AND driver = ? AND kind = ?",
@@ -47,9 +48,8 @@ enum SignInRows {
     }
 
     /// How long a used nonce is kept after its identity token has expired, in seconds. A request is judged by the time
-    /// at which its head arrived, by the clock of its server. When the request is processed, this time may have passed:
-    /// the body may have arrived slowly, and the clocks of two servers differ. If the nonce were deleted as soon as the
-    /// token expires, such a request could use it again.
+    /// at which its head arrived, by the clock of its server. Its token may therefore expire before the request is
+    /// processed, and must not work a second time.
     private static let nonceKeptSeconds = 86_400
 
     /// Stores the nonce. Returns false when it was used before.

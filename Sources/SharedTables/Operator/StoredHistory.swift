@@ -1,6 +1,5 @@
-// Implements `HistoryStore`, which keeps the counts that the operator page shows over time. Each count is stored at
-// three levels: by steps of 1 minute, of 15 minutes and of 2 hours. A step is deleted when no time range of the page
-// needs it any more, so the number of rows in the table is bounded.
+// Implements `HistoryStore`, which keeps the counts that the operator page shows over time. Each count is stored by
+// steps of 1 minute, of 15 minutes and of 2 hours. A step is deleted when no time range of the page needs it any more.
 
 package import Engine
 package import JourneyModel

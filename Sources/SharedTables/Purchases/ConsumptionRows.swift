@@ -37,9 +37,10 @@ package enum ConsumptionRows {
     }
 
     /// Queues a request for consumption information. Must be called in the transaction that stores the request's
-    /// notification, so that no acknowledged request is lost. A request that is already stored does not change. This
-    /// case occurs because the row of a request may be kept for longer than the row of its notification. The
-    /// notification may then be taken again (`dwell purchases replay`).
+    /// notification, so that no acknowledged request is lost.
+    ///
+    /// A request that is already stored does not change. It may be kept for longer than its notification, which may
+    /// then be taken again (`dwell purchases replay`).
     static func add(
         _ notification: StoreNotification, _ transaction: TransactionFact, of purchase: Int64, at now: Moment,
         _ db: any SQLTransaction
@@ -64,8 +65,8 @@ package enum ConsumptionRows {
             arguments: [oldest.millisecondsSinceEpoch, deletedPerInsert])
     }
 
-    /// Returns the request that is due first. A request is also due if its next attempt is later than any time that can
-    /// have been stored by now. Such a time was stored before the clock was set back.
+    /// Returns the request that is due first. If a next attempt is further ahead than the longest pause, the clock was
+    /// set back since, and the request is due too.
     static func next(dueAt now: Moment, _ db: any SQLTransaction) throws -> ConsumptionRequest? {
         let latest = ServerClocks.latest(at: now).advanced(bySeconds: ConsumptionAnswers.retrySecondsMax)
         return try next("next_attempt_at_ms <= ?", now, db) ?? next("next_attempt_at_ms > ?", latest, db)

@@ -1,7 +1,8 @@
-// Removes a deleted driver from the driver's purchases. Facts signed by Apple are kept as far as a refund, a renewal or
-// a tax audit needs them, but without the members that identify the driver. Afterwards the purchase has no owner. Later
-// facts about it are also stored without these members (`PurchaseRows.put`). The next driver who sends the purchase
-// becomes its owner. That driver is normally the same person with a new account.
+// Removes a deleted driver from the driver's purchases. Facts signed by Apple are kept for a refund, a renewal or a tax
+// audit, but without the members that identify the driver. Later facts are stored in the same way (`PurchaseRows.put`).
+//
+// Afterwards the purchase has no owner. The next driver who sends it becomes its owner, normally the same person with a
+// new account.
 
 import JourneyModel
 import Purchases
@@ -57,8 +58,8 @@ extension PurchaseRows {
         }
     }
 
-    /// Returns the driver's ids as a customer at Apple (`appTransactionId`), one for each app, from the stored facts
-    /// and from the notifications about the driver's purchases. A fact may lack the id that a notification has.
+    /// Returns the driver's ids as a customer at Apple (`appTransactionId`), one for each app. They come from the
+    /// stored facts and from the notifications about the driver's purchases, because a fact may lack the id.
     static func customerIDs(of driver: Int64, _ db: any SQLTransaction) throws -> Set<String> {
         var ids = Set(
             try String.fetchAll(

@@ -6,10 +6,10 @@ import JourneyModel
 import Purchases
 
 package enum PurchaseRows {
-    /// SQL condition for a believed fact, in a query that joins facts and signers. A fact is not believed if its
-    /// signer's certificates are revoked: `revoked_at_ms` is then 0 (`StoredPurchases.record`), which is before any
-    /// signing date. A fact without a signer is believed. It was believed when its driver was deleted, and only the
-    /// deletion removed its signature.
+    /// SQL condition for a believed fact, in a query that joins facts and signers. If a signer's certificates are
+    /// revoked, `revoked_at_ms` is 0 (`StoredPurchases.record`), which is before any signing date.
+    ///
+    /// A fact without a signer is believed: only a driver's deletion removes signatures, and only of believed facts.
     static let isBelieved = "(revoked_at_ms IS NULL OR signed_at_ms < revoked_at_ms)"
 
     static func token(of driver: Int64, _ db: any SQLTransaction) throws -> String? {
@@ -17,9 +17,10 @@ package enum PurchaseRows {
     }
 
     /// Stores each fact that is newer than the stored one. Returns the purchase's row number, and whether the purchase
-    /// is anonymous: its owner was deleted, and no other driver is known to own it. Facts about an anonymous purchase
-    /// are stored without the members that identify a person. A transaction with the account token of a driver is
-    /// always stored whole, because this driver owns the purchase.
+    /// is anonymous: its owner was deleted, and no other driver is known to own it.
+    ///
+    /// Facts about an anonymous purchase are stored without the members that identify a person. A transaction with the
+    /// account token of a driver is always stored whole, because this driver owns the purchase.
     ///
     /// - Parameter isShown: whether a driver's app sent the facts. If so, they are stored whole, because an anonymous
     ///   purchase then gets an owner (`owner`).
@@ -54,10 +55,12 @@ package enum PurchaseRows {
             db, sql: "SELECT EXISTS (SELECT 1 FROM app_account_token WHERE token = ?)", arguments: [token]) ?? false
     }
 
-    /// Determines, stores and returns the owner of a purchase. If an operator moved the purchase to its owner, the
-    /// owner does not change. Otherwise the owner is the driver whose account token is in a transaction signed by Apple
-    /// (`named`). If there is no such driver, the stored owner does not change. If there is no stored owner either,
-    /// `driver`, who sent the purchase, becomes the owner.
+    /// Determines, stores and returns the owner of a purchase. The first of these that exists is the owner:
+    ///
+    /// - the stored owner, if an operator moved the purchase
+    /// - the driver whose account token is in a transaction signed by Apple (`named`)
+    /// - the stored owner
+    /// - `driver`, who sent the purchase
     static func owner(of purchase: Int64, firstShownBy driver: Int64?, _ db: any SQLTransaction) throws -> Int64? {
         let known = try SQLRow.fetchOne(
             db, sql: "SELECT driver, moved_at_ms FROM purchase WHERE id = ?", arguments: [purchase])
@@ -189,10 +192,11 @@ package enum PurchaseRows {
             arguments: [purchase, fact.signedDate, fact.payload, signer, fact.proof?.signature])
     }
 
-    /// Returns whether a fact is newer than the stored one. Returns true if no believed fact is stored. Returns false
-    /// if a believed fact is stored and the new one would not be believed, because its signer is revoked. Compares
-    /// `signedDate` first, like `PurchaseFacts`. The other columns are large, so they are read only if the dates are
-    /// equal.
+    /// Returns whether a fact is newer than the stored one. If no believed fact is stored, any fact is newer. A fact
+    /// that would not be believed, because its signer is revoked, is never newer than a believed one.
+    ///
+    /// Compares `signedDate` first, like `PurchaseFacts`. The other columns are large, so they are read only if the
+    /// dates are equal.
     ///
     /// - Parameter stored: the end of the query for the stored fact.
     private static func isNewer(
@@ -207,9 +211,8 @@ package enum PurchaseRows {
         return try known.map(decide) ?? true
     }
 
-    /// Returns whether the signer of this proof is recorded as revoked. The verifier rejects data of a signer that it
-    /// knows to be revoked. This check is needed in addition, because another process may have recorded the revocation,
-    /// and because the verifier of `dwell purchases replay` reads no records.
+    /// Returns whether the signer of this proof is recorded as revoked. The verifier may not know this, because another
+    /// process may have recorded the revocation. The verifier of `dwell purchases replay` reads no records at all.
     private static func isRevoked(_ proof: SignatureProof?, _ db: any SQLTransaction) throws -> Bool {
         guard let proof else { return false }
         return try Bool.fetchOne(

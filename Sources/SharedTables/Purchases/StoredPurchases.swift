@@ -131,10 +131,11 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
     }
 
     /// Records whether Apple has revoked a signer's certificates. The facts of a revoked signer are not believed,
-    /// regardless of their signing date, because a thief of the signer's key could choose that date. A recorded
-    /// revocation stays, even if a later call says that the certificates are good: that call may come from another
-    /// process with an older response, which is still valid. The issuer can end a revocation only if its reason is
-    /// `certificateHold` (RFC 6960, section 2.2). Even then, the recorded revocation stays.
+    /// whatever their signing date, because a thief of the signer's key could choose it.
+    ///
+    /// A recorded revocation stays, even if a later call says that the certificates are good. That call may come from
+    /// another process with an older response, which is still valid. The issuer can end a revocation only if its reason
+    /// is `certificateHold` (RFC 6960, section 2.2).
     @Sendable package func record(_ signer: Int64, isRevoked: Bool, at now: Moment) async throws {
         try await change { db in
             _ = try db.execute(

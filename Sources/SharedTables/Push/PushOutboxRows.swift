@@ -12,8 +12,10 @@ enum PushOutboxRows {
     static let wakeIntervalMilliseconds: Int64 = 1_200_000
 
     /// Adds an entry. Adds nothing if its device was removed or now belongs to another driver. Also adds nothing if the
-    /// entry is a background push and the device's last background push was queued less than `wakeIntervalMilliseconds`
-    /// ago. If that last time is in the future, it was stored before the clock was set back, and does not count.
+    /// entry is a background push and the device's last one was queued less than `wakeIntervalMilliseconds` ago.
+    ///
+    /// If the time of the last background push is in the future, the clock was set back since, and the time does not
+    /// count.
     static func add(_ entry: PushEntry, at now: Moment, _ db: any SQLTransaction) throws {
         let lastWake = now.advanced(byMilliseconds: -wakeIntervalMilliseconds).millisecondsSinceEpoch
         let added = try db.execute(
@@ -47,28 +49,28 @@ enum PushOutboxRows {
         }
     }
 
-    /// Returns the latest time of a next attempt that can have been stored by now. (The first attempt of a warning may
-    /// be later.) If an entry has a later time, the time was stored before the clock was set back, and the entry is
-    /// due. A time that is not later may also have been stored before the clock was set back. This cannot be detected,
-    /// because the beginning of a pause is not stored. The entry then waits, but at most for the longest pause.
+    /// Returns the latest time that a stored next attempt can have if the clock was not set back. An entry with a later
+    /// time is due, except before the first attempt of a warning.
+    ///
+    /// After the clock was set back, an entry may also have an earlier time, which cannot be detected. The entry then
+    /// waits, but at most for the longest pause.
     private static func latestAttempt(at now: Moment) -> Moment {
         ServerClocks.latest(at: now).advanced(byMilliseconds: PushSender.retryMillisecondsMax)
     }
 
-    /// Returns the SQL condition that the time of an entry's next attempt is later than `latest`, and was therefore
-    /// stored before the clock was set back. The first attempt of a warning never meets the condition. Its time depends
-    /// on the deadline, so it may be later than `latest` although the clock was not set back.
+    /// Returns the SQL condition that an entry's next attempt is later than `latest`, because the clock was set back.
+    /// The first attempt of a warning never meets the condition: its time depends on the deadline, and may be later
+    /// than `latest` anyway.
     private static func isAheadSQL(_ entry: String, _ latest: String) -> String {
         "\(entry).next_attempt_at_ms > \(latest) AND (\(entry).attempt_count > 0 OR \(entry).kind <> 'grace_ending')"
     }
 
-    /// Returns at most `limit` due entries. The entry that has been due longest comes first. Of each device, only the
-    /// first due entry is returned. If an earlier entry of the device waits for another attempt, no entry of that
-    /// device is returned. The query reads the drivers last, because on Citus they are on other servers than the
-    /// entries and devices.
+    /// Returns at most `limit` due entries, the one that has been due longest first. Of each device, only the first due
+    /// entry is returned, and none if an earlier entry of the device waits for another attempt.
     ///
-    /// The entries that are due and those that are ahead of the clock are read separately, because one condition for
-    /// both would read the whole index.
+    /// The query reads the drivers last, because on Citus they are on other servers than the entries and devices.
+    /// Entries that are due and entries that are ahead of the clock are read separately: one condition for both would
+    /// read the whole index.
     static func due(at now: Moment, limit: Int, _ db: any SQLTransaction) throws -> [DuePush] {
         let isFirst = """
             NOT EXISTS (

@@ -30,8 +30,7 @@ package struct ReferencedSession: Sendable {
     /// The journey that is stored for the driver now. This journey need not belong to this session: the driver may be
     /// in another session or in none. The target chargers of this value may be missing.
     package var journey: Journey
-    /// The corrected time of the driver's last event in the order; nil if the driver has no event, or if retention has
-    /// deleted this event.
+    /// The corrected time of the driver's last event in the order; nil if there is none or retention has deleted it.
     package var lastEventAt: Moment?
 
     package init(

@@ -30,8 +30,7 @@ package protocol SQLTransaction {
     var currentSessionSQL: String { get }
 
     /// Returns the SQL condition that a column of 0 and 1 has this value. On PostgreSQL it is a comparison. On SQLite
-    /// it is the column itself or its negation, because some partial indexes have this condition. SQLite uses such an
-    /// index only if the query contains the same condition, word for word.
+    /// it is the column itself or its negation, because SQLite finds some partial indexes only by this text.
     func condition(_ column: String, is value: Bool) -> String
 }
 

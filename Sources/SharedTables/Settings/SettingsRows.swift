@@ -27,10 +27,11 @@ extension SQLDatabase {
     }
 
     /// Records that these settings and rules (nil: no rules) are in force from `now` on. Writes nothing if the last
-    /// recorded change has the same settings and rules. Several servers may record the same change, and a slow server
-    /// may record the change only after a further change was recorded. So this method also writes nothing if the last
-    /// recorded change is later than `now` and a change to these settings and rules was recorded at about `now`
-    /// (`sameChangeMilliseconds`).
+    /// recorded change has the same settings and rules.
+    ///
+    /// Several servers may record the same change, and a slow one perhaps after a further change. This method therefore
+    /// also writes nothing if the same change was recorded at about `now` (`sameChangeMilliseconds`) and a further
+    /// change after it.
     ///
     /// Returns false if `note` (the author and the reason of the change) equals the last recorded note. The change is
     /// then stored without a note.

@@ -1,5 +1,6 @@
 // Copies an SQLite database to PostgreSQL (docs/several-servers.md). While servers still use the SQLite database,
 // several passes run. Each pass copies the drivers that have changed since they were last copied, with all their rows.
+//
 // When no server has the SQLite database open any more, the last pass copies the rest and the shared tables. Then
 // servers can start on the target.
 //

@@ -102,7 +102,7 @@ package protocol TransferTarget: Sendable {
     /// - Throws: if the database has other data, or belongs to the transfer of another source.
     func begin(_ source: [UInt8]) async throws -> [Int64: TransferredDriver]
     /// Writes the part. If the next part has further events of this part's last driver, the transaction stays open
-    /// until all parts with events of this driver are written.
+    /// until all events of this driver are written.
     func write(_ part: TransferPart) async throws
     /// Removes all rows of these drivers, who no longer exist in the source.
     func remove(_ drivers: [Int64]) async throws

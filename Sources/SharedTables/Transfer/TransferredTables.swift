@@ -6,9 +6,8 @@ package enum TransferredTables {
     /// `event_row`.
     package static let ofDrivers = ["driver", "journey_base", "session", "event"]
 
-    /// Tables that are copied whole at the end. The tables and columns have the same names in both databases. A table
-    /// comes after the tables to which it refers. The column `driver` contains row numbers of SQLite, which the target
-    /// replaces with its own.
+    /// Tables that are copied whole at the end, each after the tables to which it refers. The tables and columns have
+    /// the same names in both databases. The target replaces the row numbers in the column `driver` with its own.
     package static let shared = [
         "settings_version", "settings_correction", "account", "apple_identity", "apple_refresh_token", "phone_identity",
         "sign_in_session", "refresh_token", "apple_nonce", "apple_notice", "apple_revocation", "asked_code",
