@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Measures how much App Store notifications delay events. By default it posts 5,000 events a second, and 2,000
-notifications a second about 1,000 subscriptions. It runs the release server in pairs, without and with notifications,
-each time on a new database. All notifications are signed before the measurement. Run this script on an idle machine.
+"""Measures how much App Store notifications delay events. Runs the release server in pairs, without and with
+notifications, each time on a new database. Run this script on an idle machine.
 
-Prints JSON. For each run: the rates and latencies of the events, and the processor time of the server and of other
-processes (`other_cores`). For all runs: the number of lost notifications, and a ratio. The ratio is the median of the
-events' 99th percentile latency with notifications, divided by that without. Exits with 1 if a notification was lost, if
-the ratio is above 1.5, or if a load did not reach its rate. Uses the code in Tests/Integration and the load generator
-of `make bench`."""
+By default it posts 5,000 events a second, and 2,000 notifications a second about 1,000 subscriptions. All notifications
+are signed before the measurement. It uses the code in Tests/Integration and the load generator of `make bench`.
 
+Prints JSON. Each run has the rates and latencies of the events, and the processor time of the server and of other
+processes (`other_cores`). All runs together have the number of lost notifications and a ratio.
+
+The ratio of a pair is the events' 99th percentile latency with notifications, divided by that without. The median of
+the pairs' ratios is printed. Exits with 1 if a notification was lost, if the ratio is above 1.5, or if a load did not
+reach its rate."""
 import argparse
 import concurrent.futures
 import json

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Compares two binaries of the server: `pairs.py NEW OLD`. Both binaries run at the same time, each with its own load
-generator and database, so that other work on the machine affects both alike. On a machine where two runs of one binary
-differ by 30 %, the medians of seven rounds of two copies of this binary differ by at most 1 %. Processor time is the
-exact run time of the server's threads (/proc/PID/task/*/schedstat). With `--in-turn` the two binaries run one after
-the other instead. Prints the figures of each round, and the medians of the ratios NEW : OLD."""
+"""Compares two binaries of the server: `pairs.py NEW OLD`. Prints the figures of each round, and the medians of the
+ratios NEW : OLD.
+
+Both binaries run at the same time, each with its own load generator and database. Other work on the machine therefore
+affects both alike. With `--in-turn` the two binaries run one after the other instead.
+
+Two runs of one binary may differ by 30 %. In the medians of seven rounds, two copies differ by at most 1 %.
+Processor time is the exact run time of the server's threads (/proc/PID/task/*/schedstat)."""
 
 import argparse
 import contextlib

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Measures how many notifications a second `dwell push-test` sends on one connection. The connection goes to a stand-in
-for APNs (push/apns.go, HTTP/2 over TLS on loopback). There are two measurements. First, notifications are sent alone
-and as fast as possible. Then --rate notifications a second are sent beside a server that stores --events events a
-second. The stand-in and the load generator run on the same machine, so the figures are lower bounds. Needs Go and
-golang.org/x/net (Debian: golang-go, golang-golang-x-net-dev), a C compiler and openssl.
+for APNs (push/apns.go, HTTP/2 over TLS on loopback). The stand-in and the load generator run on the same machine, so
+the figures are lower bounds.
+
+In the first measurement, notifications are sent alone and as fast as possible. In the second, --rate notifications a
+second are sent beside a server that stores --events events a second.
+
+Needs Go and golang.org/x/net (Debian: golang-go, golang-golang-x-net-dev), a C compiler and openssl.
 
 Figures: notifications a second; in the first measurement, the sender's processor time per notification; in the second,
 the events a second with their latency."""

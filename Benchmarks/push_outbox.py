@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Measures how fast a server sends the notifications of its outbox to a stand-in for APNs (push/apns.go, HTTP/2 over
-TLS on loopback) while it stores --events a second. Fills the outbox with --count notifications for --devices devices,
-all due at the same time. Prints the notifications a second from that time until all are sent, and the rate and latency
-of the events. The stand-in and the load generator run on the same machine, so the figures are lower bounds. Needs what
-push.py needs."""
+"""Measures how fast a server sends the notifications of its outbox to a stand-in for APNs while it stores --events a
+second. The stand-in is push/apns.go (HTTP/2 over TLS on loopback). Needs what push.py needs.
+
+Fills the outbox with --count notifications for --devices devices, all due at the same time. Prints the notifications a
+second from that time until all are sent, and the rate and latency of the events.
+
+The stand-in and the load generator run on the same machine, so the figures are lower bounds."""
 
 import argparse
 import json

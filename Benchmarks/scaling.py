@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Measures how the rate of events grows with the number of servers on one PostgreSQL. Each server may use a fixed share
-of a processor (a CPU quota of its control group). PostgreSQL and the load generators may use the rest of the
-processors. Prints for each number of servers: the rate of events, the processor time of the servers and of PostgreSQL
-per event, and the ratio of the rate to that of linear growth. Needs root, for control groups."""
+"""Measures how the rate of events grows with the number of servers on one PostgreSQL. Needs root, for control groups.
+
+Each server may use a fixed share of a processor (a CPU quota of its control group). PostgreSQL and the load generators
+may use the rest of the processors.
+
+Prints for each number of servers: the rate of events, its ratio to linear growth, and the processor time per event."""
 
 import argparse
 import contextlib

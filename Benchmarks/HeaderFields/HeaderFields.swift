@@ -1,6 +1,8 @@
-// Compares the cost of our `Fields` with that of `HTTPFields` from swift-http-types, for the head of one event post.
-// Each of the two types is filled with the same parsed names and values. Then the fields that the server reads for
-// every event are looked up. Run with `make bench-fields`. docs/decisions/own-header-fields.md has the decision.
+// Compares our `Fields` with `HTTPFields` from swift-http-types (docs/decisions/own-header-fields.md). Run with `make
+// bench-fields`.
+//
+// Each of the two types is filled with the parsed names and values of one event post. Then the fields that the server
+// reads for every event are looked up.
 
 import HTTP1
 import HTTPTypes

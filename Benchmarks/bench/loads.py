@@ -17,9 +17,8 @@ import recording
 from contestants import ALL, BUILT, ROOT, SECRET, Failed, compile_c, run
 
 DRIVERS = 2000
-# The warm-up must send one request of every driver, because a driver's first request costs more than later ones: the
-# token is verified, and the driver's row is created. With one connection, this takes longer than the second that the
-# other warm-ups last.
+# The warm-up must send one request of every driver, because the first request verifies the token and creates the
+# driver's row. With one connection, the second that other warm-ups last is too short for this.
 ALONE_WARMUP_SECONDS = 3
 
 
@@ -157,8 +156,8 @@ class Bench:
     # --- PostgreSQL alone -------------------------------------------------------------------------------------------
 
     def postgres_alone(self):
-        """Returns a measurement that records the statements of Dwell under the load of single events, empties the
-        tables, and sends the statements again without Dwell."""
+        """Returns a measurement that records Dwell's statements under the load of single events. The measurement then
+        empties the tables, and sends the statements again without Dwell."""
         def measure():
             contestant = ALL["dwell-recorded"]
             folder = self.fresh_folder("dwell-recorded")
@@ -205,8 +204,8 @@ class Bench:
         return measure
 
     def memory(self, events):
-        """Returns a measurement that posts that many events to one server without a restart, and reads the server's
-        resident memory after each tenth of them."""
+        """Returns a measurement that posts that many events to one server without a restart. It reads the server's
+        resident memory after each tenth of the events."""
         def measure():
             contestant = ALL["dwell"]
             folder = self.fresh_folder("memory")

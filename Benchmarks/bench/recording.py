@@ -13,13 +13,14 @@ SETTINGS = {
 # The columns of the CSV form that are used here.
 PROCESS, MESSAGE, DETAIL = 3, 13, 14
 EXECUTE = re.compile(r"execute [^:]+: (.*)", re.DOTALL)
-# Matches one parameter in a line of the log: `$` and its number, then its value. The value is NULL, or a text in
-# quotes. A quote within the text is doubled.
+# Matches one parameter of a log line: `$` and its number, then NULL or a text in quotes. A quote within the text is
+# doubled.
 PARAMETER = re.compile(r"\$\d+ = (?:(NULL)|'((?:[^']|'')*)')(?:, )?", re.DOTALL)
-# MOVE is the statement with which a transaction raises the `version` of the drivers whose events it stores. Its
-# parameter with the index MOVED has the ids of these drivers. If two transactions raise the version of the same driver,
-# the replay must send them in the recorded order. The statements are recorded in groups: one transaction, or a few
-# reads outside of a transaction.
+# MOVE is the statement with which a transaction raises the `version` of the drivers whose events it stores. The
+# parameter at index MOVED has the ids of these drivers.
+#
+# The statements are recorded in groups: one transaction, or a few reads outside of a transaction. If two groups raise
+# the version of the same driver, the replay must send them in the recorded order.
 MOVE, MOVED = "UPDATE driver SET version", 3
 
 
@@ -34,8 +35,8 @@ class Recording:
         self.sessions = {}
         # The groups that are not complete yet, by process.
         self.open = {}
-        # For each driver, which group raised its version last: the process of PostgreSQL that served the group, and the
-        # group's place among the groups of this process, counted from 1.
+        # For each driver, the group that raised its version last. A group is named by the PostgreSQL process that
+        # served it, and by its number in that process, counted from 1.
         self.moved = {}
         self.events = 0
 

@@ -69,8 +69,7 @@ def bars(results):
     half = ratio("half", "p99 at half the maximum rate, compared with the p50 at that rate", "dwell", "dwell", 5, at_least=False,
                  figure=("p99_us", "p50_us"))
     # The latencies are measured at half the maximum rate. If the machine has become slower since that rate was
-    # measured, all requests queue. Then p50 is nearly as long as p99, and their ratio says nothing about the service.
-    # Drop the ratio in this case.
+    # measured, all requests queue. The ratio of p50 and p99 then says nothing about the service, so drop it.
     kept_up = results.ratio(("half", "dwell", "rate"), ("half", "dwell", "due_rate"))
     if kept_up is None or kept_up < 0.98:
         half.found, half.rounds = None, []

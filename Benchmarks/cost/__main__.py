@@ -1,8 +1,8 @@
 """Measures the most expensive allowed request of each route: the processor time of the server and the bytes that it
-writes. The rate limits count a request as one or more charges of one kind. For each kind, there is a median request,
-which is one charge. The processor time of a request is divided by its charges and compared with that of the median
-request. Prints the tables of docs/cost.md. Exits with 1 if a charge costs more than ten times as much as the median
-request.
+writes. Prints the tables of docs/cost.md.
+
+The rate limits count a request as one or more charges of one kind. Each kind has a median request, which is one charge.
+Exits with 1 if a charge of any request costs more than ten times as much processor time as the median request.
 
     python3 Benchmarks/cost [--dwell BINARY] [--write docs/cost.md]
 """
@@ -267,9 +267,9 @@ def rows(outside):
             lambda n: outside.forged(outside.notice())),
         Row("GET /auth/me", "", "auth", 1, 100, request("GET", "/auth/me")),
         Row("GET /auth/sessions", "", "auth", 1, 100, request("GET", "/auth/sessions")),
-        # Before this measurement, the driver posts so many events that the limit admits only one more. The row is last,
-        # because these events enlarge the database. The charge of a rejected event is refunded. The rate limiter
-        # therefore admits every event of the batch, one after the other, and the store rejects it.
+        # Before this measurement, the driver posts so many events that the limit admits only one more. The charge of a
+        # rejected event is refunded, so each event of the batch is admitted and then rejected by the store. The row is
+        # last, because the driver's events enlarge the database.
         Row(batch, "500 events of another's session, one place left", "refusal", 500, 5,
             many(lambda n: body({"events": [restored(n * 500 + i, session_id="owned") for i in range(500)]}))),
     ]

@@ -1,11 +1,11 @@
-// The load generator of `make bench`. It sends events, batches, requests for the settings, a mix of these, or App Store
-// notifications. It uses keep-alive connections or a new connection for each request, and sends as fast as possible or
-// at a fixed rate. It checks every response, counts acknowledged events, and prints one line of JSON. It relies only on
-// the contract, so it can measure any service that follows the contract.
+// The load generator of `make bench`. It checks every response, counts acknowledged events, and prints one line of
+// JSON. It relies only on the contract, so it can measure any service that follows the contract.
 //
-// At a fixed rate, the latency of a request is measured from the moment at which it was due, not from the moment at
-// which a connection was free for it. If a service stalls, the waiting time of the delayed requests therefore counts as
-// latency (no coordinated omission).
+// It sends events, batches, requests for the settings, a mix of these, or App Store notifications. It uses keep-alive
+// connections or one connection per request, and sends as fast as possible or at a fixed rate.
+//
+// At a fixed rate, the latency of a request is measured from the moment at which the request was due. The waiting time
+// during a stall therefore counts as latency (no coordinated omission).
 //
 // cc -O2 -pthread -o load load.c
 
@@ -226,9 +226,8 @@ static void prepare(struct share *share, struct connection *connection) {
     } else if (kind == EVENT) {
         length = write_event(body, driver, number, 0, connection->id);
     } else {
-        // A batch stands for the queue of a phone, which phones send in order: no event of a batch may be older than
-        // the driver's previous batch. Under load, the previous batch was sent about a second ago. The events of a
-        // batch are therefore 10 ms apart.
+        // A batch stands for the queue of a phone, so no event may be older than the driver's previous batch. Under
+        // load, the previous batch was sent about a second ago. The events of a batch are therefore 10 ms apart.
         path = "POST /native/events/batch";
         length = sprintf(body, "{\"events\":[");
         for (int place = 0; place < BATCH; place++) {

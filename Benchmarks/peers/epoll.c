@@ -1,5 +1,5 @@
-// Measures the limit of the machine. This program only reads HTTP requests and sends the same response to each. It uses
-// no token, no JSON and no disk. It supports keep-alive, pipelining and split requests, and has no error responses.
+// Measures the limit of the machine. This program only reads HTTP requests and sends the same response to each. It
+// supports keep-alive, pipelining and split requests, but has no error responses, token, JSON or disk.
 //
 // cc -O2 -pthread -o epoll epoll.c; epoll PORT [THREADS]
 

@@ -2,13 +2,16 @@
 // number of connections are those of the recording. The elapsed time shows how long PostgreSQL and libpq alone take for
 // the load, without HTTP, JSON and journeys.
 //
-// The recording (recording.py) is binary, in the machine's byte order. All numbers are 32 bits wide. A session is one
-// connection. A group is a sequence of queries that are sent together.
-//   statements: count, then for each: length and text of the SQL
-//   sessions: count, then for each: count of groups, then for each group:
-//     waits: count, then for each: a session, and how many of its groups must be complete before this group is sent
-//     queries: count, then for each: statement, count of parameters, then for each parameter: length (-1: NULL), text
-// A NUL follows each text and is not counted in its length.
+// The recording (recording.py) is binary, in the machine's byte order. All numbers are 32 bits wide. A NUL follows each
+// text and is not counted in its length.
+//
+// A session is one connection. A group is a sequence of queries that are sent together. A group waits until, for each
+// of its waits, the given number of a session's groups is complete.
+//
+// - statements: count, then for each: length and text of the SQL
+// - sessions: count, then for each: count of groups, then for each group: waits, queries
+// - waits: count, then for each: a session, number of its groups
+// - queries: count, then for each: statement, count of parameters, then for each parameter: length (-1: NULL), text
 //
 // usage: replay URL RECORDING; prints the elapsed seconds as JSON.
 

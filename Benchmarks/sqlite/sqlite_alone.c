@@ -1,7 +1,8 @@
-// Measures SQLite without the server: how many events one thread can store durably, with a given number of events per
-// transaction. For each event, this program writes a row of `event_row` and a row of `event_key` in the same
-// transaction. (Dwell writes the row of `event_key` later, together with those of many events.) `dwell migrate` creates
-// the database. This program contains neither HTTP nor the fold.
+// Measures SQLite without the server, HTTP and the fold. Shows how many events one thread can store durably, with a
+// given number of events per transaction. `dwell migrate` creates the database.
+//
+// For each event, this program writes a row of `event_row` and a row of `event_key` in the same transaction. Dwell
+// writes the row of `event_key` later, together with those of many events.
 //
 //   sqlite_alone rate DATABASE BATCH SECONDS   prints rows per second and microseconds per transaction as JSON
 //   sqlite_alone fill DATABASE ROWS            quickly fills a database with that many events, for other measurements
@@ -87,8 +88,8 @@ static void write_dictionaries(int64_t now_ms) {
 static sqlite3_stmt *add_event, *add_key, *add_session;
 
 // What the column `driver.chain` stores (SQLiteStore/Events/ChainEnd.swift): the time of the driver's last event, and
-// the ids of its climb. The climb is the last event, the nearest earlier event with a higher level, the nearest one
-// with a still higher level, and so on. The highest level comes first.
+// the ids of its climb, highest level first. The climb is the last event, the nearest earlier event with a higher
+// level, and so on.
 typedef struct { int64_t ids[65], time_ms; int count; } chain_end;
 static chain_end chains[DRIVERS + 1];
 
@@ -205,9 +206,11 @@ static int compare(const void *a, const void *b) {
 }
 
 static void measure(int batch, double seconds) {
-    // As in Dwell's writer, each commit is synced (FULL). Three settings differ from Dwell's. SQLite itself checkpoints
-    // the WAL whenever it has 16 MiB, while Dwell checkpoints in the background. Foreign keys are not checked. The
-    // cache has 64 MiB instead of 48 MiB.
+    // As in Dwell's writer, each commit is synced (FULL). Three settings differ from Dwell's:
+    //
+    // - SQLite itself checkpoints the WAL whenever it has 16 MiB, while Dwell checkpoints in the background.
+    // - Foreign keys are not checked.
+    // - The cache has 64 MiB instead of 48 MiB.
     run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4096;"
         "PRAGMA cache_size = -65536; PRAGMA foreign_keys = OFF");
     write_dictionaries((int64_t)time(NULL) * 1000);

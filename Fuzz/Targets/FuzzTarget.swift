@@ -1,6 +1,7 @@
-// A fuzz target is a function that takes arbitrary bytes and throws if the code under test violates a promise.
-// libFuzzer calls the target in Fuzz/Entry; `swift test` calls it with every file of its corpus. A target compares
-// results with the RFC, with a doc comment, or with a second, simpler implementation.
+// A fuzz target is a function that takes arbitrary bytes and throws if the code under test violates a promise. A target
+// compares results with the RFC, with a doc comment, or with a second, simpler implementation.
+//
+// libFuzzer calls the target in Fuzz/Entry. `swift test` calls it with every file of its corpus.
 
 import Dispatch
 internal import Synchronization

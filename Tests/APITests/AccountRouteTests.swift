@@ -1,6 +1,5 @@
-// Tests of the routes for signing in, accounts and devices. The response to a rejected body lists all field errors at
-// once. Each route passes the right data to its service. Each failure of a service gets its own status and problem
-// code. The request forms of shipped clients are still accepted.
+// Tests of the routes for signing in, accounts and devices. They cover field errors, the data passed to each service,
+// the response to each failure, and the request forms of shipped clients.
 
 import HTTP1
 import HTTPServer
@@ -269,8 +268,8 @@ import Testing
         }
         try await produce(Discarding())
         // The export has four pieces of 256 KiB, and a last piece of less than 64 KiB. Each 64 KiB of a piece are
-        // charged as one read: 16 in total, and none for the last piece. The request below is charged as one more read,
-        // so 583 of 600 reads are left.
+        // charged as one read, so the export costs 16. The request below is charged as one more read, so 583 of 600 are
+        // left.
         let read = await api.send("GET", "/native/session", "", type: nil)
         #expect(read.fields.first("RateLimit")?.hasPrefix("\"reads\";r=583;") == true)
     }

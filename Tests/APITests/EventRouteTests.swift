@@ -117,9 +117,8 @@ struct EventRouteTests {
 
     @Test func `ten repeats in one body are charged as one refused event`() async {
         let api = ScriptedAPI()
-        // Ten repeats are charged as one refused event. The first batch has one new event, which is not charged as
-        // refused, and 499 repeats, which are charged as 49 refused events. Each of the next twelve batches has 500
-        // repeats, which are charged as 50. In total, 649 are charged, which exceeds the limit of 600.
+        // Ten repeats are charged as one refused event. The first batch has 499 repeats, which are charged as 49, and
+        // each of the next twelve has 500, which are charged as 50. The total of 649 exceeds the limit of 600.
         for _ in 0..<13 {
             #expect(await post(Self.batch(500) { _ in Self.event }, to: "/native/events/batch", api).status == .ok)
         }

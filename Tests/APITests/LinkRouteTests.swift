@@ -1,6 +1,6 @@
-// Tests of the two documents that tell Apple and Google which apps open links to this host. Also tests the pages made
-// from the operator's files. The tests check content, caching, and the 404 for everything that is not configured. A
-// page that is replaced while the server runs is sent at once.
+// Tests of the two documents that tell Apple and Google which apps open links to this host, and of the operator's
+// pages. They cover content, caching, the 404 for what is not configured, and a page that is replaced while the server
+// runs.
 
 import HTTP1
 import HTTPServer

@@ -1,5 +1,5 @@
-// Tests of the readiness check. The server is ready while the database accepts writes and the server is not draining.
-// Many readiness requests share one test write. Also tests that the metrics cannot be read without the right token.
+// Tests of the readiness check. The server is ready while the database accepts writes and the server is not draining;
+// many requests share one test write. Also tests that the metrics require the right token.
 
 import HTTP1
 import HTTPServer

@@ -1,6 +1,7 @@
-// The routes with scripted services, without a socket. Two tokens are valid. "good" belongs to the driver "driver" and
-// is valid until a test revokes it. "service" belongs to the service "partner". The status of the token "undecided"
-// cannot be read. The clock stays at the sample moment until a test moves it.
+// The routes with scripted services, without a socket. The clock stays at the sample moment until a test moves it.
+//
+// The token "good" belongs to the driver "driver" and is valid until a test revokes it. The token "service" belongs to
+// the service "partner". The status of the token "undecided" cannot be read.
 
 import Engine
 import HTTP1
@@ -182,8 +183,8 @@ final class ScriptedTokens: TokenVerifier {
 
     func revoke() { isRevoked.withLock { $0 = true } }
 
-    /// Returns a verdict from memory for the tokens "good" and "service". Any other token needs a lookup. The lookup of
-    /// "undecided" fails. The lookup of every other token rejects the token.
+    /// Returns a verdict from memory for the tokens "good" and "service". Any other token needs a lookup, which fails
+    /// for "undecided" and rejects every other token.
     func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
         if token.elementsEqual("service".utf8) {
             return .known(Caller(driver: DriverID("partner"), role: TokenRole.service.rawValue))
@@ -196,9 +197,9 @@ final class ScriptedTokens: TokenVerifier {
     }
 }
 
-/// A reader that returns stubbed values. `changes` returns the changes after the given id. Without an id, or with an id
-/// that is too high, it returns only the newest state. While `fail(with:)` is in effect, reads throw, but
-/// `committedChanges` still reports changes.
+/// A reader that returns stubbed values. `changes` returns the changes after the given id; if there is no id or it is
+/// too high, only the newest state. While `fail(with:)` is in effect, reads throw, but `committedChanges` still reports
+/// changes.
 final class ScriptedJourneys: JourneyReader {
     private struct State {
         var failure: StoreFailure?

@@ -1,5 +1,5 @@
-// A scripted purchase service. It returns stubbed values and records its calls. It treats the payload "good" as validly
-// signed, and rejects every other payload. The purchase "another's" belongs to the driver "driver".
+// A scripted purchase service that returns stubbed values and records its calls. Only the payload "good" counts as
+// validly signed. The purchase "another's" belongs to the driver "driver".
 
 import Identity
 import JourneyModel

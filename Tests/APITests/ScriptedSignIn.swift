@@ -1,5 +1,5 @@
 // Scripted sign-in services that record their calls. The valid credentials are "good" and the one-time code 123456.
-// Calls with a wrong credential fail. All other calls succeed until `fail(with:)` is called.
+// Calls with a wrong credential fail; all other calls succeed until `fail(with:)` is called.
 
 import Identity
 import JourneyModel

@@ -73,9 +73,8 @@ import Testing
         try Self.expectRefused(await Self.ask(endpoint, fields: [("Authorization", "Bearer good")]), "revoked")
     }
 
-    /// The test handles a request in the same way as the server handles a request whose content arrives after its head:
-    /// the judge checks the token, and then the route answers the request. If the judge rejects the token, there is no
-    /// second step. Each token must be counted once.
+    /// The test does what the server does when the content of a request arrives after its head. The judge checks the
+    /// token; if it accepts the token, the route answers the request. Each token must be counted once.
     @Test(arguments: surface.filter { $0.endpoint.credential == .accessToken })
     func eachTokenIsCountedOnce(row: Row) async throws {
         let api = ScriptedAPI(limits: .off)

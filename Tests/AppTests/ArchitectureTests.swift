@@ -1,5 +1,5 @@
-// Compares docs/architecture.md with the sources: the arrows of its diagram with Package.swift, its list of files with
-// the directories, and its other lists with the code. Also compares Package.swift with the imports of each module.
+// Compares docs/architecture.md with the sources: its diagram with Package.swift, its list of files with the
+// directories, and its other lists with the code. Also compares Package.swift with the imports of each module.
 
 import Foundation
 import Testing

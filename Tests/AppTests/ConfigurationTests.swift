@@ -1,6 +1,7 @@
 // Tests of reading settings: precedence, the report of all problems at once, NAME_FILE, and rules between variables.
-// The limits of every range are taken from the declarations, so that a new variable is tested automatically. The tests
-// use real files in a temporary directory. The environment is a dictionary, never that of this process.
+// The limits of every range are taken from the declarations, so that a new variable is tested automatically.
+//
+// The tests use real files in a temporary directory. The environment is a dictionary, never that of this process.
 
 import Engine
 import Foundation

@@ -1,6 +1,6 @@
-// Tests the output of `dwell explain` for a small database. The explained events span ten minutes. They show two clocks
-// that differ, a rejected event, an event of another session, and deadlines that begin. The expected text follows from
-// the rules of the contract.
+// Tests the output of `dwell explain` for a small database. Its events span ten minutes, with two clocks that differ, a
+// rejected event, an event of another session, and deadlines that begin. The expected text follows from the rules of
+// the contract.
 
 import Engine
 import Foundation

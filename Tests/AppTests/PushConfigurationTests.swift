@@ -1,5 +1,5 @@
-// Tests the rules for the variables PUSH_APNS_... and PUSH_FCM_...: the allowed values, the variables that must be set
-// together, and the access rights that the files may have. Also tests the texts of `dwell push-test`.
+// Tests the rules for the variables PUSH_APNS_... and PUSH_FCM_...: allowed values, variables that belong together, and
+// access rights of the files. Also tests the texts of `dwell push-test`.
 
 import Foundation
 import JourneyModel

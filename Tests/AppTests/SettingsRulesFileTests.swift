@@ -1,5 +1,5 @@
-// Tests of SETTINGS_RULES_FILE. A bad file is reported as a problem of the configuration, with the line in the file. A
-// reload of a bad file changes nothing. Also tests the texts of `dwell config preview` and `dwell config history`.
+// Tests of SETTINGS_RULES_FILE. A bad file is reported as a problem of the configuration, with the line in the file,
+// and a reload of it changes nothing. Also tests the texts of `dwell config preview` and `dwell config history`.
 
 import API
 import Engine

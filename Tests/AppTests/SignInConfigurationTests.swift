@@ -1,5 +1,5 @@
-// Tests of the rules for the sign-in variables: variables that must be set together, values that production rejects,
-// and URLs that the server may call.
+// Tests of the rules for the sign-in variables: which must be set together, which values production rejects, and which
+// URLs the server may call.
 
 import Foundation
 import Identity

@@ -1,6 +1,8 @@
 // Tests in which a phone's connection breaks while its event waits for the rate limiter or the disk. The wait ends, the
-// event is stored exactly once, and a repeat of the request gets the stored result. Also tests that a phone which
-// disconnects from the stream of changes no longer counts against the driver's limit of open streams.
+// event is stored exactly once, and a repeat of the request gets the stored result.
+//
+// Also tests that a phone which disconnects from the stream of changes no longer counts against the driver's limit of
+// open streams.
 
 import Engine
 import JourneyModel

@@ -1,6 +1,8 @@
-// Tests the real phone library with a real server over HTTP: a drive with noise, gaps, a lost network, lost responses,
-// a wrong clock and a killed app. Whenever the phone has sent all its events, phone and server have the same state,
-// session and deadlines. At the end they agree on every transition.
+// Tests the real phone library with a real server over HTTP. The drive has noise, gaps, a lost network, lost responses,
+// a wrong clock and a killed app.
+//
+// Whenever the phone has sent all its events, phone and server have the same state, session and deadlines. At the end
+// they agree on every transition.
 
 import Foundation
 import JourneyClient

@@ -1,5 +1,5 @@
-// Tests of the forwarding of events to the analytics service: the choice and order of the forwarded events, the number
-// of times that each event is sent, and the behaviour when the service rejects events.
+// Tests of the forwarding of events to the analytics service: which events are sent, in which order and how often. Also
+// tests the behaviour when the service rejects events.
 
 import Engine
 import JourneyModel

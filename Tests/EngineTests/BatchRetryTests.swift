@@ -23,8 +23,8 @@ struct BatchRetryTests {
         LocalRateLimiter(limits: limits, clock: { 0 })
     }
 
-    /// The store rejects each event, because its session belongs to another driver. The one charge that is left in the
-    /// window therefore passes from each event to the next one.
+    /// The store rejects each event, because its session belongs to another driver. So the one charge that is left in
+    /// the window passes from each event to the next one.
     @Test func `a batch with one place left decides about each event twice at most`() async {
         let admission = CountingAdmission(Self.limiter(RateLimits()))
         let store = MemoryEventStore()
@@ -58,9 +58,9 @@ struct BatchRetryTests {
         #expect(answers == ["stored", "sessionNotFound", "keyReused", "stored", "rateLimited"])
     }
 
-    /// The charger at which some of a batch's events happen. `PickyStore` rejects events at the charger `late`, and
-    /// charges two more events for each event at the charger `refold`. A batch never has both. The server's store would
-    /// reject late events while the driver owes charges for refolds, but `PickyStore` does not record such a debt.
+    /// The charger at which some of a batch's events happen (see `PickyStore`). A batch never has both `late` and
+    /// `refold`. The server's store rejects late events while the driver owes charges for refolds, but `PickyStore`
+    /// records no such debt.
     private enum Mix: String, CaseIterable {
         case plain = "c"
         case late
@@ -119,9 +119,8 @@ struct BatchRetryTests {
     ) -> EventSubmission {
         let session = [nil, "mine", "theirs", "theirs"].randomPick(&random)
         let charger = [nil, nil, "c", "foreign", mix.rawValue].randomPick(&random)
-        // `decideAgain` tries a rejected late event again in each round. If the event's key were already stored, the
-        // event would use a charge that another event could use. So if a batch may have late events, all its events
-        // have random keys.
+        // If a batch may have late events, all its events have random keys. `decideAgain` tries a rejected late event
+        // again in each round. With a stored key, the event would use a charge that another event could use.
         let key = mix == .late ? String(random.next(), radix: 36) : "k\(Int.random(in: 0..<14, using: &random))"
         var submission = EventSubmission.sample(
             session == nil ? .chargerTargeted : .sessionRestored, key: key, session: session, charger: charger)
@@ -210,9 +209,11 @@ private final class CountingAdmission: Admission {
     }
 }
 
-/// A store in memory with special behaviour for three chargers. An event at the charger `late` is rejected because of
-/// the rate limit. An event at `foreign` is rejected like an event of another driver's session. An event at `refold`
-/// charges two more events.
+/// A store in memory with special behaviour for three chargers:
+///
+/// - An event at `late` is rejected because of the rate limit.
+/// - An event at `foreign` is rejected like an event of another driver's session.
+/// - An event at `refold` charges two more events.
 private final class PickyStore: EventStore {
     private let events: MemoryEventStore
     private let admission: LocalRateLimiter

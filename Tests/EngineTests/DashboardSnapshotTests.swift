@@ -50,9 +50,9 @@ struct DashboardSnapshotTests {
 
     @Test func `counts are whole again when the minutes with missing events have left the hour`() async throws {
         let snapshot = snapshot(tallies(last: 9, minutesAgo: [5, 20, 70], isWhole: false))
-        // In the hour of the first read, the oldest minute with counted events lies 20 minutes in the past. Events of
-        // this minute may be missing. The counts are therefore whole only when this minute is no longer in the hour.
-        // This takes 40 more minutes, because a read covers the current minute and the 59 minutes before it.
+        // Events of the oldest minute with counted events, 20 minutes before the first read, may be missing. The counts
+        // are whole when this minute is no longer in the hour. This takes 40 more minutes, because a read covers 60
+        // minutes.
         for minutes: Int64 in 0..<40 {
             let isWhole = try await isWhole(snapshot, after: minutes)
             #expect(!isWhole, "after \(minutes) minutes")

@@ -1,6 +1,5 @@
-// Tests of the scheduler of expiries. It asks the store for expiries only when one is due, and at the right time by the
-// given clock. It asks again until all due expiries are stored, and also after a failure.
-// SQLiteStoreTests/DeadlineTests tests the expiries that the store creates.
+// Tests of the scheduler of expiries. It asks the store only when an expiry is due, and asks again after a failure and
+// until all due expiries are stored. SQLiteStoreTests/DeadlineTests tests the expiries that the store creates.
 
 import JourneyModel
 import Logging

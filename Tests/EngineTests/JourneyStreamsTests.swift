@@ -1,5 +1,5 @@
-// Tests of streams. A driver may have at most four open streams, and all drivers together at most a thousand. A closed
-// stream releases its slot. A commit wakes the streams of its drivers. A wake-up only means that there may be changes.
+// Tests of streams: the limits of four open streams per driver and a thousand in all, and the wake-ups after commits. A
+// wake-up only means that there may be changes.
 
 import JourneyModel
 import Logging

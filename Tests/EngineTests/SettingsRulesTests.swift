@@ -1,5 +1,5 @@
-// Tests of the rules that give some drivers other settings. The tests check which drivers get which settings and flags,
-// that the choice is stable, and that every mistake in the file is reported with its line and rule.
+// Tests of the rules that give some drivers other settings: who gets which settings and flags, and that the choice is
+// stable. Every mistake in the file must be reported with its line and rule.
 
 import Engine
 import JourneyModel

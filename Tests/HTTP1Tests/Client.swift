@@ -1,5 +1,5 @@
 // A client and a trivial server around a ServerConnection. The client delivers bytes in pieces, and the server responds
-// to every request. All output is recorded. The expected responses are written out byte by byte, without the encoder.
+// to every request. The expected responses are written out byte by byte, without the encoder.
 
 import HTTP1
 

@@ -1,6 +1,8 @@
 // Tests with randomly damaged requests, made from a fixed seed. For every input, outcomes and responses do not depend
-// on how the input is split, and nothing follows a rejection. Each accepted request is also rewritten in its plainest
-// form, as a proxy would forward it. The parser must read this form as the same request.
+// on how the input is split, and nothing follows a rejection.
+//
+// Each accepted request is also rewritten in its plainest form, as a proxy would forward it. The parser must read this
+// form as the same request.
 
 import HTTP1
 import TestSupport

@@ -252,9 +252,8 @@ import Testing
         }
     }
 
-    /// The owner allocates memory for `contentBytesLeftMax` bytes. If this number did not include the rest of the
-    /// chunk, the owner would have to copy the content again for every few bytes of a chunk that is as long as the
-    /// limit.
+    /// The owner allocates memory for `contentBytesLeftMax` bytes. If this number did not include the rest of a long
+    /// chunk, the owner would have to copy the content every few bytes.
     @Test func theRestOfAChunkIsPartOfTheContentThatCanFollow() {
         connection.receive(chunked("5\r\nab").utf8)
         _ = next()

@@ -1,5 +1,5 @@
-// Tests of requests by web pages of other origins (Fetch standard, HTTP-CORS protocol): the responses that such a page
-// may read, including error responses, and the response to a preflight request.
+// Tests of requests by web pages of other origins (Fetch standard, HTTP-CORS protocol). They cover the responses that
+// such a page may read, including error responses, and the response to a preflight request.
 
 import Testing
 

@@ -1,5 +1,5 @@
 // Tests with slow, silent and greedy clients. The server closes their connections after a bounded time, and they use
-// bounded memory. The tests shorten the timeouts. They check which timeout applies and which response the client gets.
+// bounded memory. The tests shorten the timeouts, and check which one applies and which response the client gets.
 
 import Synchronization
 import Testing
@@ -59,8 +59,8 @@ import Testing
         }
     }
 
-    /// An incomplete head that may belong to a request with events must not be answered 408, because shipped phones
-    /// drop an event after a 408 (docs/decisions/late-requests.md).
+    /// An incomplete head that may belong to a request with events must not be answered 408. Shipped phones drop an
+    /// event after a 408 (docs/decisions/late-requests.md).
     @Test(arguments: ["POST /echo HTTP/1.1\r\n", "POST /ec", "DELETE /echo HTTP/1.1\r\nHost: "])
     func `a head that stalls is answered 503 when it may be an event's`(start: String) async throws {
         try await withServer([.echo], .test.with(\.headTimeoutMilliseconds, 100)) { test in
@@ -309,8 +309,8 @@ import Testing
                 usleep(10_000)
                 return .response(Response(status: .ok))
             })
-        // One time slice of this connection takes 640 ms, longer than the idle timeout of 500 ms: the loop serves 64
-        // requests of 10 ms each before it serves other connections.
+        // One time slice of this connection takes 640 ms, because the loop serves 64 requests of 10 ms each before it
+        // serves other connections. This is longer than the idle timeout of 500 ms.
         try await withServer([route], .test.with(\.idleTimeoutMilliseconds, 500)) { test in
             let client = try await test.connect()
             try await client.send(String(repeating: "GET /busy HTTP/1.1\r\n\(host)\r\n", count: 70))

@@ -1,4 +1,4 @@
-// Tests of the drain that SIGTERM starts (contract, section 7). The server stops accepting connections. It still
+// Tests of the drain that SIGTERM starts (contract, section 7). The server stops accepting connections, but still
 // answers requests on open connections, with Connection: close. The drain ends within the time limit.
 
 import Testing

@@ -1,6 +1,8 @@
 // Tests with clients that go away. If a TCP client resets its connection, or a client of the Unix socket closes its
-// connection, the handler's task is cancelled. The task's waits then end at once. A client that has only closed its
-// sending side still gets its response. In all these cases, the handler of a streamed response is notified.
+// connection, the handler's task is cancelled. The task's waits then end at once.
+//
+// A client that has only closed its sending side still gets its response. In all these cases, the handler of a streamed
+// response is notified.
 
 import Synchronization
 import Testing

@@ -1,6 +1,5 @@
-// Tests of a route's judge. At the end of a request's head, the judge decides whether to accept the request's content.
-// Rejected content is not read. The memory that accepted content occupies counts against the memory limit of the client
-// that sent it.
+// Tests of a route's judge, which decides at the end of a request's head whether to accept the content. Rejected
+// content is not read. The memory that accepted content occupies counts against the client's memory limit.
 
 import Synchronization
 import Testing
@@ -102,8 +101,8 @@ import Testing
             try await holding.send(head(1 << 20, "Authorization: greedy\r\n"))
             try await holding.send(body)
             try await eventually { test.server.counts.bytesHeld > 1_000_000 }
-            // The body's array grows to the announced length, not to twice that. jemalloc rounds 1 MiB up to 1.25 MiB,
-            // and the input buffer has at most two reads of 64 KiB.
+            // The body's array grows to the announced length, not to twice that length. An allocator may round 1 MiB up
+            // to 1.25 MiB, and the input buffer has at most two reads of 64 KiB.
             #expect(test.server.counts.bytesHeld <= 3 << 19)
 
             let second = try await test.connect()

@@ -1,5 +1,5 @@
-// Shared by the tests of this directory: a server with test routes, and a client that sends raw bytes and parses
-// responses as the RFCs require.
+// Shared by the tests of this directory: a server with test routes, and a client that sends raw bytes. The client
+// parses responses as the RFCs require.
 
 import Logging
 import Synchronization

@@ -1,4 +1,4 @@
-// Checks that clients cannot create new time series: requests with ten thousand different paths, invented methods and
+// Checks that clients cannot create new time series. Requests with ten thousand different paths, invented methods and
 // odd statuses are all counted in existing series.
 
 import CoreMetrics

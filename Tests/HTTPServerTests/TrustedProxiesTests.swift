@@ -1,6 +1,8 @@
 // Tests how the client's address is found behind proxies. It is read from X-Forwarded-For or from Forwarded (RFC 7239),
-// whichever of the two fields the proxy writes. The field is read from the right. An entry is believed only if the host
-// that wrote it is trusted, so entries that the client forged have no effect.
+// whichever of the two fields the proxy writes.
+//
+// The field is read from the right. An entry is believed only if the host that wrote it is trusted, so entries that the
+// client forged have no effect.
 
 import Testing
 

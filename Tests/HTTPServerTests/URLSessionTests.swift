@@ -1,6 +1,6 @@
-// Tests the server with URLSession, the HTTP client of Swift apps, over loopback: keep-alive, uploads of known and
-// unknown length, HEAD, concurrent requests, and a client that cancels. On systems other than Apple's, URLSession uses
-// libcurl.
+// Tests the server over loopback with URLSession, the HTTP client of Swift apps. They cover keep-alive, uploads of
+// known and unknown length, HEAD, concurrent requests, and a client that cancels. On systems other than Apple's,
+// URLSession uses libcurl.
 
 import Foundation
 import Synchronization

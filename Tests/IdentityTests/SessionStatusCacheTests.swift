@@ -69,8 +69,8 @@ struct SessionStatusCacheTests {
         #expect(store.asked == 3)
     }
 
-    /// In this order: a read of the status begins, the session ends, the cache reads the feed of revocations, and the
-    /// read returns the old status.
+    /// A read of the status begins, and the session ends. The cache reads the feed of revocations, and then the read
+    /// returns the old status.
     @Test func `an answer from before a revocation is not remembered`() async {
         let store = ScriptedSessionStatusStore(live: ["s-1"])
         let memory = SessionStatusCache(store: store)

@@ -1,6 +1,5 @@
-// Tests of signing keys. Only valid keys are accepted. The server creates its own key once, in a file that only its
-// owner can read. Also tests the tokens that an issuer refuses to sign. The tests use real files in a temporary
-// directory.
+// Tests of signing keys: which keys are accepted, and which tokens an issuer refuses to sign. The server creates its
+// own key once, in a file that only its owner can read. The tests use real files in a temporary directory.
 
 import Foundation
 import JWTKit

@@ -1,6 +1,6 @@
-"""Signs data like the App Store, as Apple documents it (App Store Server Notifications V2). The chain has three
-certificates: a root, an intermediate and a leaf. The intermediate and the leaf each have an extension of Apple's. This
-module is independent of the server under test."""
+"""Signs data like the App Store, as Apple documents it (App Store Server Notifications V2). The chain is a root, an
+intermediate and a leaf; the last two each have an extension of Apple's. This module is independent of the server under
+test."""
 
 import base64
 import datetime

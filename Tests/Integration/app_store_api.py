@@ -19,11 +19,13 @@ HISTORY_DAYS = {"production": 180, "sandbox": 30}
 
 
 class AppStoreAPI(LoopbackServer):
-    """`transactions` is {environment: {id: signed}}. `history` is {environment: [(ms, signedPayload, accepted)]}.
-    `consumption` is [(environment, transaction id, body)], with an entry for each accepted body. While `released` is
-    false, the production environment rejects every request, as before the first release of an app. `behaviours` maps an
-    environment to a function that replaces the environment's responses. The arguments of the function are the handler
-    and the good response (apple_server.py)."""
+    """`transactions` is {environment: {id: signed}}, and `history` is {environment: [(ms, signedPayload, accepted)]}.
+    `consumption` is [(environment, transaction id, body)], with an entry for each accepted body.
+
+    While `released` is false, the production environment rejects every request, as before the first release of an app.
+
+    `behaviours` maps an environment to a function that replaces the environment's responses. Its arguments are the
+    handler and the good response (apple_server.py)."""
 
     def __init__(self, folder):
         super().__init__(Handler)

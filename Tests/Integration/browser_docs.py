@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks /docs in Chromium. The page shows every operation of openapi.json and loads nothing from other hosts. It can
-be used with a keyboard, with a screen reader, on a phone, and in dark mode. Screenshots go to $DWELL_SCREENSHOTS, if it
-is set."""
+be used with a keyboard, with a screen reader, on a phone, and in dark mode.
+
+Screenshots go to $DWELL_SCREENSHOTS, if it is set."""
 
 import json
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Checks the operator page in Chromium, with a server that has drivers in every state. The page shows the posted data,
 updates itself, and shows when it is disconnected. It can be used with a keyboard, with a screen reader, on a phone, and
-in dark mode. Screenshots go to $DWELL_SCREENSHOTS, if it is set."""
+in dark mode.
+
+Screenshots go to $DWELL_SCREENSHOTS, if it is set."""
 
 import collections
 import json

@@ -1,6 +1,7 @@
 """A headless Chromium for one check, controlled over WebDriver. Media features, the accessibility tree and the network
-are controlled over the DevTools protocol. The browser can reach only 127.0.0.1. This module is independent of the
-content of the pages."""
+are controlled over the DevTools protocol. The browser can reach only 127.0.0.1.
+
+This module is independent of the content of the pages."""
 
 import base64
 import json

@@ -47,8 +47,8 @@ teardown() {
     [[ $skewed == 1 ]]
 }
 
-# clock_rules SESSION: prints, for each event of the session, its key, the rule that decided about its clock, and its
-# correction in seconds, rounded to ten.
+# clock_rules SESSION: prints the events of the session. For each event: its key, the rule that decided about its clock,
+# and its correction in seconds, rounded to ten.
 clock_rules() {
     local session=$1
     dwell explain --json --session "$session" | gojq -r '.events[] | select(.source != "server")

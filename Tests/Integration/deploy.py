@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Replaces a running server under a thousand requests a second. The listening socket is passed from one process to the
-next, as systemd does. No request may fail, and each acknowledged event is stored once. See docs/deploy.md."""
+"""Replaces a running server under a thousand requests a second (docs/deploy.md). The listening socket is passed from
+one process to the next, as systemd does. No request may fail, and each acknowledged event is stored once."""
 
 import json
 import socket

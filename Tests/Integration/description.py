@@ -156,9 +156,9 @@ def check_that_it_can_fail(report, description):
 
 
 def failure_lines(output):
-    """Returns the lines that show why Schemathesis failed. The report prints at most twenty lines, so the lines before
-    the list of failures are left out, and so are empty lines and separators. Without such a list, the last fifteen
-    lines are returned."""
+    """Returns the lines that show why Schemathesis failed. The report prints at most twenty lines, so only the list of
+    failures is returned, without empty lines and separators. Without such a list, the last fifteen lines are
+    returned."""
     begin = output.find("= FAILURES")
     lines = [line for line in output[max(begin, 0):].splitlines() if line.strip(" =_")]
     return lines if begin >= 0 else lines[-15:]

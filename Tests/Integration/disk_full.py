@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
 """Fills the disk under a running server. Events get 503 with Retry-After, and reads continue. When there is space
-again, events are stored without a restart. Every acknowledged event is stored. /readyz shows both states. `dwell
-backup` and `dwell restore` report a full disk. The disk is a tmpfs in a mount namespace."""
+again, events are stored without a restart.
+
+Every acknowledged event is stored, and /readyz shows both states. `dwell backup` and `dwell restore` report a full
+disk.
+
+The disk is a tmpfs in a mount namespace."""
 
 import json
 import os
@@ -89,8 +93,8 @@ class Reporter:
         return answer
 
     def post_until_in_a_row(self, status, count, seconds):
-        """Posts events until `count` responses in a row have this status. A single rejection is not enough: an event
-        that needs fewer pages may fit into the part of the WAL file that the failed write has left."""
+        """Posts events until `count` responses in a row have this status. A single rejection is not enough: a smaller
+        event may fit into the part of the WAL file that the failed write has left."""
         deadline = time.monotonic() + seconds
         in_a_row = 0
         while in_a_row < count:

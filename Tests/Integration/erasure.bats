@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Checks that a deletion removes, from the database and from Redis, all data that the deleted driver's client wrote and
-# no other driver uses (contract, section 6, DELETE /auth/me).
+# Checks what a deletion removes from the database and from Redis (contract, section 6, DELETE /auth/me). It removes all
+# data that the deleted driver's client wrote and no other driver uses.
 
 load lib
 

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Two servers on a PostgreSQL with a synchronous standby. In each round, all processes of the primary are killed under
-load, and the standby is promoted. No acknowledged event is missing, none is stored twice, and the servers write again
-within ten seconds of the promotion, without a restart. Until then, requests that need the database get 503 with
-Retry-After. The old primary then becomes the standby of the new one. --rounds 20 is the full length. At the end, one
-server is stopped while no primary runs: it exits within SHUTDOWN_TIMEOUT_SECONDS.
+load, and the standby is promoted. The old primary then becomes the standby of the new one.
 
-PostgreSQL waits for the disk at each COMMIT. To simulate the loss of a machine, the test kills all processes of the
-primary, and reads nothing from its files until they follow the new primary."""
+No acknowledged event is missing, and none is stored twice. The servers write again within ten seconds of the promotion,
+without a restart. Until then, requests that need the database get 503 with Retry-After.
+
+At the end, one server is stopped while no primary runs: it exits within SHUTDOWN_TIMEOUT_SECONDS. --rounds 20 is the
+full length.
+
+PostgreSQL waits for the disk at each COMMIT. The death of all processes of the primary simulates the loss of a machine.
+The test reads nothing from the primary's files until they follow the new primary."""
 
 import collections
 import contextlib
@@ -36,8 +39,8 @@ Attempt = collections.namedtuple("Attempt", "server begin end status")
 
 
 class Poster(threading.Thread):
-    """A client that posts one event after the other. It sends each event until the event is acknowledged. After a
-    failure it uses the other server, as a proxy would. One driver has two such clients."""
+    """A client that posts one event after the other, each until it is acknowledged. After a failure it uses the other
+    server, as a proxy would. One driver has two such clients."""
 
     def __init__(self, servers, driver, number, ends):
         super().__init__(daemon=True)
@@ -124,8 +127,9 @@ class Questions:
 
 
 def check_answers(report, what, answers):
-    """Checks the responses to `Questions`. GET /native/config may get 200, because it needs no database. All other
-    requests get 503. A registration may also get 500: if the result of its COMMIT was lost, it may have been stored."""
+    """Checks the responses to `Questions`: all requests get 503, with two exceptions. GET /native/config may get 200,
+    because it needs no database. A registration may get 500, because it may be stored if the result of its COMMIT was
+    lost."""
     wrong = []
     for request, status, retry_after, seconds in answers:
         if request == "GET /native/config":

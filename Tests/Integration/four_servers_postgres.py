@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Four servers on one PostgreSQL, and 600 drivers whom all four serve. In each round, servers are killed with SIGKILL
-under load, and sometimes the postmaster of PostgreSQL too. No acknowledged event is lost, and none is stored twice.
-Each driver's version and last event number equal the number of the driver's events. --rounds 100 is the full length.
+under load, and sometimes the postmaster of PostgreSQL too. --rounds 100 is the full length.
+
+No acknowledged event is lost, and none is stored twice. Each driver's version and last event number equal the number of
+the driver's events.
 
 PostgreSQL waits for the disk at each COMMIT. The kernel's page cache survives killed processes, so this test does not
 test a loss of power. Whether events survive a loss of power depends on PostgreSQL alone."""

@@ -1,7 +1,8 @@
-"""Histories of one driver's requests, and the check that a history is linearizable. A history is linearizable if every
-answer is right for at least one order of the requests. In this order, each request takes effect at one moment between
-its begin and its end. The model is the contract's fold: the state after a set of events does not depend on the order in
-which they arrived.
+"""Histories of one driver's requests, and the check that a history is linearizable. In such a history, every answer is
+right for at least one order of the requests. In this order, each request takes effect at one moment between its begin
+and its end.
+
+The model is the contract's fold: the state does not depend on the order in which the events arrived.
 
 The model knows only the events before a session, because these have no deadlines. The events' times are distinct."""
 
@@ -51,9 +52,11 @@ class Model:
 def is_linearizable(names, attempts):
     """`names` are those of the driver's events in the order of their times.
 
-    An event takes effect at most once, and not before its first attempt begins. An answered attempt sees its own event
-    stored. Its answer says that it is a repeat if and only if an earlier attempt stored the event. An attempt without
-    an answer may take effect later, or never."""
+    An event takes effect at most once, and not before its first attempt begins. An attempt without an answer may take
+    effect later, or never.
+
+    An answered attempt sees its own event stored. Its answer says that it is a repeat if and only if an earlier attempt
+    stored the event."""
     model = Model(names)
     attempts = sorted(needed(attempts), key=lambda attempt: attempt.begin)
     answered = sum(1 << index for index, attempt in enumerate(attempts) if attempt.end != math.inf)
@@ -91,9 +94,9 @@ def possible(attempts, done):
 
 
 def without_effect(attempts, done, stored, model):
-    """Returns `done` together with those reads and repeats whose answers agree with `stored`. Reads and repeats do not
-    change `stored`. If any order explains the remaining attempts, an order that begins with these reads and repeats
-    explains them too. The search therefore needs to try no other order."""
+    """Returns `done` together with those reads and repeats whose answers agree with `stored`. They do not change
+    `stored`, so if any order explains the remaining attempts, an order that begins with them does too. The search need
+    not try another one."""
     while True:
         more = sum(
             1 << index for index in possible(attempts, done)

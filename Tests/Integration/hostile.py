@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""Tests hostile or misbehaving clients: thousands that are idle or send a byte a second, one that pipelines and never
-reads, one that reads late, and more connections than there are descriptors. Checks how these clients affect a normal
-client and the server's memory, and when the server disconnects them."""
+"""Tests hostile or misbehaving clients:
+
+- thousands that are idle or send a byte a second
+- one that pipelines and never reads, and one that reads late
+- more connections than there are descriptors
+
+Checks a normal client, the server's memory, and when the server disconnects the hostile clients."""
 
 import contextlib
 import multiprocessing
@@ -71,8 +75,8 @@ def percentile(sorted_values, share):
 
 
 def healthy_client(port, seconds, results):
-    """Sends at most 200 requests a second in its own process, so that it does not compete with the hostile clients for
-    the Python interpreter. Puts the sorted latencies into `results`."""
+    """Sends at most 200 requests a second and puts the sorted latencies into `results`. Runs in a process of its own,
+    so that the hostile clients do not slow it down in the Python interpreter."""
     latencies = []
     with Client(port, None) as client:
         end = time.monotonic() + seconds
@@ -189,9 +193,10 @@ def idle_and_slow(options, report):
         quiet_p99, storm_p99 = percentile(quiet, 0.99) * 1000, percentile(storm, 0.99) * 1000
         report.note(f"a healthy client's latency, p50/p99: quiet {percentile(quiet, 0.5) * 1000:.2f}/{quiet_p99:.2f} ms, "
                     f"storm {percentile(storm, 0.5) * 1000:.2f}/{storm_p99:.2f} ms ({storm_p99 / quiet_p99:.1f} times)")
-        # The healthy client's median latency is the main check. Pauses of a busy machine delay fewer than half of the
-        # requests, so they do not change the median. A server that served the slow clients first would delay every
-        # request, and thus also the median. The p99 in the note means little on a busy machine.
+        # The median latency is the main check. Pauses of a busy machine do not change the median, because they delay
+        # fewer than half of the requests. A server that served the slow clients first would delay every request.
+        #
+        # The p99 in the note means little on a busy machine.
         quiet_p50, storm_p50 = percentile(quiet, 0.5) * 1000, percentile(storm, 0.5) * 1000
         report.check(storm_p50 < 2 * quiet_p50 + 5, "a healthy client does not notice", f"{storm_p50:.2f} ms")
         report.check(storm_p99 < 4 * quiet_p99 + 200, "nor does its one request in a hundred", f"{storm_p99:.2f} ms")

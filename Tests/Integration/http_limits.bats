@@ -13,6 +13,7 @@ teardown() {
 }
 
 # python SCRIPT: runs the script. It may use the names `port`, `token`, `event`, `connect()` and these functions:
+#
 #   send(connection, text)
 #   post(body)           returns the head of a request that posts the body
 #   answer(connection)   returns the status, the head and the body
@@ -209,7 +210,7 @@ for how in ("reset", "close") * 8:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 # The server must notice the end of each connection at once. Otherwise a place becomes free only when a heartbeat fails
-# (after 15 seconds), or when a new stream displaces an old one (after 60 seconds).
+# (after 15 s) or a new stream displaces an old one (after 60 s).
 assert time.monotonic() - begun < 14, time.monotonic() - begun'
     stop_server
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares docs/inventory.md with the source. Every table of SQLite or PostgreSQL, Redis key family, log line and
-in-memory collection of the server must have a row. The row names the cause of growth, the bound, and the place where
-the growth is visible. `inventory.py --write` adds incomplete rows for new entries and removes the rows of entries that
-no longer exist."""
+in-memory collection of the server must have a row without empty cells.
+
+`inventory.py --write` adds incomplete rows for new entries and removes the rows of entries that no longer exist."""
 
 import pathlib
 import re
@@ -62,8 +62,8 @@ def log_lines():
 
 
 def members(text):
-    """Yields, for each member that is declared with `let` or `var`: the enclosing type, the keywords before the name,
-    the name, and the rest of the line."""
+    """Yields the members that are declared with `let` or `var`. Of each member: the enclosing type, the keywords before
+    the name, the name, and the rest of the line."""
     scopes = []
     for line in text.splitlines():
         code = re.sub(r'"(\\.|[^"\\])*"', '""', line).split("//")[0]

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures how long other drivers wait while one driver sends late events, which come before a long journey in the
-order of events. Compares the other drivers' median wait with and without the late events, in one run. Also checks that
-a late event is charged for the rows that it refolds."""
+"""Measures how long other drivers wait while one driver sends late events, each before a long journey in the order.
+Compares the other drivers' median wait with and without the late events, in one run.
+
+Also checks that a late event is charged for the rows that it refolds."""
 
 import json
 import statistics

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Posts the events of many drivers, and kills the server repeatedly meanwhile. Several clients post the events of one
-driver at the same time and in any order. The recorded history of each driver must be linearizable (histories.py). With
-PostgreSQL, there are four servers on one database, the clients use any of them, and PostgreSQL is killed too."""
+driver at the same time and in any order. The recorded history of each driver must be linearizable (histories.py).
+
+With PostgreSQL, there are four servers on one database, and PostgreSQL is killed too."""
 
 import collections
 import contextlib

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Tests links and pages: what the server sends without the settings, a wrong setting at the start, and pages that
-SIGHUP replaces. Also tests `dwell check-config --links` against a TLS server whose responses Apple's and Google's
-servers would reject. proxies.py tests right responses behind nginx and Caddy."""
+SIGHUP replaces. proxies.py tests right responses behind nginx and Caddy.
+
+Also tests `dwell check-config --links` against a TLS server whose responses Apple's and Google's servers would
+reject."""
 
 import contextlib
 import json
@@ -95,8 +97,8 @@ def pages(report, options, folder):
 
 
 class Host(ThreadingHTTPServer):
-    """A server that responds over TLS with the entry of `answers` for the path (status, header fields, body), or with
-    404 if there is none."""
+    """A TLS server that responds with the entry of `answers` for the path (status, header fields, body). Responds with
+    404 if there is no entry."""
 
     daemon_threads = True
 

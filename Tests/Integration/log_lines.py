@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks what clients can make the server log. A flood of rejected requests makes a bounded number of lines, and the
-omitted lines are counted exactly. Lines about drivers and metrics are not affected. Counts lines and bytes, not
-time."""
+omitted lines are counted exactly. Lines about drivers and metrics are not affected.
+
+Counts lines and bytes, not time."""
 
 import json
 import re
@@ -169,9 +170,8 @@ def main():
         with LoggedServer(options, folder, environment) as server:
             report.run("one client", lambda: one_client(report, server))
             report.run("many clients", lambda: many_clients(report, server))
-            # The checks above have used up the number of log lines that the server may write in this second, so wait
-            # for the next one. The server counts a client's omitted lines only in a second in which it also wrote a
-            # line about this client.
+            # The checks above have used up the lines that the server may log in this second, so wait for the next one.
+            # The server counts a client's omitted lines only if it wrote a line about this client in the same second.
             time.sleep(1.1)
             flood(server.port, "127.0.0.8", 1000)
             position = len(lines_of(server))

@@ -1,5 +1,5 @@
-"""Searches the logs of every server of the integration run for tokens, codes, phone numbers and coordinates: the values
-that the tests used, and any text that looks like one."""
+"""Searches the logs of every server of the integration run for tokens, codes, phone numbers and coordinates. Finds the
+values that the tests used, and any text that looks like one."""
 
 import json
 import os

@@ -312,7 +312,7 @@ journey() {
     post /native/events "$(event enteredChargerIntentZone 1-1 ".occurred_at = \"$(seconds_ago $((8 * 86400 + 3600)))\"")"
     [[ $status == 200 && $(gojq -r '.status + " " + .session.transition + " " + .session.state' <<<"$body") == "ok none SESSION_ENDED" ]]
     dwell explain --driver "$(driver jo)" | grep 'EVENT_RETENTION_DAYS' >/dev/null
-    # A late event between the deleted events and journey 2 is folded at its position, where the state is that of the
+    # A late event between the deleted events and journey 2 is folded at its position. The state there is that of the
     # deleted journey 1: SESSION_ENDED.
     post /native/events "$(event chargerTargeted late ".occurred_at = \"$(seconds_ago $((2 * 86400 + 3600)))\" | .charger_id = \"c9\"")"
     [[ $(gojq -r .session.transition <<<"$body") == none ]]

@@ -13,9 +13,11 @@ from loopback import LoopbackServer
 
 
 class OCSPResponder(LoopbackServer):
-    """`says` is the answer: good, revoked, forged (revoked, with a wrong signature) or nonsense. `revoked` contains the
-    serial numbers of leaves that are revoked whatever `says` is. The responder signs with the issuer's key. After
-    `new_key`, it signs with its own key, which the issuer certified for that (RFC 6960, section 4.2.2.2)."""
+    """`says` is the answer: good, revoked, forged (revoked, with a wrong signature) or nonsense. The leaves whose
+    serial numbers are in `revoked` are revoked whatever `says` is.
+
+    The responder signs with the issuer's key. After `new_key`, it signs with its own key, which the issuer certified
+    for that (RFC 6960, section 4.2.2.2)."""
 
     def __init__(self):
         super().__init__(Handler)

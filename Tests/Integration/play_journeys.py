@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Plays the scripted journeys of Tests/Fixtures/journeys against a server. Each journey is played in three spellings:
-that of the file, the canonical names, and the names and routes of shipped v1 clients. It is also played as batches. The
-events are sent in the order of the file, in the orders of its `deliveries`, and in random orders with repeats. A short
-journey in the spelling of the file is sent in every order instead of random orders. For every delivery, the verdict of
-each event and the final state must be those of the file. `server_events` are not compared, because no route returns
-them."""
+"""Plays the scripted journeys of Tests/Fixtures/journeys against a server. For every delivery, the verdict of each
+event and the final state must be those of the file. `server_events` are not compared, because no route returns them.
+
+Each journey is played in three spellings: that of the file, the canonical names, and the names and routes of shipped v1
+clients. It is also played as batches.
+
+The events are sent in the order of the file, in the orders of its `deliveries`, and in random orders with repeats. A
+short journey in the spelling of the file is sent in every order instead of random orders."""
 
 import datetime
 import itertools
@@ -36,9 +38,8 @@ CANONICAL_NAMES = {v1: canonical for canonical, v1 in V1_NAMES.items()}
 # The only canonical name with two meanings. The session_id distinguishes them.
 DEPARTED, ANCHOR_LOST, EXITED_ANCHOR = "departed_charger", "anchor_lost", "exitedChargerAnchorZone"
 
-# Journeys of at most this many events are played in every order. Five events have 120 orders. The scripted journeys
-# that reproduce failures in the field (40, 42, 45 to 50) have at most five events, so each of them is played in every
-# order.
+# Journeys of at most this many events are played in every order. Five events have 120 orders. No scripted journey that
+# reproduces a failure in the field (40, 42, 45 to 50) has more events.
 EVERY_ORDER_EVENTS_MAX = 5
 
 VARIABLES = {

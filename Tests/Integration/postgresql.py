@@ -119,8 +119,8 @@ class Postgres:
 
 
 class Pair:
-    """A primary and a synchronous standby. A commit waits until it is on the standby's disk too. After its promotion, a
-    standby accepts writes without a standby of its own until `copy` or `rewind`. A context manager."""
+    """A primary and a synchronous standby, as a context manager. A commit waits until it is on the standby's disk too.
+    After its promotion, a standby accepts writes without a standby of its own until `copy` or `rewind`."""
 
     def __init__(self, settings=()):
         # pg_rewind needs wal_log_hints. It also needs the WAL since the last checkpoint before the two servers

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Tests the two proxy configurations of config/, with TLS, in front of a server. Requests and streams pass, and the
-server sees the client's address. The server's own limit on bodies applies. Its internal routes are not reachable. An
-unreachable server is reported in the error format of the contract. The tests change only addresses, ports, names and
-paths in the configurations, and for one check the rate. See docs/deploy.md."""
+"""Tests the two proxy configurations of config/, with TLS, in front of a server (docs/deploy.md). The tests change only
+addresses, ports, names and paths in the configurations, and for one check the rate.
+
+Requests and streams pass, and the server sees the client's address. The server's own limit on bodies applies, and its
+internal routes are not reachable. An unreachable server is reported in the error format of the contract."""
 
 import contextlib
 import datetime

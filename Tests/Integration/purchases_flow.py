@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests purchases in the App Store over HTTP (contract, section 9): requests of apps, notifications of Apple, the owner
-of a purchase, the resulting entitlements, and kill -9 between a notification and its response."""
+"""Tests purchases in the App Store over HTTP (contract, section 9): requests of apps, notifications of Apple, owners of
+purchases, and entitlements. Also tests kill -9 between a notification and its response."""
 
 import json
 import re

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Tests the notifications about journeys, from the posted event to APNs and FCM (push_services.py). A journey causes
-notifications of every kind. Late or unwanted notifications are not sent. Also tests the delay of notifications after a
-deadline, and deliveries in spite of outages and kill -9."""
+notifications of every kind. Late or unwanted notifications are not sent.
+
+Also tests the delay of notifications after a deadline, and deliveries in spite of outages and kill -9."""
 
 import collections
 import concurrent.futures

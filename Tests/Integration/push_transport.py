@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Tests how `dwell push-test` sends notifications to the APNs and FCM of push_services.py: what is sent, the effect of
-every answer, and one connection for many notifications. The services also stall, close connections, reset streams and
-send GOAWAY."""
+"""Tests how `dwell push-test` sends notifications to the APNs and FCM of push_services.py. Checks what is sent, the
+effect of every answer, and that many notifications use one connection.
+
+The services also stall, close connections, reset streams and send GOAWAY."""
 
 import collections
 import re
@@ -171,8 +172,10 @@ def one_connection(report, options, folder):
 
 def disturbed(report, options, folder, name, actions, count, allowed, connections, in_flight=1000):
     """Sends `count` notifications. The APNs answers some of them with the `actions`. Every notification must be
-    delivered, or reported as unavailable with a word in `allowed`. None may be lost or hang. A notification has 10 s
-    from the moment that it is handed to libcurl, so `count` must be small enough for a slow machine."""
+    delivered, or reported as unavailable with a word in `allowed`.
+
+    A notification has 10 s from the moment that it is handed to libcurl, so `count` must be small enough for a slow
+    machine."""
     with APNs(folder / name.replace(" ", "-")) as apns:
         apns.script.extend([(200, {}, b"")] * 20)
         for action in actions:
@@ -202,9 +205,8 @@ def disturbances(report, options, folder):
     report.check(found.get("delivered") == 400, "a stream that GOAWAY excludes is sent again", found)
     found, _, _ = disturbed(report, options, folder, "refused streams", ["refuse"] * 10, 400, {"unreachable"}, 12)
     report.check(found.get("delivered") == 400, "a refused stream is sent again", found)
-    # Requests that are sent one after the other use the same handle of libcurl. libcurl 7.88 counts the repetitions of
-    # a handle over all of its requests and fails at the sixth. Dwell resets the handle for each request, so all eight
-    # refused requests are sent again.
+    # Requests that are sent one after the other use the same handle of libcurl, which Dwell resets for each request.
+    # Without the reset, libcurl 7.88 counts the repetitions over all requests and fails at the sixth.
     found, _, _ = disturbed(report, options, folder, "refused one by one", ["refuse"] * 8, 200, {"unreachable"}, 12,
                             in_flight=1)
     report.check(found.get("delivered") == 200, "a handle's requests are sent again however often others were", found)

@@ -221,9 +221,10 @@ expect_remaining() {
     stop_server
 }
 
-# The batch consists of pairs of events with the same key. The first event of a pair is charged. The second event is
-# admitted without a charge, because its key is already charged. The store then rejects the first event, and the charge
-# is refunded. The second event must now be charged itself.
+# The batch consists of pairs of events with the same key. The first event of a pair is charged, so the second one is
+# admitted without a charge. The store then rejects the first event, and its charge is refunded.
+#
+# The second event must now be charged itself.
 @test "an event beside a refused one with its key is charged" {
     limited_server
     sign_in b

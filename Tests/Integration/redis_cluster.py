@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Tests Redis Cluster, Redis Sentinel and TLS with real Redis servers. The rate limits hold over all nodes, while slots
-move, while a primary is killed and its replica promoted, and while all nodes are down. Two Dwell servers use each group
-of Redis servers. They have separate databases, so they can count together only through Redis. Starts its own Redis
-servers, whatever --redis-url says."""
+move, while a primary is replaced by its replica, and while all nodes are down.
+
+Two Dwell servers use each group of Redis servers. They have separate databases, so they can count together only through
+Redis. Starts its own Redis servers, whatever --redis-url says."""
 
 import argparse
 import contextlib

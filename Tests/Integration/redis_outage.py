@@ -3,10 +3,11 @@
 Every event is stored and answered correctly, no request waits noticeably longer, and a driver over the limit stays over
 it. Starts its own Redis, whatever --redis-url says.
 
-Waits are measured with the database in memory, because other users of the disk affect its speed. If requests waited
-too long in a phase, all phases are repeated with a fresh server and Redis. The check of a phase fails only if requests
-waited too long in three attempts. The reason: a wait for Redis occurs in every attempt, a delay of the machine does
-not."""
+Waits are measured with the database in memory, because other users of the disk affect its speed. If requests waited too
+long in a phase, all phases are repeated with a fresh server and Redis.
+
+A check fails only if requests waited too long in three attempts. A wait for Redis occurs in every attempt, a delay
+of the machine does not."""
 
 import os
 import pathlib

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Tests how reloads are reported. Three cases must be visible: a reload fails, a changed setting needs a restart, or a
-name is misspelled. The places are the log, /metrics, /ops, `dwell config history` and `dwell config show`. Also tests
-two servers with different settings on one database."""
+name is misspelled. The places are the log, /metrics, /ops, `dwell config history` and `dwell config show`.
+
+Also tests two servers with different settings on one database."""
 
 import json
 import signal

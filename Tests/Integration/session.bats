@@ -48,8 +48,8 @@ event_now() {
     event "$1" "$2" ".occurred_at = \"$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)\" | ${3:-.}"
 }
 
-# expiries NAME: prints the stored events of source server of driver NAME: name, transition, state after the event, and
-# the milliseconds between the deadline and the storing.
+# expiries NAME: prints the stored events of source server of driver NAME. For each event: name, transition, state after
+# the event, and the milliseconds between the deadline and the storing.
 expiries() {
     stored_events 'name, transition, after_state, received_at_ms - corrected_at_ms' \
         "source = 'server' AND driver_id = '$(driver "$1")'" corrected_at_ms

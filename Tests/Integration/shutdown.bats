@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Tests shutdown. After SIGTERM, open requests are completed. After a second SIGTERM, open requests are aborted. Events
-# that were acknowledged before a shutdown are stored (contract, section 7).
+# Tests shutdown (contract, section 7). SIGTERM lets open requests complete; a second SIGTERM aborts them. Events that
+# were acknowledged before a shutdown are stored.
 
 load lib
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Tests signals at many moments of a start. SIGHUP never ends the server. SIGTERM and SIGINT end it with status 0, and
-the database stays whole. Before the dynamic linker is done, no code of the server has run, so the signal itself may end
-the process then. SigCgt in /proc/PID/status shows whether this time is over."""
+the database stays whole.
+
+Until the dynamic linker is done, no code of the server has run, so the signal itself may end the process. SigCgt in
+/proc/PID/status shows whether this time is over."""
 
 import pathlib
 import signal

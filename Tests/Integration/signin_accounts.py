@@ -400,9 +400,8 @@ def _(lab):
 
 @contextlib.contextmanager
 def holding_last_event(lab, driver):
-    """Makes the deletion last long enough to be observed. On PostgreSQL, even a deletion of thousands of events ends
-    before psql can see it. The driver's last event is therefore locked, and the deletion waits for the lock. On
-    SQLite, a deletion takes long enough without this."""
+    """Makes the deletion last long enough to be observed. On SQLite, a deletion takes long enough without this. On
+    PostgreSQL, the driver's last event is locked, and the deletion waits for the lock."""
     if not POSTGRES:
         yield
         return

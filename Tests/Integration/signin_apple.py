@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests Sign in with Apple (contract, section 6). The key set, the token endpoint and the revoke endpoint are on
-loopback. They are slow, return wrong data, or stop. Also tests attacks with identity tokens, each of which must be
+loopback, and are slow, return wrong data, or stop. Also tests attacks with identity tokens, each of which must be
 rejected."""
 
 import pathlib

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Tests one-time codes (contract, section 6). A signed webhook sends them to a receiver that rejects, stalls and stops.
-Attackers guess codes one at a time and a thousand at once. Codes are limited per number, per address and in total."""
+Attackers guess codes one at a time and a thousand at once.
+
+Codes are limited per number, per address and in total."""
 
 import collections
 import hashlib

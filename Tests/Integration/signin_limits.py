@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests the limits of the sign-in routes (contract, sections 4 and 8). All sign-in routes together accept
-RATE_LIMIT_AUTH requests per address and window. The RateLimit fields report this limit. The limit never fails open, and
-it is independent of the limits on events."""
+"""Tests the limit of the sign-in routes (contract, sections 4 and 8). All these routes together accept RATE_LIMIT_AUTH
+requests per address and window, and the RateLimit fields report this limit. The limit never fails open, and it is
+independent of the limits on events."""
 
 import re
 import time

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Tests the operator commands for a driver: find, sign out, delete, and delete again after a restore. A running server
-makes the changes itself, when a command requests them on the server's control socket. If the server is stopped, the
-command changes the database file. Output and audit are the same in both cases. With PostgreSQL, the command changes the
-database."""
+"""Tests the operator commands for a driver: find, sign out, delete, and delete again after a restore. Output and audit
+are always the same.
+
+A running server makes the changes itself, when a command requests them on its control socket. If the server is stopped,
+the command changes the database file. With PostgreSQL, the command always changes the database."""
 
 import json
 import os
@@ -33,9 +34,9 @@ def post_event(lab, token, key):
     return lab.call("POST", "/native/events", body, token)
 
 
-# This environment makes sure that commands on SQLite ask the running server to make the change. A command that changes
-# the file itself needs the signing key. It would not find a key here, and fail with status 78. On PostgreSQL, commands
-# always change the database themselves, so they keep the key.
+# Without the signing key, a command that changes the SQLite file itself fails with status 78. This environment thus
+# makes sure that the commands ask the running server. On PostgreSQL, commands always change the database themselves, so
+# they keep the key.
 KEYLESS = {} if POSTGRES else {"JWT_SECRET": ""}
 
 

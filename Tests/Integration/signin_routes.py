@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Tests every route of openapi.json, except those for operators. Each route is called with every kind of invalid
-credential, and with a valid credential for another driver's data. (PageTests checks that openapi.json has every route.)
-A route without a case here fails the test."""
+credential, and with a valid credential for another driver's data. A route without a case here fails the test.
+
+(PageTests checks that openapi.json has every route.)"""
 
 import dataclasses
 import json

@@ -399,8 +399,8 @@ def _(lab):
         lab.expect_alive(pair["access_token"], second)
         end(pair)
         started = time.monotonic()
-        # The check uses /native/config, where a 401 can only mean that the token is rejected. /auth/me could also
-        # return 401 because a deletion has removed the account.
+        # The check uses /native/config, where only a rejected token can cause a 401. On /auth/me, the deletion of the
+        # account could cause it too.
         wait_until(lambda: lab.call("GET", "/native/config", token=pair["access_token"], server=second).status == 401,
                    30, "the other server's refusal")
         print(f"# signin_sessions: the other server refused after {time.monotonic() - started:.2f} s")

@@ -1,6 +1,5 @@
 """Shared by the sign-in checks: a server with Apple and a code receiver on loopback, the routes as functions, and the
-required form of responses (contract, sections 5 and 6). This module depends on the contract, not on the server's
-code."""
+required responses. This module depends on the contract (sections 5 and 6), not on the server's code."""
 
 import argparse
 import base64

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Moves a server from SQLite to PostgreSQL under load with `dwell migrate --from sqlite`. The command is killed once
-and run again. When the command asks for it, the server on SQLite is killed, and one on PostgreSQL takes its place. The
-phones send again what was not acknowledged. No acknowledged event is lost, and none is stored twice. Streams and
+and run again. When the command asks for it, the server on SQLite is killed, and one on PostgreSQL takes its place.
+
+The phones send again what was not acknowledged. No acknowledged event is lost, and none is stored twice. Streams and
 refresh tokens continue."""
 
 import os

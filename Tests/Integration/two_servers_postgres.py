@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Two servers on one PostgreSQL. The same drivers send events through both. One server is killed, then PostgreSQL is
-killed and started again. No acknowledged event is lost, and none is stored twice. A stream on one server shows the
-changes that come through the other."""
+killed and started again.
+
+No acknowledged event is lost, and none is stored twice. A stream on one server shows the changes that come through the
+other."""
 
 import os
 import socket

@@ -1,8 +1,11 @@
-// Tests of convergence (contract, section 1): the events of a journey end in the same state and the same verdicts,
-// however their deliveries are permuted, repeated or delayed. Random journeys, legal and illegal, have many deadlines
-// and many events at the same time. Their events are appended to a JourneyLog in random order with repeats, while the
-// expiry worker runs at random times. The result must equal that of one fold in order. Set
-// DWELL_PROPERTY_JOURNEYS=100000 for a long run. A failure prints its seed, and DWELL_PROPERTY_SEED repeats it.
+// Tests of convergence (contract, section 1). A journey ends in the same state and its events have the same verdicts,
+// however the deliveries are permuted, repeated or delayed.
+//
+// Random journeys, legal and illegal, have many deadlines and many events at the same time. A JourneyLog gets their
+// events in random order with repeats, while the expiry worker runs at random times. The result must equal that of one
+// fold in order.
+//
+// DWELL_PROPERTY_JOURNEYS=100000 makes a long run. A failure prints its seed, and DWELL_PROPERTY_SEED repeats it.
 
 import JourneyModel
 import TestSupport

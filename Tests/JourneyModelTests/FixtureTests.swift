@@ -1,8 +1,8 @@
 // Runs the scripted journeys of Tests/Fixtures/journeys without a server: decodes the events, corrects their times,
-// puts them in order and folds them. The events arrive in the order of the file and in every other order that the file
-// lists. Unless the file excludes it, they also arrive in random orders with repeats. Short journeys are played in
-// every possible order too. Verdicts, the state after each event, the final state and the expiries must be those of the
-// file.
+// puts them in order and folds them. Verdicts, states and expiries must be those of the file.
+//
+// The events arrive in the order of the file and in every other order that it lists. They also arrive in random orders
+// with repeats, if the file does not exclude this. Short journeys are played in every possible order.
 
 import Foundation
 import JourneyModel

@@ -22,8 +22,8 @@ struct SettingsTests {
         }
     }
 
-    /// Columns: field, variable without NATIVE_, default, largest value, a value that is too large, and n for a whole
-    /// number or x for any number.
+    /// Columns: field, variable without NATIVE_, default, largest value, a value that is too large, and the type of
+    /// number: n (whole) or x (any).
     static let rows = """
         chargerIntentRadius_m        CHARGER_INTENT_RADIUS_M        400   1000  1000.001  x
         chargerAnchorRadius_m        CHARGER_ANCHOR_RADIUS_M        30    100   100.5     x

@@ -1,9 +1,10 @@
 // Tests every event in every state against the contract's table of transitions (section 1). Events name the session in
-// progress, another session, or a session that has ended. The table below is written by hand and not computed by the
-// code. A letter is the state to which the event leads. "." means no change and no rejection. "x" is a rejection as
-// no_such_transition, "na" as not_anchored, "nm" as not_at_merchant, "md" as must_depart_first. "r+N" leads to
-// NEAR_CHARGER with an implied reset. "l+I" leads to IDLE with an implied loss of the anchor. "dm+E" leads to
-// SESSION_ENDED with an implied departure and an implied arrival. "m+E" leads to SESSION_ENDED with an implied arrival.
+// progress, another session, or a session that has ended. The entries of the handwritten table below mean:
+//
+// - A letter is the state to which the event leads; "." means no change and no rejection.
+// - "x" is a rejection as no_such_transition, "na" as not_anchored, "nm" as not_at_merchant, "md" as must_depart_first.
+// - "r+N" leads to NEAR_CHARGER with an implied reset, "l+I" to IDLE with an implied loss of the anchor.
+// - "dm+E" leads to SESSION_ENDED with an implied departure and arrival, "m+E" with an implied arrival.
 
 import JourneyModel
 import Testing

@@ -1,7 +1,7 @@
 // Tests of visits with lost events (contract, section 1, "What is implied"). One or two events of a visit are lost, and
 // a later event proves them. The visit must end as the complete visit does, in any order of arrival.
-// DWELL_PROPERTY_JOURNEYS sets the number of journeys. A failure prints its seed. DWELL_PROPERTY_SEED with that seed
-// repeats the failure.
+//
+// DWELL_PROPERTY_JOURNEYS sets the number of journeys. A failure prints its seed, and DWELL_PROPERTY_SEED repeats it.
 
 import JourneyModel
 import TestSupport

@@ -1,5 +1,5 @@
-// Tests the delivery of sign-in codes. Codes are delivered outside the request and retried until they expire. The
-// number of waiting codes is bounded, codes that remain at shutdown are dropped after one last attempt, and no log line
+// Tests the delivery of sign-in codes, which happens outside the request and is retried until a code expires. The
+// number of waiting codes is bounded. Codes that remain at shutdown are dropped after one last attempt, and no log line
 // contains a code.
 
 import Foundation

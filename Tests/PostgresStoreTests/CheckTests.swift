@@ -1,5 +1,5 @@
-// Tests of the store's check: it finds no problem in the rows that the store writes, and it names each row that a test
-// has changed.
+// Tests of the store's check. It finds no problem in the rows that the store writes, and names each row that a test has
+// changed.
 
 import Engine
 import JourneyModel

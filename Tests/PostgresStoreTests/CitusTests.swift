@@ -107,10 +107,13 @@ struct CitusTests {
     // MARK: The feed
 
     /// The test prepares a transaction on a worker, one of the servers other than the coordinator, and leaves it
-    /// prepared. After a crash of the coordinator, a transaction can remain in this state. Every transaction that
-    /// writes on several servers is in this state between the coordinator's commit and the worker's. The transaction's
-    /// name contains the group number of another server than the coordinator, so that Citus does not end the
-    /// transaction itself.
+    /// prepared.
+    ///
+    /// Every transaction that writes on several servers is in this state between the coordinator's commit and the
+    /// worker's. After a crash of the coordinator, it can remain in this state.
+    ///
+    /// The transaction's name contains the group number of another server than the coordinator, so that Citus does not
+    /// end the transaction itself.
     @Test func `readers of the feed wait for transactions that are prepared on another server`() async throws {
         let database = try await StoreFixture.database()
         let other = try await database.rows(

@@ -1,6 +1,8 @@
-// Tests of connections that are lost during COMMIT, at one of two exactly known moments. At the first, the transaction
-// is not committed yet: a deferred trigger, which runs before the commit, sleeps. At the second, the transaction is
-// committed on the primary and only the answer is missing: the COMMIT waits for a standby that does not exist.
+// Tests of connections that are lost during COMMIT, at one of two exactly known moments:
+//
+// - The transaction is not committed yet: a deferred trigger, which runs before the commit, sleeps.
+// - The transaction is committed on the primary and only the answer is missing: the COMMIT waits for a standby that
+//   does not exist.
 
 import Engine
 import JourneyModel
@@ -45,8 +47,9 @@ struct CommitInDoubtTests {
     }
 
     /// Two servers store the same event, received at the same time, and both lose their connections. Afterwards both
-    /// find the event. Only one of them has stored it, and the other must answer that it is a repeat. The driver is
-    /// new, because the insert of a new driver's row makes the second server wait for the first one.
+    /// find the event. Only one of them has stored it, and the other must answer that it is a repeat.
+    ///
+    /// The driver is new, because the insert of a new driver's row makes the second server wait for the first one.
     @Test func `of two servers in doubt about one event, one has stored it`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }

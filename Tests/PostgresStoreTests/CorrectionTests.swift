@@ -1,5 +1,5 @@
-// Tests of corrections of settings: the trial and the refold count the same, the result equals the fold with the other
-// settings, and a correction can be undone.
+// Tests of corrections of settings. The trial and the refold count the same, and the result equals the fold with the
+// other settings. A correction can be undone.
 
 import Engine
 import JourneyModel

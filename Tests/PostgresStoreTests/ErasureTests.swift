@@ -200,9 +200,9 @@ struct ErasureTests {
         }
     }
 
-    /// A tombstone is the row that says that a driver was deleted. The event's batch looks for the driver's tombstone
-    /// and finds none. The batch then adds the driver and waits for the transaction of the deletion, which adds the
-    /// same driver and removes the driver again.
+    /// A tombstone is the row that says that a driver was deleted. The event's batch looks for the driver's tombstone,
+    /// finds none, and adds the driver. It then waits for the transaction of the deletion, which adds the same driver
+    /// and removes the driver again.
     @Test func `an event that waits for a deletion of its unknown driver finds the tombstone`() async throws {
         let database = try await StoreFixture.database()
         let driver = DriverID("drv_marta")

@@ -1,5 +1,5 @@
-// Tests that an event with a higher number among its driver's events also has a higher position, that is, a later place
-// in the feed. This must hold although a batch may wait for the driver's row while other transactions change the row.
+// Tests that an event with a higher number among its driver's events also has a later position in the feed. A batch may
+// wait for the driver's row while other transactions change the row.
 
 import Engine
 import Foundation
@@ -16,10 +16,11 @@ struct EventPositionTests {
 
     private func request(_ key: String) -> AppendRequest { .sample(.sample(.diagnostic("d"), key: key), of: driver) }
 
-    /// The transaction number of a batch decides the positions of its events. In this test, the batch waits for the
-    /// lock on the driver's row, because another transaction has updated the row. When that transaction ends, the batch
-    /// gets its number. If a further transaction has updated the row in the meantime, the batch waits a second time,
-    /// now with a number. During this second wait, a faster batch gets a later number.
+    /// The transaction number of a batch decides the positions of its events. In this test, the batch waits for a lock
+    /// on the driver's row, and gets its number when the transaction with the lock ends.
+    ///
+    /// If a further transaction has updated the row in the meantime, the batch waits a second time, now with a number.
+    /// During this second wait, a faster batch gets a later number.
     @Test(.enabled(if: CitusCluster.named == nil, "the backends of a cluster may run on another machine"))
     func `a batch that got its number before a faster batch is run again with another one`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
@@ -60,8 +61,8 @@ struct EventPositionTests {
     }
 
     /// On Citus, the coordinator gives a transaction its number, and a worker holds the locks on rows. The batch in
-    /// this test waits for the transaction `update`. `update` gets its number only just before its COMMIT, as a batch
-    /// of another instance may do. The waiting batch must get a higher number.
+    /// this test waits for the transaction `update`, which gets its number only just before its COMMIT. The batch must
+    /// get a higher number.
     @Test(.enabled(if: CitusCluster.named != nil, "DWELL_TEST_CITUS_URL names no Citus cluster"))
     func `a batch on Citus gets its number when it has the driver's row`() async throws {
         let database = try await StoreFixture.database()

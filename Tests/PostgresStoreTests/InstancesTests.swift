@@ -31,8 +31,8 @@ struct InstancesTests {
         }
     }
 
-    /// Checks that every event is stored once, that the numbers of events have no gaps, and that the table is the fold
-    /// of all events.
+    /// Checks that every event is stored once, that the events' numbers have no gaps, and that the table is the fold of
+    /// all events.
     private static func check(_ sent: [Sent], _ database: StoreFixture.Database) async throws {
         let stored = try await ExpectedEvent.stored(in: database)
         let numbers = try await database.rows(

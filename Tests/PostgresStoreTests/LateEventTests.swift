@@ -114,8 +114,10 @@ struct LateEventTests {
     }
 
     /// With more than 100 events of the same time, each further event counts against a rate limit. If the limit is off,
-    /// such an event must not have a batch of its own. Otherwise 500 events would need 400 batches, each of which reads
-    /// the stored events, and this would exceed the time limit of their request.
+    /// such an event must not have a batch of its own.
+    ///
+    /// Otherwise 500 events would need 400 batches, each of which reads the stored events, and their request would
+    /// exceed its time limit.
     @Test func `events of one time and without a limit share batches`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database, charging: Self.unlimited) { (stores) async throws in
@@ -126,8 +128,7 @@ struct LateEventTests {
     }
 
     /// A late event needs the stored events that come after it. Each batch reads the stored events after its earliest
-    /// late event. This is enough for all late events of the batch. Otherwise each of these 300 events would need a
-    /// batch of its own.
+    /// late event, which is enough for all of them. Otherwise each of these 300 events would need a batch of its own.
     @Test(arguments: [120, 1_500])
     func `late events in any order share batches`(laterCount: Int) async throws {
         let database = try await StoreFixture.database()
@@ -183,9 +184,9 @@ struct LateEventTests {
         #expect(permitted > 1, "the limit was asked more than once")
     }
 
-    /// Stores a late event that comes before 1,200 others in the order. The rate limit permits only the first
-    /// `permitted` refolds that the store asks about. Returns whether the late event is stored. If the event is
-    /// refused, expects that no event was folded again.
+    /// Stores a late event that comes before 1,200 others in the order, and returns whether it is stored. The rate
+    /// limit permits only the first `permitted` refolds that the store asks about. If the event is refused, expects
+    /// that no event was folded again.
     private func isStored(permitting permitted: Int) async throws -> Bool {
         let database = try await StoreFixture.database()
         let outcome = try await StoreFixture.withStores(on: database, charging: Permits(permitted), tailMax: 500) {

@@ -1,7 +1,8 @@
 // Tests random journeys, delivered late, twice and in batches. PostgreSQL gives the same outcomes as the store in
-// memory. At the end, the stored events equal the fold of all events in order. DWELL_POSTGRES_JOURNEYS sets the number
-// of journeys. A failure names its seed; DWELL_PROPERTY_SEED=<seed> with DWELL_POSTGRES_JOURNEYS=1 repeats only the
-// failed journey.
+// memory. At the end, the stored events equal the fold of all events in order.
+//
+// DWELL_POSTGRES_JOURNEYS sets the number of journeys. A failure names its seed; DWELL_PROPERTY_SEED=<seed> with
+// DWELL_POSTGRES_JOURNEYS=1 repeats only the failed journey.
 
 import Engine
 import JourneyModel
@@ -24,7 +25,9 @@ struct RandomJourneyTests {
 
     /// To fold a late event, the store first reads `tailBegin` of the driver's events, and more if the fold needs more.
     /// A journey has at most 30 events of clients, so 64 are nearly always enough. With 1, the store must often read
-    /// more. With at most 2 events in memory (`tailMax`), most refolds are done in parts.
+    /// more.
+    ///
+    /// With at most 2 events in memory (`tailMax`), most refolds are done in parts.
     @Test(arguments: [(64, 4_096), (1, 4_096), (1, 2)])
     func `outcomes are those of the store in memory, and the table is the fold in order`(
         tailBegin: Int64, tailMax: Int64

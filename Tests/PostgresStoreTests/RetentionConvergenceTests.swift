@@ -1,6 +1,8 @@
-// Tests retention and the fold on random journeys, with two instances. Events arrive late and in any order, and
-// expiries are stored. In between, the oldest rows are deleted. The remaining rows must be the same as if nothing had
-// been deleted. Set DWELL_RETENTION_JOURNEYS=1000 for a long run.
+// Tests retention and the fold on random journeys, with two instances. Events arrive late and in any order, expiries
+// are stored, and in between the oldest rows are deleted. The remaining rows must be the same as if nothing had been
+// deleted.
+//
+// Set DWELL_RETENTION_JOURNEYS=1000 for a long run.
 
 import Engine
 import JourneyModel

@@ -88,8 +88,8 @@ struct TableTransactionLossTests {
         #expect(try await database.rows("SELECT count(*) FROM sample") == ["1"])
     }
 
-    /// The transaction is committed, but the store cannot be sure of that: after a crash, PostgreSQL may have given the
-    /// same transaction number to another transaction. The outcome is therefore unknown.
+    /// The transaction is committed, but its outcome is unknown to the store. After a crash, PostgreSQL may have given
+    /// the same transaction number to another transaction.
     @Test func `after a crash of the server a lost COMMIT is unknown, and a transaction before COMMIT is run again`()
         async throws
     {

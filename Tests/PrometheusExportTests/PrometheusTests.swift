@@ -1,4 +1,4 @@
-// Tests that the Prometheus text is valid for any labels, that the numbers of a histogram are consistent, and that the
+// Tests that the Prometheus text is valid for any labels, that a histogram's numbers are consistent, and that the
 // number of series is bounded. The parser in this file follows the description of the format.
 
 import CoreMetrics

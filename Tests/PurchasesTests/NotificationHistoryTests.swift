@@ -1,5 +1,5 @@
-// Tests of `NotificationHistory.run` with a clock that only the task's pauses advance: the first pass, the daily
-// passes, retries, and what was read before a restart.
+// Tests of `NotificationHistory.run`: the first pass, the daily passes, retries, and what was read before a restart.
+// Only the task's pauses advance the clock.
 
 import Identity
 import JourneyModel
@@ -13,8 +13,11 @@ import Testing
     private static let production = NotificationSource(environment: .production, bundleID: "b")
     private static let sandbox = NotificationSource(environment: .sandbox, bundleID: "b")
 
-    /// Three things in one: a scripted Apple that has two pages of notifications for every request; a purchase service
-    /// that records the notifications it receives; and the stored times up to which the history was read.
+    /// Three things in one:
+    ///
+    /// - a scripted Apple that has two pages of notifications for every request
+    /// - a purchase service that records the notifications it receives
+    /// - the stored times up to which the history was read
     private final class Apple: AppStoreAPI, PurchaseService, NotificationHistoryProgress {
         struct State {
             var now = start

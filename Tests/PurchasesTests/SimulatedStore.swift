@@ -1,7 +1,9 @@
-// Simulates a year of one driver's purchases in the App Store, in hours from `start`: purchases, renewals, billing
-// failures and recoveries, upgrades, downgrades, refunds and their reversals. Each step adds the facts that Apple would
-// sign. After each step the simulation records the expected entitlements. It does not use the facts for this. The test
-// can therefore compare these entitlements with those that are computed from the facts.
+// Simulates a year of one driver's purchases in the App Store, in hours from `start`. Each step adds the facts that
+// Apple would sign: purchases, renewals, billing failures and recoveries, upgrades, downgrades, refunds and their
+// reversals.
+//
+// After each step the simulation also records the expected entitlements, without using the facts. The test compares
+// these entitlements with those that are computed from the facts.
 
 import JourneyModel
 import TestSupport
@@ -244,9 +246,8 @@ struct SimulatedStore {
         step()
     }
 
-    /// Refunds the current period. `isSoon` is true after an upgrade: the refund then comes one hour after the upgrade,
-    /// when the last period of the replaced subscription has usually not expired yet. If `isSoon` is false, the refund
-    /// comes at a random time within the period.
+    /// Refunds the current period at a random time. After an upgrade (`isSoon`), the refund comes an hour later, when
+    /// the last period of the replaced subscription has usually not expired yet.
     private mutating func refundAndMaybeReverse(isSoon: Bool = false) {
         guard var current = subscription else { return }
         if isSoon { wait(1) } else { waitWithinPeriod() }
@@ -268,8 +269,8 @@ struct SimulatedStore {
         }
     }
 
-    /// Returns whether the facts still show the subscription that `current` replaced as valid: its product is another
-    /// one, it has not expired, is not revoked, and is not marked as upgraded.
+    /// Returns whether the facts still show the subscription that `current` replaced as valid. Such a subscription has
+    /// another product, and is not expired, revoked or marked as upgraded.
     private func hasReplacedUnexpired(_ current: TransactionFact) -> Bool {
         PurchaseFacts(facts).transactions.values.contains {
             $0.kind == .autoRenewable && $0.productID != current.productID && $0.revocation == nil && !$0.isUpgraded

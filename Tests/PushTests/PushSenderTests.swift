@@ -40,10 +40,11 @@ import Testing
         store.set { $0.outbox.append(push) }
     }
 
-    /// Runs rounds until every outcome is written and nothing more is due now. After each round, the function waits
-    /// until no notification is being sent. It then advances the clock by the time after which the sender writes
-    /// outcomes. Without this wait, the clock could pass the end of an entry's lease on a busy machine, and the entry
-    /// would be sent a second time.
+    /// Runs rounds until every outcome is written and nothing more is due now. After each round, the function advances
+    /// the clock by the time after which the sender writes outcomes.
+    ///
+    /// It first waits until no notification is being sent. Otherwise, on a busy machine, the clock could pass the end
+    /// of an entry's lease, and the entry would be sent a second time.
     private func settle() async throws {
         for _ in 0..<2000 {
             await sender.round()

@@ -362,7 +362,7 @@ struct CountingAlongTests {
     }
 
     /// An event was charged in this process while Redis was unavailable. When the event is sent again, Redis charges it
-    /// as new. This process still has the event's key, so the verdict becomes `known`. The charge in Redis is kept.
+    /// as new, and this charge is kept. The verdict becomes `known`, because this process still has the event's key.
     @Test func keyChargedHereBeforeIsKnown() {
         let admission = admission(RateLimits(sessionEvents: 2))
         _ = admission.decide(claim("a"))

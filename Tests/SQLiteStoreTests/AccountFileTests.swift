@@ -20,8 +20,9 @@ struct AccountFileTests {
         let fixture = try await AccountFixture()
         try await fixture.accounts.recordRefusal(.signInApple, reason: "first", from: .at(start))
         // Old entries of the audit are deleted when a new entry's number is a multiple of `forgettingInterval`. The
-        // test raises the counter of row numbers, so that the next number is such a multiple. The first entry is then
-        // deleted, because its number is at least `passingMax` below the new entry's number.
+        // test raises the counter of row numbers, so that the next number is such a multiple.
+        //
+        // The first entry is then deleted, because its number is at least `passingMax` below the new entry's number.
         let interval = AuditRows.forgettingInterval
         let next = (AuditRows.passingMax / interval + 1) * interval
         try await fixture.store.change { db in

@@ -1,5 +1,5 @@
-// Tests of migration 26 for databases with events. A reader finds the same rows in the rebuilt database as before. An
-// interruption at any step loses nothing. During the rebuild, no process can write to the old file.
+// Tests of migration 26 for databases with events. A reader finds the same rows in the rebuilt database as before, and
+// an interruption at any step loses nothing. During the rebuild, no process can write to the old file.
 
 import Engine
 import Foundation

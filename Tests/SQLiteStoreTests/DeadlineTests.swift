@@ -1,6 +1,6 @@
-// Tests that the server enforces deadlines (contract, section 1). Expiries are computed from the database, also after a
-// restart. Each expiry is stored once, with the time of its deadline. The clock is manual.
-// Tests/Integration/session.bats tests the scheduler in the built binary.
+// Tests that the server enforces deadlines (contract, section 1), also after a restart. Each expiry is stored once,
+// with the time of its deadline. The clock is manual; Tests/Integration/session.bats tests the scheduler in the built
+// binary.
 
 import Engine
 import GRDB
@@ -32,8 +32,9 @@ struct DeadlineTests {
     }
 
     /// Stores the first `count` events of a whole journey, all received now. After five events the state is IN_TRANSIT.
-    /// The departure is 120 s after the start of the journey, and the grace deadline is 900 s after the departure. The
-    /// activation is 90 s after the start, and the hard deadline is 3600 s after the activation.
+    ///
+    /// The activation is 90 s and the departure 120 s after the start of the journey. The grace deadline is 900 s after
+    /// the departure, and the hard deadline is 3600 s after the activation.
     private func begin(_ store: SQLiteEventStore, _ driver: DriverID? = nil, count: Int = 5) async throws {
         let driver = driver ?? self.driver
         for event in journey(of: driver).prefix(count) {

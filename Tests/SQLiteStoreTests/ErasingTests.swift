@@ -93,7 +93,7 @@ struct ErasingTests {
         }
     }
 
-    /// Registers a session and stores events. The texts are in three kinds of members: places, sources and diagnostic
+    /// Registers a session and stores events with texts in three kinds of members: places, sources and diagnostic
     /// names. The values of these members are in tables that all drivers share. The events also have digits in
     /// occurred_at, sequence and schema_version.
     private func store(_ texts: Texts, of driver: DriverID, in fixture: AccountFixture) async throws {

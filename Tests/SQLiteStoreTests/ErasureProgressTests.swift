@@ -1,6 +1,8 @@
 // Tests of the deletion of a driver with many rows. One transaction rewrites only a few rows, and other drivers' events
-// are stored in between. Readers find none of the driver's data while the deletion is in progress. A deletion that a
-// crash interrupts is completed after the restart. The amount of work is measured in rows.
+// are stored in between. The amount of work is measured in rows.
+//
+// Readers find none of the driver's data while the deletion is in progress. A deletion that a crash interrupts is
+// completed after the restart.
 
 import Engine
 import Foundation
@@ -129,10 +131,12 @@ struct ErasureProgressTests {
             }
             guard let piece else { break }
             pieces.append(piece.rowCount)
-            // A row of the piece causes at most three changes. An event causes three: its old key is removed, the row
-            // is rewritten, and the new key is added. A text that only this driver used causes two: the text is
-            // overwritten, and the driver's use of it is deleted. One more change updates the row of the deletion's
+            // A row of the piece causes at most three changes. One more change updates the row of the deletion's
             // progress.
+            //
+            // An event causes three changes: its old key is removed, the row is rewritten, and the new key is added. A
+            // text that only this driver used causes two: the text is overwritten, and the driver's use of it is
+            // deleted.
             #expect(piece.rowCount <= Self.rowsPerPiece && rows <= 3 * Self.rowsPerPiece + 1)
         }
         // The driver has 35 rows of each of five kinds. The deletion itself adds one entry to the audit, which is
@@ -162,9 +166,11 @@ struct ErasureProgressTests {
         return transactions
     }
 
-    /// A transaction rewrites a hundred events. However many events the driver has, these hundred are on few pages of
-    /// the table and of each index. When SQLite balances an index, it leaves copies of entries in the unallocated space
-    /// of pages. The deletion must also remove these copies (`free_space.c`).
+    /// A transaction rewrites a hundred events. They are on few pages of the table and of each index, however many
+    /// events the driver has.
+    ///
+    /// When SQLite balances an index, it leaves copies of entries in the unallocated space of pages. The deletion must
+    /// also remove these copies (`free_space.c`).
     @Test func `each transaction of the deletion of 3,000 events writes few pages, and the WAL is empty at the end`()
         async throws
     {

@@ -1,6 +1,8 @@
 // Tests that a new optional member of an event needs only its declaration. The member is then read from the request,
-// stored in the row and returned wherever the row is read. CONTRIBUTING.md, "A member of an event", lists the files to
-// edit for a new member. NewMemberTests of the app counts these files.
+// stored in the row and returned wherever the row is read.
+//
+// CONTRIBUTING.md, "A member of an event", lists the files to edit for a new member. NewMemberTests of the app counts
+// these files.
 
 import Engine
 import GRDB

@@ -1,6 +1,8 @@
 // Tests in which the n-th write or the n-th sync fails, for every n. The tests then check the files that a crash would
-// leave. Acknowledged events are stored, and definitely rejected events are not stored. The store recovers when the
-// disk recovers (contract, sections 3 and 5). Checkpoints run after a few pages, so that they encounter the faults too.
+// leave. Checkpoints run after a few pages, so that they encounter the faults too.
+//
+// Acknowledged events are stored, and definitely rejected events are not stored. The store recovers when the disk
+// recovers (contract, sections 3 and 5).
 
 import Engine
 import Foundation
@@ -29,8 +31,8 @@ struct FaultTests {
             if !hasFailed {
                 #expect(operationsBefore > 3, "hardly anything was made to fail")
                 // If the sync of a commit fails, its frames may still be in the WAL, and a recovery could find them.
-                // The next successful commit overwrites them. After that, it is certain that the events are not stored.
-                // If every sync fails, no commit succeeds, so the outcome stays unknown.
+                // The events are certainly not stored after the next successful commit, which overwrites the frames. If
+                // every sync fails, the outcome stays unknown.
                 let isInDoubt = fault == .syncError && failureCount > 1
                 #expect(answers == ["acknowledged", isInDoubt ? "unknown" : "unavailable"])
                 return

@@ -80,8 +80,10 @@ enum FaultyFileSystem {
     }()
 
     /// Addresses are stored as numbers, because pointers are not Sendable. Most addresses stay valid as long as the
-    /// process lives. Only the address of a file may be used again for another file. SQLite then first calls
-    /// `openFile`, which replaces the entries for the address.
+    /// process lives.
+    ///
+    /// Only the address of a file may be used again for another file. SQLite then first calls `openFile`, which
+    /// replaces the entries for the address.
     fileprivate struct State: Sendable {
         var original: UInt = 0
         var scripts: [String: FaultScript] = [:]

@@ -1,5 +1,5 @@
-// Tests of the feed: a consumer of the event table reads events in the order of their commits, and the stored position
-// of the consumer never decreases.
+// Tests of the feed: a consumer of the event table reads events in the order of their commits. The stored position of
+// the consumer never decreases.
 
 import Engine
 import JourneyModel

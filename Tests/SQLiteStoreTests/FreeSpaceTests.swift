@@ -1,5 +1,5 @@
-// Tests that the unallocated space of pages in the database file contains nothing of removed rows, and that the rest of
-// each page does not change. A second database, without Dwell's VFS, shows what SQLite alone leaves.
+// Tests that the unallocated space of database pages contains nothing of removed rows, and that the rest of each page
+// does not change. A second database, without Dwell's VFS, shows what SQLite alone leaves.
 
 import CSQLiteVFS
 import Foundation
@@ -67,8 +67,10 @@ struct FreeSpaceTests {
     }
 
     /// Returns the statements of one transaction. Each name is used only once, so a removed name must not be found
-    /// anywhere. A blob repeats one byte sequence, usually one with which a page of a b-tree can begin. Some blobs are
-    /// longer than a page.
+    /// anywhere.
+    ///
+    /// A blob repeats one byte sequence, usually one with which a page of a b-tree can begin. Some blobs are longer
+    /// than a page.
     private func change(_ count: Int, _ next: inout Int, _ pageBytes: Int, _ random: inout SeededRandom) -> [String] {
         var statements: [String] = []
         for _ in 0..<count {

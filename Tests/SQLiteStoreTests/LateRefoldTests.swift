@@ -1,5 +1,7 @@
 // Tests of a late event that comes before a long journey. The refold takes several pieces, and other drivers' events
-// are stored between them. No read sees an incomplete refold. The amount of work is measured in rows.
+// are stored between them. No read sees an incomplete refold.
+//
+// The amount of work is measured in rows.
 
 import Crypto
 import Engine
@@ -402,8 +404,10 @@ struct LateRefoldTests {
         #expect(outcomes[RefoldCharges.sharingTimeMax] == .rateLimited)
         #expect(outcomes.last?.isStored == true)
         // To place an event, SQLite sorts it together with the earlier events of its millisecond. The driver is charged
-        // once for every 100 of these. The first 100 events cost nothing, the next 100 one charge each, and so on up to
-        // nine charges each: 4,500 charges in all.
+        // once for every 100 of these.
+        //
+        // The first 100 events cost nothing, the next 100 one charge each, and so on up to nine charges each: 4,500
+        // charges in all.
         let remaining = admission.quota(of: driver, in: .preSessionEvents).remaining
         #expect(remaining == 100_000 - 4_500)
         await store.close()

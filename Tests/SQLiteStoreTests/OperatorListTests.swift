@@ -1,5 +1,5 @@
-// Tests of the lists behind the operator's counts. The lists are read from real rows. Every query plan uses a key or an
-// index and never scans a whole table, so reading the lists does not slow down the writer.
+// Tests of the lists behind the operator's counts, read from real rows. Every query plan uses a key or an index. No
+// query scans a whole table, so reading the lists does not slow down the writer.
 
 import Engine
 import GRDB
@@ -217,8 +217,8 @@ import Testing
         // A scan of a table is not allowed. A query with a list of ids scans only this list, its parameter.
         let scans = plan.filter { $0.hasPrefix("SCAN ") && !$0.contains("CONSTANT ROW") }
         #expect(scans.allSatisfy { $0.hasPrefix("SCAN listed VIRTUAL TABLE") }, "\(plan)")
-        // A query that sorts reads all its rows before it returns the first one. Only two kinds of queries may sort,
-        // because their rows are few: those of the history of operations, and those of a list of ids.
+        // A query that sorts reads all its rows before it returns the first one. Two kinds of queries may sort, because
+        // their rows are few: those of the history of operations, and those of a list of ids.
         if !sql.contains("operation_count"), !sql.contains("listed") {
             #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(plan)")
         }

@@ -1,5 +1,5 @@
-// Tests of the outbox of notifications on a real database: which changes of journeys are read, whether each change is
-// queued only once, and what removes entries.
+// Tests of the outbox of notifications on a real database. They check which changes of journeys are read, whether each
+// change is queued only once, and what removes entries.
 
 import Engine
 import GRDB
@@ -140,8 +140,8 @@ import Testing
         #expect(try await fixture.store.pushChanges(after: 64, since: atEnd).last == 64)
         let after = atEnd.advanced(byMilliseconds: 1)
         #expect(try await fixture.store.pushChanges(after: 64, since: after).last == 69)
-        // Readers do not wait either if the event's time of receipt is more than a minute in the future, because the
-        // clock was set back.
+        // If the clock was set back, the event's time of receipt may be more than a minute in the future. Readers do
+        // not wait in this case either.
         let setBack = minuteBefore.advanced(byMilliseconds: -ServerClocks.differenceMillisecondsMax)
         #expect(try await fixture.store.pushChanges(after: 64, since: setBack).last == 64)
         let setBackFurther = setBack.advanced(byMilliseconds: -1)

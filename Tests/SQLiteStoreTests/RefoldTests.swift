@@ -12,9 +12,10 @@ import Testing
 @testable import SQLiteStore
 
 struct RefoldTests {
-    /// Creates a database with two visits as release 6 stored them. The dwell event of driver 1 was lost, so
-    /// activation, departure, arrival and verification were rejected. Driver 2 left the zone and came back within one
-    /// second. Release 6 ordered these two events by rank, so it put the return before the exit.
+    /// Creates a database with two visits as release 6 stored them:
+    /// - The dwell event of driver 1 was lost, so activation, departure, arrival and verification were rejected.
+    /// - Driver 2 left the zone and came back within one second. Release 6 ordered these two events by rank, so it put
+    ///   the return before the exit.
     private func version6(_ scratch: ScratchFolder) throws -> String {
         let path = scratch.file("db")
         let old = MigrationRun(Array(Migration.all.prefix(6)))

@@ -6,7 +6,7 @@ final class ScratchFolder: Sendable {
     let path: String
 
     /// Creates the directory. Tests that are not about the disk pass `inMemory`. The directory is then on a file system
-    /// in memory, if one has a gigabyte free. Otherwise it is in the usual place for temporary files.
+    /// in memory, if one has a gigabyte free.
     init(inMemory: Bool = false) throws {
         let memory = inMemory ? Self.memory : nil
         path =

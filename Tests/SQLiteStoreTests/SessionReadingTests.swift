@@ -1,4 +1,4 @@
-// Tests of sessions and their timelines as a driver reads them. The newest session comes first. Events are in the
+// Tests of sessions and their timelines as a driver reads them. The newest session comes first, and events are in the
 // contract's order. Pages have no gaps or repeats, and never contain data of other drivers.
 
 import Dispatch

@@ -1,5 +1,6 @@
 // Tests of corrections of settings, and of trials, which fold in memory only. Random journeys are stored with changing
 // settings. The expected result is the fold of their events in order, with the settings of the correction.
+//
 // DWELL_CORRECTION_JOURNEYS=10000 is a long run. A failure names the seed; DWELL_PROPERTY_SEED=<seed> with
 // DWELL_CORRECTION_JOURNEYS=1 repeats that journey alone.
 

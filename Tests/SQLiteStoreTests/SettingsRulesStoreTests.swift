@@ -1,6 +1,7 @@
 // Tests of settings rules in the store. The rules can choose settings by charger, so the store finds the charger of
-// each event, and stores the event with the settings for this charger. These settings decide when a session ends. A
-// later fold uses them too, even if the rules have changed since then.
+// each event, and stores the event with the charger's settings.
+//
+// These settings decide when a session ends. A later fold uses them too, even if the rules have changed since then.
 
 import Engine
 import GRDB

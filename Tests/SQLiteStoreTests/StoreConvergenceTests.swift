@@ -1,9 +1,11 @@
-// Tests of convergence (contract, section 1) on the real store. Many drivers share a database. Their random journeys
-// contain legal and illegal events, which arrive late, twice and out of order. Several times during each journey, the
-// store is closed and reopened, or lost in a crash. Expiries are stored at random moments. The stored result must equal
-// the fold of the events in order. Set DWELL_STORE_JOURNEYS=100000 for a long run. A failure prints its seed.
-// DWELL_PROPERTY_SEED=<seed> with DWELL_STORE_JOURNEYS=1 repeats that journey alone, with the same steps, restarts and
-// expiries.
+// Tests of convergence (contract, section 1) on the real store. The stored result must equal the fold of the events in
+// order.
+//
+// Many drivers share a database. Their random journeys contain legal and illegal events, which arrive late, twice and
+// out of order. Meanwhile expiries are stored, and the store is reopened, or lost in a crash.
+//
+// Set DWELL_STORE_JOURNEYS=100000 for a long run. A failure prints its seed. DWELL_PROPERTY_SEED=<seed> with
+// DWELL_STORE_JOURNEYS=1 repeats that journey alone, with the same steps, restarts and expiries.
 
 import Engine
 import Foundation

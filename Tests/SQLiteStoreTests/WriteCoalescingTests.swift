@@ -1,6 +1,8 @@
 // Tests that a commit makes one write to the WAL and one sync. For this, Dwell's VFS delays SQLite's writes and joins
-// them. Other connections must not notice the delay, even if commits are not synced, or if a transaction exceeds the
-// cache or is rolled back. FaultTests covers writes that fail.
+// them. FaultTests covers writes that fail.
+//
+// Other connections must not notice the delay, even if commits are not synced, or if a transaction exceeds the cache or
+// is rolled back.
 
 import Foundation
 import GRDB

@@ -1,8 +1,10 @@
 // Tests that the order in which Apple's facts (signed transactions and renewals) arrive does not change a driver's
-// entitlements. Each of many drivers has the facts of one year. The facts come from notifications and from the app, and
-// reach a shared database in any order, some of them twice or late. Meanwhile the server is stopped and started again,
-// or ends in a crash. In the end every driver has the entitlements that follow from the facts in order. Set
-// DWELL_PURCHASE_STORES=100000 for a long run. A failure prints its seed; DWELL_PROPERTY_SEED=<seed>
+// entitlements.
+//
+// Each of many drivers has the facts of one year, from notifications and from the app. They reach a shared database in
+// any order, some of them twice or late. Meanwhile the server is restarted, or ends in a crash.
+//
+// Set DWELL_PURCHASE_STORES=100000 for a long run. A failure prints its seed; DWELL_PROPERTY_SEED=<seed>
 // DWELL_PURCHASE_STORES=1 repeats that year alone. On PostgreSQL, only a tenth of the years is tested.
 
 import Identity

@@ -1,5 +1,5 @@
-// Tests of sign-in sessions on each database. Refresh tokens are rotated, and a spent one may be used again for ten
-// seconds. A later reuse ends the session. Other processes learn that a session has ended.
+// Tests of sign-in sessions on each database. Refresh tokens are rotated; a spent one may be used again for ten
+// seconds, and a later reuse ends the session. Other processes learn that a session has ended.
 
 import Engine
 import Foundation

@@ -548,8 +548,8 @@ struct SignInTests {
         await fixture.close()
     }
 
-    /// A driver who presses "resend" once too often can still sign in with the code that arrived, from the address that
-    /// requested it and from others.
+    /// A driver who presses "resend" once too often can still sign in with the code that arrived, from the same or
+    /// another address.
     @Test(arguments: DatabaseKind.allCases)
     func `a code that is held back leaves the delivered one valid until its own end`(_ kind: DatabaseKind)
         async throws

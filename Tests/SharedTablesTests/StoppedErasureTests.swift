@@ -1,5 +1,5 @@
 // Tests of deletions that stay unfinished. If the task of a deletion is cancelled, as when a server stops, another task
-// completes the deletion, as the next start of the server does. A deletion that fails does not affect other deletions.
+// completes the deletion. A deletion that fails does not affect other deletions.
 
 import Engine
 import JourneyModel

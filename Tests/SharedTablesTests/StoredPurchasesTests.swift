@@ -36,7 +36,7 @@ struct StoredPurchasesTests: PurchaseSamples {
     }
 
     /// After one server process has recorded a revocation, another one may still get an older response from Apple's
-    /// OCSP responder, which says that the certificate is good.
+    /// OCSP responder. That response says that the certificate is good.
     @Test(arguments: TestedDatabase.allCases)
     func `a recorded revocation stays, also if a later check finds the certificate good`(
         _ database: TestedDatabase

@@ -192,9 +192,10 @@ struct StoredPushesTests {
             }
             #expect(try await store.count("push_outbox") == 4)
             // The clock is set back by a day. The last wake is now far in the future and does not hold back the first
-            // wake below. The second wake is one minute earlier than the first, as if the clock of another server were
-            // a minute behind. A wake that is at most one minute in the future still counts, so the second wake is held
-            // back.
+            // wake below.
+            //
+            // The second wake is one minute earlier than the first, as from a server whose clock is behind. A wake at
+            // most one minute in the future still counts, so the second wake is held back.
             for second in [0, -60] {
                 let now = start.advanced(bySeconds: second - 86_400)
                 _ = try await outbox.queue([entry(device, .wake, due: now)], after: 100, upTo: 100, at: now)

@@ -1,6 +1,6 @@
-// Tests of transfers from SQLite to PostgreSQL. Afterwards random journeys are the same in both databases, including
-// journeys that change during the transfer. A transfer can be interrupted after each part. A server does not start
-// before the transfer is complete.
+// Tests of transfers from SQLite to PostgreSQL. Random journeys are the same in both databases, even if they change
+// during the transfer. A transfer can be interrupted after each part, and a server does not start before the transfer
+// is complete.
 
 import Engine
 import Foundation

@@ -1,5 +1,5 @@
 // Tests of the drives that a seed determines. A seed always gives the same drives. Each drive is of the kind that its
-// name says. A real phone could make every drive.
+// name says, and a real phone could make it.
 
 import JourneyModel
 import Simulation

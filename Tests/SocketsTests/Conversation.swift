@@ -1,5 +1,5 @@
-// Shared by the tests of this directory: an echo handler, a handler that hands its connections to the test, and a read
-// of an exact number of bytes.
+// Handlers for the tests of this directory: an echo, and one that hands its connections to the test. Also a read of an
+// exact number of bytes.
 
 import TestSupport
 

@@ -1,4 +1,4 @@
-// System calls that follow a script: the n-th call of one kind fails in a given way, and all other calls go to the
+// System calls that follow a script. The n-th call of one kind fails in a given way, and all other calls go to the
 // kernel. The script also records which descriptors are open and whether one was closed twice.
 
 import Synchronization
@@ -77,8 +77,8 @@ final class FaultScript: Sendable {
     }
 
     /// Registers the descriptor again, so that the poller reports it once more. The poller reports a descriptor only
-    /// when it becomes ready. After a real EAGAIN or short transfer, that happens later. After a scripted EAGAIN or
-    /// short transfer, the descriptor is still ready, so the poller would report nothing.
+    /// when it becomes ready. After a scripted EAGAIN or short transfer, the descriptor is still ready, so the poller
+    /// would report nothing.
     private func reportAgain(_ descriptor: Int32) {
         guard let known = state.withLock({ $0.registrations[descriptor] }) else { return }
         _ = Syscalls.system.pollerRemove(known.poller, descriptor)
@@ -137,8 +137,8 @@ final class FaultScript: Sendable {
     }
 }
 
-/// Returns the number of entries of /proc/self/fd. These are the open descriptors, and three more at each call: `.`,
-/// `..` and the descriptor by which the directory is read. Returns -1 if the entries cannot be read.
+/// Returns the number of entries of /proc/self/fd, or -1 if they cannot be read. These are the open descriptors, and
+/// three more at each call: `.`, `..` and the descriptor by which the directory is read.
 func openDescriptorCount() -> Int {
     guard let directory = opendir("/proc/self/fd") else { return -1 }
     defer { closedir(directory) }

@@ -1,6 +1,6 @@
-// Makes each kind of system call fail at each point of a conversation. The conversation must then complete, or end with
-// an error within seconds, and every descriptor must be closed exactly once. Each fault is tried at the 1st, 2nd, 3rd,
-// ... call of its kind, until a conversation has fewer calls of that kind.
+// Makes each kind of system call fail at its 1st, 2nd, 3rd, ... call, until a conversation has fewer calls of that
+// kind. The conversation must then complete, or end with an error within seconds. Every descriptor must be closed
+// exactly once.
 
 import TestSupport
 import Testing

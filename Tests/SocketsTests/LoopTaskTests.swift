@@ -1,5 +1,5 @@
-// Tests of an event loop's tasks. Work runs on the loop. A task whose work has ended is reused. When the loop ends, its
-// tasks end too.
+// Tests of an event loop's tasks. Work runs on the loop, a task whose work has ended is reused, and all tasks end with
+// the loop.
 
 import Synchronization
 import Testing

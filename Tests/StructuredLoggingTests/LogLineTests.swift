@@ -1,5 +1,5 @@
-// Tests the bytes of a log line. No content can break the format. A JSON line conforms to RFC 8259, as Foundation's
-// parser checks. In both formats, a line has no control characters and at most the maximum length.
+// Tests the bytes of a log line. No content can break the format: a line has no control characters and at most the
+// maximum length. A JSON line conforms to RFC 8259, as Foundation's parser checks.
 
 import Foundation
 import Logging

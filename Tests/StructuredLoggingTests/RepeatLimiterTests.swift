@@ -1,5 +1,5 @@
-// Tests of the limit on repeated messages. Each message is written only a limited number of times per second. Its next
-// line has the number of omitted lines. The table of messages has a maximum size.
+// Tests of the limit on repeated messages. Each message is written only a limited number of times per second, and its
+// next line has the number of omitted lines. The table of messages has a maximum size.
 
 import Testing
 

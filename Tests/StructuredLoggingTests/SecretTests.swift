@@ -1,5 +1,5 @@
-// Tests that a secret is never printed by accident. The usual ways to turn a value into text are tried: on the secret
-// itself, inside other values, and in log lines of both formats.
+// Tests that a secret is never printed by accident. The usual ways to turn a value into text are tried on the secret,
+// on other values that contain it, and in log lines.
 
 import Logging
 import Secrets

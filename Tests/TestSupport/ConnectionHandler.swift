@@ -1,8 +1,10 @@
 package import Sockets
 
-/// A handler that serves each connection of a listener in a task of its own. The task runs on the connection's event
-/// loop and waits for bytes. When `serve` returns, the connection is closed if it is still open. The task is cancelled
-/// when the peer is gone or other code closes the connection, but not when the peer has only closed its sending side.
+/// A handler that serves each connection of a listener in a task of its own, on the connection's event loop. When
+/// `serve` returns, the connection is closed.
+///
+/// The task is cancelled when the peer is gone or other code closes the connection. A peer that has only closed its
+/// sending side does not cancel the task.
 package protocol ConnectionHandler: Sendable {
     func serve(_ connection: Connection) async
 

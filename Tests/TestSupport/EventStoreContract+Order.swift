@@ -72,9 +72,8 @@ extension EventStoreContract {
                 submission.timestamp = received.advanced(bySeconds: stamp)
                 return submission
             }
-            // This event arrives 20 minutes after it occurred, although the phone's clock is right. If the store took
-            // this for an error of the clock and added 20 minutes, the driver would enter the zone only after the dwell
-            // in it was complete.
+            // This event arrives 20 minutes after it occurred, although the phone's clock is right. A store that added
+            // 20 minutes, as for a wrong clock, would let the driver enter the zone after the dwell in it was complete.
             let late = submission(.enteredChargerIntentZone, "late", at: -1200, stampedAt: -1200)
             let next = submission(.anchorDwellComplete, "next", at: -1000, stampedAt: 0)
             for (driver, events) in [("late-first", [late, next]), ("late-second", [next, late])] {

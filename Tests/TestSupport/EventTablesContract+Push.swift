@@ -18,9 +18,8 @@ extension EventTablesContract {
         }
     }
 
-    /// Reads the changes after `id` again and again, until there are `count` or ten seconds have passed. On PostgreSQL
-    /// an event can be missing at first: readers do not see it while an older transaction is running, even one of
-    /// PostgreSQL's own maintenance.
+    /// Reads the changes after `id` again and again, until there are `count` or ten seconds have passed. On PostgreSQL,
+    /// readers do not see an event while an older transaction is running, even one of PostgreSQL's own maintenance.
     private static func pushChanges(_ count: Int, after id: Int64, _ store: any Store) async throws -> PushChanges {
         let end = ContinuousClock.now + .seconds(10)
         var page = try await store.pushChanges(after: id, since: .sample)

@@ -15,8 +15,8 @@ extension EventTablesContract {
     }
 
     /// Runs rounds until `count` events are deleted or ten seconds have passed. Returns the number of deleted events.
-    /// One round may not be enough on PostgreSQL: it leaves out an event while an older transaction is running, even
-    /// one of PostgreSQL's own maintenance.
+    /// On PostgreSQL, a round leaves out events while an older transaction is running, even one of PostgreSQL's own
+    /// maintenance.
     private static func deleted(_ count: Int, by keeping: RetentionService) async throws -> Int {
         try await allDeleted(count, by: keeping).events
     }
@@ -150,8 +150,8 @@ extension EventTablesContract {
             try expect(new.waitingCount, 8, "waiting for a new consumer")
             try expect(new.lostCount, 0, "lost to a new consumer")
             let old = try await store.position(of: "analytics")
-            // If the store's ids are consecutive, a reader finds the number of lost events from the gap between its
-            // last id and the next id. Otherwise the store counts the lost events for the reader.
+            // If the store's ids are consecutive, the gap between the reader's last id and the next id shows how many
+            // events are lost. Otherwise the store counts the lost events for the reader.
             let next = try await store.fed(1, after: old.last, limit: 1)[0].id
             let lost = store.hasConsecutiveIDs ? next - old.last - 1 : old.lostCount
             try expect(lost, 5, "lost to the old consumer")

@@ -1,6 +1,6 @@
 // The requirements on what a store does with its stored events: the feed, the changes that cause notifications,
-// retention, and the operator's lists. The clauses test a store only through its ports, as those of EventStoreContract
-// do. A test target runs all of them. Each clause needs a store without events.
+// retention, and the operator's lists. A test target runs all clauses, each on a store without events. The clauses use
+// only the store's ports.
 
 package import Engine
 import JourneyModel

@@ -1,5 +1,5 @@
-// A simple `EventStore` in memory. Every append sorts and folds all events of its driver again. The store passes the
-// clauses of the contract. Another store that behaves differently is wrong.
+// A simple `EventStore` in memory, which passes the clauses of the contract. Every append sorts and folds all events of
+// its driver again. Another store that behaves differently is wrong.
 
 package import Engine
 package import JourneyModel

@@ -28,10 +28,11 @@ package struct PhoneVisits: Sendable {
         }
     }
 
-    /// Indices of the events that may be lost, because a later event proves them. Two kinds of events are left out. One
-    /// is the end of a visit, which nothing proves. The other is an arrival that is followed directly by the hard
-    /// timeout. No event proves such an arrival before the grace deadline, and without the arrival the session ends at
-    /// that deadline.
+    /// Indices of the events that may be lost, because a later event proves them. The end of a visit is not among them,
+    /// because nothing proves it.
+    ///
+    /// An arrival that is followed directly by the hard timeout must not be lost either. No event proves the arrival
+    /// before the grace deadline, and without the arrival the session ends at that deadline.
     package var droppable: [Int] { events.indices.filter { !ends.contains($0) && !isProvenTooLate($0) } }
 
     private func isProvenTooLate(_ place: Int) -> Bool {

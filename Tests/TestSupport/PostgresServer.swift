@@ -1,6 +1,6 @@
 // Starts a real PostgreSQL in a folder of its own, with TLS. The server ends with the test process, however that
-// process ends: a shell in its own session stops the server and removes the folder when the pipe from the test process
-// is closed.
+// process ends. When the pipe from the test process is closed, a shell in its own session stops the server and removes
+// the folder.
 
 import Foundation
 import Synchronization
@@ -163,10 +163,11 @@ package final class PostgresServer: Sendable {
         """
     }
 
-    /// Runs a command without the descriptors that it inherits beyond the standard ones. One of them is a socket of
-    /// `Process`. By this socket, `Process` notices the end of the process that it started. If a server kept the socket
-    /// open, the ended process would stay a zombie, and Swift Testing would wait forever for the process of the next
-    /// exit test.
+    /// Runs a command without the descriptors that it inherits beyond the standard ones. By one of them, a socket,
+    /// `Process` notices the end of the process that it started.
+    ///
+    /// If a server kept the socket open, the ended process would stay a zombie. Swift Testing would then wait forever
+    /// for the process of the next exit test.
     private static let closingDescriptors = #"""
         bash -c 'for path in /proc/$$/fd/*; do
             fd=${path##*/}

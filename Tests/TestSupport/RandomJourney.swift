@@ -20,9 +20,8 @@ package enum RandomJourney {
         .enteredMerchantZone: .inTransit, .visitVerifiedByWeb: .atMerchant, .gracePeriodExpired: .inTransit,
     ]
 
-    /// Returns at most `countMax` events, sorted by `<`. An idempotency key consists of `k` and a number. A session id
-    /// consists of `sessionPrefix` and a number. Events of the same second count as having arrived in this sorted
-    /// order.
+    /// Returns at most `countMax` events, sorted by `<`. Events of the same second count as having arrived in this
+    /// order. An idempotency key is `k` and a number, and a session id is `sessionPrefix` and a number.
     ///
     /// - Parameter wholeSeconds: if true, about one of three journeys has times in whole seconds. The events of one
     ///   second are then ordered by their arrival. If false, all journeys have times in milliseconds.

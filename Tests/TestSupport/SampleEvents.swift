@@ -54,9 +54,10 @@ package enum SampleJourney {
         }
     }
 
-    /// Returns `count` events with random names, two sessions and three chargers. The events need not form a possible
-    /// journey. All times lie within `spanSeconds` and are multiples of a second, so many of them are equal if the span
-    /// is short. Some events have a sequence. An idempotency key consists of `prefix` and a number.
+    /// Returns `count` events with random names, two sessions and three chargers, not necessarily a possible journey.
+    /// Some events have a sequence. An idempotency key is `prefix` and a number.
+    ///
+    /// All times lie within `spanSeconds` and are multiples of a second, so in a short span many of them are equal.
     package static func random(
         count: Int, prefix: String, spanSeconds: Int = 5400, from start: Moment = .sample,
         using random: inout SeededRandom

@@ -1,6 +1,7 @@
-// Counts the allocations of this process. For this, the file defines malloc and its relatives itself, and passes each
-// call on to glibc. Such definitions replace those of the C library (glibc's manual, "Replacing malloc"; ISO C does not
-// allow this). With another C library nothing is counted.
+// Counts the allocations of this process. The file defines malloc and its relatives, which pass each call on to glibc.
+// These definitions replace those of the C library (glibc's manual, "Replacing malloc"; ISO C does not allow this).
+//
+// With another C library nothing is counted.
 
 #include "Allocations.h"
 #include <errno.h>

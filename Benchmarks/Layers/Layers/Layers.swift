@@ -1,6 +1,6 @@
 // Measures the time and the allocations of one operation of each layer. The number of allocations is the same on every
-// machine. Therefore `make test` can compare it with the limits in allocations.txt. `make bench-layers` also counts
-// system calls.
+// machine, so `make test` can compare it with the limits in allocations.txt. `make bench-layers` also counts system
+// calls.
 //
 //   Layers [--only parse,fold] [--rounds 5]          prints a line for each layer
 //   Layers --check allocations.txt                   exits with 1 if a layer allocates more than its limit

@@ -1,7 +1,8 @@
 // Runs every parser that reads client bytes on its most expensive inputs, at two lengths. scripts/parser-work counts
-// the instructions of each run with callgrind. It checks that a parser does not exceed a maximum number of instructions
-// per byte, and that twice the bytes need about twice the instructions. This program uses no tasks, because valgrind
-// 3.19 does not support Swift's threads.
+// the instructions of each run with callgrind. The script fails if a parser needs too many instructions per byte, or if
+// twice the bytes need much more than twice the instructions.
+//
+// This program uses no tasks, because valgrind 3.19 does not support Swift's threads.
 //
 //   ParserWork     prints the name and the number of bytes of each run; callgrind writes its counts in this order
 
@@ -10,9 +11,8 @@ import Marks
 
 @main
 struct ParserWork {
-    /// The two lengths of an input. They are so long that the constant cost of a call does not matter. They are shorter
-    /// than every limit, so no parser refuses an input because of its length. (The smallest limit is that of the
-    /// request line.)
+    /// The two lengths of an input. The constant cost of a call does not matter at these lengths. Both are shorter than
+    /// the smallest limit, that of the request line.
     static let shortBytes = 3_000
     static let longBytes = 6_000
 

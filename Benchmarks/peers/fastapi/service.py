@@ -1,7 +1,13 @@
 """The two routes of the benchmark, written in the usual way with FastAPI, redis-py, and SQLite or PostgreSQL. uvicorn
-runs two processes of this service. Where there is a choice, the faster way is used. The libraries are uvloop,
-httptools, hiredis, asyncpg and orjson. Verified tokens are cached. One Lua script checks the rate limit and detects
-repeats. The settings are encoded once. There is no access log."""
+runs two processes of this service.
+
+Where there is a choice, the faster way is used:
+
+- The libraries are uvloop, httptools, hiredis, asyncpg and orjson.
+- Verified tokens are cached.
+- One Lua script checks the rate limit and detects repeats.
+- The settings are encoded once.
+- There is no access log."""
 
 import contextlib
 import datetime

@@ -34,8 +34,7 @@ class Store:
     def __init__(self, path):
         self.database = sqlite3.connect(path, timeout=10, isolation_level=None)
         # The two worker processes take turns by locking a file. SQLite's own wait for another process is slower,
-        # because SQLite sleeps between its attempts. And while a new file is switched to WAL mode, SQLite does not wait
-        # but fails.
+        # because SQLite sleeps between its attempts. While a new file is switched to WAL mode, SQLite fails at once.
         self.turn = open(f"{path}.turn", "w")
         fcntl.flock(self.turn, fcntl.LOCK_EX)
         self.database.executescript(SCHEMA)

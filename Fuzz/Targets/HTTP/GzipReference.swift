@@ -1,5 +1,5 @@
-// A decoder of gzip (RFC 1952) and deflate (RFC 1951) that reads bit by bit. zlib is compared with this second, slow
-// and simple implementation.
+// A second, slow and simple decoder of gzip (RFC 1952) and deflate (RFC 1951), with which zlib is compared. It reads
+// bit by bit.
 
 struct GzipReference {
     enum End { case whole, malformed, tooLong }

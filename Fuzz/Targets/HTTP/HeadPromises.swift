@@ -1,6 +1,7 @@
-// Checks the promises of RequestHead without looking at the request's bytes. The parser has already determined the
-// framing, which says where the content ends (`head.framing`). This check determines it again from the field values, and
-// the two must be equal, because request smuggling exploits a difference between two readings of the framing (RFC 9112
+// Checks the promises of RequestHead without looking at the request's bytes.
+//
+// The check determines the framing (where the content ends) from the field values, and compares it with the parser's
+// result (`head.framing`). Request smuggling exploits a difference between two readings of the framing (RFC 9112
 // section 11.2).
 
 import HTTP1

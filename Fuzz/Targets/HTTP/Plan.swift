@@ -1,5 +1,5 @@
-// The way in which the fuzzed server handles its requests. The lower six bits of the first byte of an input select the
-// plan, so that a corpus file can begin with a printable character. "@" selects the simplest plan.
+// How the fuzzed server handles its requests. The lower six bits of the first byte of an input select the plan, so a
+// corpus file can begin with a printable character. "@" selects the simplest plan.
 
 import HTTP1
 

@@ -1,6 +1,8 @@
-// Parses arbitrary bytes as a request target. For origin-form, there is a second decoder, which splits first and then
-// decodes each segment. It must reject the same targets and return the same path. An accepted path is also encoded and
-// parsed again. The result must be the same path, because a path has only one form (RequestTarget).
+// Parses arbitrary bytes as a request target. A second decoder for origin-form, which splits first and then decodes
+// each segment, must reject the same targets and return the same path.
+//
+// An accepted path is also encoded and parsed again. The result must be the same path, because a path has only one form
+// (RequestTarget).
 //
 // Input: one byte for the method, then the target.
 

@@ -1,6 +1,6 @@
-// The client's side of a Conversation: the responses of the handlers, and a strict reader of the resulting bytes (RFC
-// 9112 sections 4 to 7). Whatever a request or a handler contains, the reader must find exactly the responses that were
-// made, and no further one.
+// The client's side of a Conversation: the handlers' responses, and a strict reader of the resulting bytes (RFC 9112
+// sections 4 to 7). The reader must find exactly the responses that were made, whatever a request or a handler
+// contains.
 
 import HTTP1
 
@@ -28,8 +28,8 @@ struct ServerAnswer {
 
     func expected(byHead: Bool) -> ExpectedResponse {
         var expected = ExpectedResponse(status: (200...599).contains(status.code) ? status.code : 500)
-        // A response has no content if it answers HEAD, or if its status is 204, 205 or 304 (RFC 9110 sections 9.3.2,
-        // 15.3.5, 15.3.6 and 15.4.5).
+        // A response has no content if it answers HEAD, or has the status 204, 205 or 304 (RFC 9110 sections 9.3.2,
+        // 15.3.5, 15.3.6, 15.4.5).
         let hasContent = !byHead && ![204, 205, 304].contains(expected.status)
         expected.content = hasContent ? content : []
         expected.endsWithHead = byHead || expected.status == 204 || expected.status == 304

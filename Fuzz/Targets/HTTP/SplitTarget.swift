@@ -1,6 +1,7 @@
-// Checks two promises of ServerConnection. The events do not depend on how the bytes were split: a stream in one piece
-// and the same stream in small pieces must lead to the same events and the same response bytes. And a completed request
-// leaves no state: the bytes after the first request must lead to the same events if they are sent on a new connection.
+// Checks two promises of ServerConnection:
+//
+// - The events and the response bytes do not depend on how the stream was split.
+// - A completed request leaves no state. The bytes after the first request lead to the same events on a new connection.
 //
 // Input: one byte for the Plan, then four bytes, each with the length of a piece, then the client's bytes. The bytes
 // are cut into pieces of these four lengths in turn.

@@ -1,9 +1,11 @@
-// Reads arbitrary bytes as a list of trusted proxies, a peer, and lines of Forwarded and X-Forwarded-For. A server
-// trusts one of these two fields. The check runs once for each of them. The server and a second implementation must
-// find the same client address. The server scans bytes, while the second implementation splits texts.
+// Reads arbitrary bytes as a list of trusted proxies, a peer, and lines of Forwarded and X-Forwarded-For. The server
+// and a second implementation must find the same client address.
 //
-// Input: lines. The first line is the list of proxies, the second the peer's address. Each further line is a field: `F`
-// for Forwarded or `X` for X-Forwarded-For, followed by the value.
+// The check runs once for each of the two fields, because a server trusts only one of them. The server scans bytes,
+// while the second implementation splits texts.
+//
+// Input: the list of proxies in the first line, and the peer's address in the second. Each further line is `F`
+// (Forwarded) or `X` (X-Forwarded-For), followed by the value.
 
 import HTTP1
 import HTTPServer

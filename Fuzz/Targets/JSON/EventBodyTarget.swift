@@ -1,6 +1,8 @@
 // Decodes arbitrary bytes as the body of each route for events (a single event or a batch) and for sessions. An
-// accepted event must keep the promises of EventSubmission. It must be possible to send each rejection to the client.
-// The result for an event must not depend on whether the event is alone or in a batch, nor on the notation of its JSON.
+// accepted event must keep the promises of EventSubmission. The server must be able to send each rejection to the
+// client.
+//
+// An event must have the same result alone and in a batch, and in every notation of its JSON.
 //
 // Input: a line for Idempotency-Key, a line for X-Sent-At, then the body. An empty line means that the header is
 // absent.
@@ -37,9 +39,10 @@ private func decodeAlone(_ body: [UInt8], _ headers: EventHeaders) -> Decoded {
     Result { () throws(BodyRefusal) in try EventSubmission.decode(body, route: .native, headers: headers) }
 }
 
-/// Returns whether the parser read the body to its end, so that the body is certainly one JSON text. Only such a body
-/// can be put into a batch without affecting the events after it. The parser stops early at a syntax error, at nesting
-/// that is too deep, and at a number that is too long. In these cases the result is false.
+/// Returns whether the body is certainly one JSON text, because the parser read it to its end. Only such a body can be
+/// put into a batch without affecting the events after it.
+///
+/// The parser stops early at a syntax error, at nesting that is too deep, and at a number that is too long.
 private func isWellFormed(_ decoded: Decoded) -> Bool {
     guard case .failure(.malformedJSON(let error)) = decoded else { return true }
     return [.duplicateName, .loneSurrogate, .invalidUTF8].contains(error.reason)
@@ -73,9 +76,10 @@ private func checkBatch(_ body: [UInt8], sentAt: String?) throws(Finding) {
 
 private let neighbour = #"{"event":"chargerTargeted","event_id":"n","occurred_at":"2026-11-05T07:00:00Z"}"#
 
-/// Checks that an invalid event never affects the other events of a batch (contract, section 3). Checks that each event
-/// has the same result in a batch as alone, with one exception: in a batch, an event lies two levels deeper, so its
-/// nesting may be refused as too deep.
+/// Checks that an invalid event never affects the other events of a batch (contract, section 3).
+///
+/// Checks that each event has the same result in a batch as alone. The one exception: an event of a batch lies two
+/// levels deeper, so its nesting may be refused as too deep.
 private func checkAmongNeighbours(_ body: [UInt8], _ alone: Decoded) throws(Finding) {
     let text = Array(#"{"events":[\#(neighbour),"#.utf8) + body + Array(",\(neighbour)]}".utf8)
     let results = try? EventBatch.decode(text)

@@ -32,9 +32,8 @@ extension EventSubmission {
         try require(value.compact.utf8.elementsEqual(metadata.utf8), "Metadata that is not compact.")
     }
 
-    /// Checks that the canonical form is ASCII and JSON. Checks that it contains every value in which two events of a
-    /// driver may differ, because different events must have different canonical forms. For `metadata`, only checks
-    /// whether the form says that there is some.
+    /// Checks that the canonical form is ASCII and JSON, and contains every value in which two events of a driver may
+    /// differ. Different events must have different canonical forms. Of `metadata`, only its presence is checked.
     private func checkCanonicalForm() throws(Finding) {
         try require(canonicalForm.allSatisfy { $0 < 0x80 }, "A canonical form beyond ASCII.")
         guard let form = try? JSONValue.parse(canonicalForm) else { throw Finding("It is no JSON.") }
@@ -55,8 +54,8 @@ extension EventSubmission {
 }
 
 extension BodyRefusal {
-    /// Checks that the refusal can be reported to the client: the problem document is JSON and has a detail, and every
-    /// field error names the invalid part of the request.
+    /// Checks that the refusal can be reported to the client. The problem document must be JSON and have a detail, and
+    /// every field error must name the invalid part of the request.
     func checkCanBeTold() throws(Finding) {
         let problem = try? JSONValue.parse(Problem(self, requestID: "r").encoded())
         guard let problem, case .string(let detail) = problem["detail"], !detail.isEmpty else {

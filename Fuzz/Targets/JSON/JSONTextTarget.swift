@@ -1,6 +1,8 @@
-// Parses arbitrary bytes as a JSON text. JSONGrammar and JSONValue.parse must accept the same texts, with one
-// exception: JSONValue.parse also rejects some JSON, for example JSON that is nested too deep. An accepted text must
-// not change when it is written and parsed again. Foundation must accept such a text too, and find the same values.
+// Parses arbitrary bytes as a JSON text. JSONGrammar and JSONValue.parse must accept the same texts, except that
+// JSONValue.parse also rejects some JSON, for example if it is nested too deep.
+//
+// An accepted text must not change when it is written and parsed again. Foundation must accept such a text too, and
+// find the same values.
 //
 // Input: the text.
 
@@ -37,8 +39,8 @@ func fuzzJSONText(_ input: [UInt8]) throws(Finding) {
 private func check(_ error: JSONError, _ grammar: JSONGrammar) throws(Finding) {
     switch error.reason {
     case .duplicateName, .loneSurrogate, .invalidUTF8, .numberTooLong:
-        // Only a text that is JSON is refused for one of these reasons. The exception is a text that is nested more than
-        // 64 deep: JSONValue.parse does not check the grammar below that depth.
+        // Only a text that is JSON is refused for one of these reasons. The exception is a text that is nested more
+        // than 64 deep: JSONValue.parse does not check the grammar below that depth.
         try require(grammar.isJSON || grammar.depth > 64, "\(error.reason) in what is no JSON.")
     case .tooDeep:
         try require(grammar.depth > 64, "Not more than 64 deep.")

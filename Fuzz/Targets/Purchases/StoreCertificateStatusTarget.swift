@@ -1,6 +1,7 @@
 // Reads arbitrary bytes as an OCSP response (RFC 6960) about the leaf of a chain. No response may revoke the leaf,
-// because the keys that could sign a response are deleted. The chain is verified only once for all inputs, so that most
-// of the time is spent on checking the responses.
+// because the keys that could sign a response are deleted.
+//
+// The chain is verified only once for all inputs, so that most of the time is spent on checking the responses.
 
 import Foundation
 import SwiftASN1

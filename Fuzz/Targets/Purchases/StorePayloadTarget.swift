@@ -1,6 +1,8 @@
 // Reads arbitrary bytes as Apple's signed data about purchases. The parsed transactions and renewals are applied in one
-// order and in the reverse order. The stored facts, and the entitlements at several times, must be the same for the two
-// orders. The signature is not checked here but in the target StoreToken.
+// order and in the reverse order. The stored facts, and the entitlements at several times, must be the same for both
+// orders.
+//
+// The target StoreToken covers the signature.
 //
 // Input: one line for each payload. The first character of a line is the kind of the payload (T transaction, R renewal,
 // N notification). The rest of the line is the payload's JSON.

@@ -95,8 +95,7 @@ import Testing
         #expect(await appleRefusal(token) == .refused(.malformed))
     }
 
-    /// RFC 8725 section 2.1: the attacker uses the public key as an HMAC secret, in each of the formats in which public
-    /// keys are distributed.
+    /// RFC 8725 section 2.1: the attacker uses the public key as an HMAC secret, in each of its usual formats.
     @Test func keyConfusionHS256WithThePublicKey() async throws {
         let publicKey = key.key.publicKey
         let jwk = key.jwk()

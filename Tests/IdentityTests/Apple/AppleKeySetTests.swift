@@ -1,5 +1,4 @@
-// Tests of the fetches of Apple's key set. Concurrent sign-ins share one fetch. A stale set is fetched again. Unknown
-// key ids cause at most one fetch a minute. Also tests that sign-ins with known keys work while Apple is unavailable.
+// Tests of the fetches of Apple's key set, and of sign-ins while Apple is unavailable.
 
 import JourneyModel
 import TestSupport

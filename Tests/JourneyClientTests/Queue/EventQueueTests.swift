@@ -1,4 +1,4 @@
-// Tests of the queue with scripted responses. The tests check by the rules of docs/client.md which events are kept or
+// Tests of the queue with scripted responses, by the rules of docs/client.md. They check which events are kept or
 // dropped, when they are sent again, and that their bytes do not change.
 
 import JourneyClient

@@ -1,5 +1,5 @@
-// Tests of deadlines on the phone: timers that fire late, early or never; fixes taken before a deadline but delivered
-// after it; and a clock that is set back.
+// Tests of deadlines on the phone. Timers fire late, early or never, fixes from before a deadline arrive after it, and
+// the clock is set back.
 
 import JourneyClient
 import JourneyModel

@@ -1,6 +1,8 @@
-// Tests the main guarantee of the library. After each event, the fold of all events that the engine has sent gives the
-// journey that the engine shows. The fold takes these events in the order of the contract. The tests play random drives
-// with noise, gaps, misplaced commands, clock jumps, late deliveries, and an app that is killed at any moment.
+// Tests the main guarantee of the library. After each event, the engine shows the journey that results from the fold of
+// all sent events in the order of the contract.
+//
+// The tests play random drives with noise, gaps, misplaced commands, clock jumps, late deliveries, and an app that is
+// killed at any moment.
 
 import Foundation
 import JourneyClient
@@ -62,7 +64,7 @@ private struct RandomDrive {
     var phone: Phone
     private(set) var placed: [OrderedEvent] = []
     private(set) var folded = Journey()
-    /// The states entered in the last step. `taken` has those of the fold of the sent events. `announced` has those
+    /// The states entered in the last step: `taken` has those of the fold of the sent events, and `announced` has those
     /// that the engine announced to the app. The two must be equal.
     private(set) var taken: [JourneyState] = []
     private(set) var announced: [JourneyState] = []

@@ -1,5 +1,5 @@
-// Tests a whole drive as a location receiver reports it, second by second, with seeded noise, gaps, and an app that is
-// killed and restarted. Every drive ends in the same state.
+// Tests a whole drive as a location receiver reports it, second by second. The drive has seeded noise, gaps, and an app
+// that is killed and restarted. Every drive ends in the same state.
 
 import Foundation
 import JourneyClient
@@ -42,7 +42,9 @@ struct SimulatedRouteTests {
     }
 
     /// Reports a fix with noise up to the fix's accuracy. About one fix in seven has more noise and is too inaccurate
-    /// to use. Reports no fix in the last 19 seconds of every 100. Restarts the app at 450 s and at 900 s.
+    /// to use.
+    ///
+    /// Reports no fix in the last 19 seconds of every 100. Restarts the app at 450 s and at 900 s.
     private func report(
         _ position: (east: Double, speed: Double), at second: Double, to phone: inout Phone,
         _ random: inout SeededRandom

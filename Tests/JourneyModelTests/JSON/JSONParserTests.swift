@@ -1,5 +1,5 @@
-// Tests of the JSON parser, in the order of RFC 8259: texts that are valid, invalid, or valid but rejected, and the
-// positions of errors. No mutated or malicious input makes the parser crash, hang or guess.
+// Tests of the JSON parser, in the order of RFC 8259. Texts are valid, invalid, or valid but rejected. No mutated or
+// malicious input makes the parser crash, hang or guess.
 
 import JourneyModel
 import TestSupport

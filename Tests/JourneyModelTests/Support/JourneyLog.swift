@@ -1,9 +1,10 @@
 import JourneyModel
 
-/// One driver's stored events in memory, as a store keeps them: each with its verdict and the journey after it. A late
-/// event is inserted at its position in the order. The events after it are refolded until a journey equals the stored
-/// one. A deadline that passes is stored as an expiry, by the fold or by the expiry worker. The real store must behave
-/// like this model.
+/// A model of the store: one driver's events in memory, each with its verdict and the journey after it. The real store
+/// must behave like this model.
+///
+/// A late event is inserted at its position in the order. The events after it are refolded until a journey equals the
+/// stored one. A deadline that passes is stored as an expiry, by the fold or by the expiry worker.
 struct JourneyLog {
     struct Point {
         var event: OrderedEvent

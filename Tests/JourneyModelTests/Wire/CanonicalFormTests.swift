@@ -1,5 +1,5 @@
-// Tests of the canonical form. If the idempotency key of an event was used before, the canonical form decides whether
-// the event is a repeat (contract, section 3, "A repeat is a repeat").
+// Tests of the canonical form. It decides whether an event with a used idempotency key is a repeat (contract, section
+// 3, "A repeat is a repeat").
 
 import JourneyModel
 import Testing

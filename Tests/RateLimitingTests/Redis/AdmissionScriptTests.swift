@@ -1,4 +1,4 @@
-// Compares the script in a real Redis with the window in the process, call by call: verdict, remaining charges and
+// Compares the script in a real Redis with the window in the process, call by call. Verdict, remaining charges and
 // reset time must be equal. The process uses the time that Redis reports.
 
 import JourneyModel

@@ -87,9 +87,10 @@ extension WithRedis {
                     for task in late { #expect(await task.value.quota.remaining == limit - 1 - round) }
                     proxy.fault = .none
                     // The connections may still be down, so the first ten calls may be decided in the process. Further
-                    // calls follow until Redis has made ten decisions. On a busy machine, even replies that the proxy
-                    // does not delay may be late, so the number of calls is not known. If Redis never decides, the
-                    // test's time limit ends this loop.
+                    // calls follow until Redis has made ten decisions, because on a busy machine even prompt replies
+                    // may be late.
+                    //
+                    // If Redis never decides, the test's time limit ends this loop.
                     let before = admission.status.decisionsByRedis
                     var number = 0
                     while number < 20 || admission.status.decisionsByRedis - before < 10 {

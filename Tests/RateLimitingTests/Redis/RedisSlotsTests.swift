@@ -1,5 +1,5 @@
-// Tests the slots of a Redis Cluster: the slot of a key, the reply to CLUSTER SLOTS, redirects, the reply to
-// HELLO, and the replies of sentinels.
+// Tests the slots of a Redis Cluster: the slot of a key, the reply to CLUSTER SLOTS, and redirects. Also tests the
+// reply to HELLO and the replies of sentinels.
 
 import JourneyModel
 import Logging

@@ -1,6 +1,5 @@
-// The two routes of the benchmark, written in the usual way with Hummingbird, GRDB and JWTKit. Where there is a choice,
-// the faster way is used: verified tokens are cached, statements are cached, the settings are encoded once, and logging
-// is off.
+// The two routes of the benchmark, written in the usual way with Hummingbird, GRDB and JWTKit. Tokens and statements
+// are cached, the settings are encoded once, and logging is off.
 
 import Foundation
 import GRDB
