@@ -10,13 +10,16 @@ let commonSettings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-// `make test` runs the unit tests on optimized modules, so that the integration tests and the unit tests need one build,
+// `make test` runs the unit tests on optimized modules. The unit tests and the integration tests then need one build,
 // and the property tests do not take hours. For this build, scripts/build sets the variable DWELL_TESTED and uses the
-// debug configuration. Only the modules with these settings are then optimized. The dependencies and App are not, because
-// the build would take twice as long. Of the tests, only JourneyModelTests and TestSupport are optimized, for the property
-// tests with 100,000 random journeys. Assertions are on, also those of Swift's library, which check the bounds of unsafe
-// buffers. The flags are unsafe, and SwiftPM rejects a dependency that has unsafe flags; therefore they are not always
-// set.
+// debug configuration.
+//
+// Only the modules with these settings are optimized. The dependencies and App are not, because the build would take
+// twice as long. Of the tests, only JourneyModelTests and TestSupport are, for the property tests with 100,000 random
+// journeys.
+//
+// Assertions are on, also those of Swift's library, which check the bounds of unsafe buffers. The unsafe flags are set
+// only for this build, because SwiftPM rejects a dependency that has unsafe flags.
 let isTested = Context.environment["DWELL_TESTED"] != nil
 let settings =
     commonSettings + (isTested ? [.unsafeFlags(["-O", "-assert-config", "Debug"])] : [])
@@ -240,7 +243,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            // App is not optimized in the build for the tests: it is compiled last and alone, and little of its code
+            // App is not optimized in the build for the tests. It is compiled last and alone, and little of its code
             // runs for each request.
             swiftSettings: commonSettings,
             // docs/decisions/jemalloc.md

@@ -1,6 +1,8 @@
-// Authorization of routes, decided in one place before any handler runs. If the content of a request arrives after its
-// head, the credential is checked before the content is read. A client without a valid credential can therefore not
-// make the server hold content in memory. If such a client waits for 100 (Continue), it gets the refusal instead.
+// Authorization of routes, decided in one place before any handler runs.
+//
+// If the content of a request arrives after its head, the credential is checked before the content is read. A client
+// without a valid credential can therefore not make the server hold content in memory. If such a client waits for 100
+// (Continue), it gets the refusal instead.
 
 import HTTP1
 import HTTPServer
@@ -42,8 +44,8 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the check that admits any signed-in driver. For a complete request, the check usually makes the response
-    /// at once, without a task. It starts a task in two cases: `respond` returns work, or the token needs a look-up.
+    /// Returns the check that admits any signed-in driver. For a complete request, the check starts a task only if
+    /// `respond` returns work, or if the token needs a look-up.
     ///
     /// - Parameters:
     ///   - admitsServices: whether tokens of the role `service` are admitted too. Otherwise they get 403.
@@ -91,8 +93,7 @@ struct Access: Sendable {
     }
 
     /// Returns a judge: a function that checks the driver's credential before the content of the request is read. If
-    /// the judge admits the request, the memory for its content counts towards the driver's share of the BufferBudget
-    /// (the limit on memory held for clients).
+    /// the judge admits the request, the memory for its content counts towards the driver's share of the BufferBudget.
     private func driverJudge(
         _ route: String, _ form: ProblemForm, _ admitsServices: Bool,
         _ contentRefusal: @escaping @Sendable (DriverID) -> ProblemResponse?
@@ -106,9 +107,8 @@ struct Access: Sendable {
                 if let problem = contentRefusal(caller.driver) { throw problem }
                 return .welcome(client: caller.driver.rawValue)
             } catch {
-                // If a driver was found, the token is valid, and the request is refused for another reason. Such a
-                // token is counted here, because the responder, which counts all other valid tokens, is not called for
-                // a refused request.
+                // If a driver was found, the token is valid, and the request is refused for another reason. The token
+                // is counted here, because the responder is not called for a refused request.
                 if driver != nil { metrics.count(.accepted) }
                 var response = error.response(requestID: request.id, form)
                 response.principal = driver?.rawValue
@@ -241,8 +241,8 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the problem for a refused token: a 503 if the status of the token cannot be read, otherwise the same 401
-    /// for every reason. Only the access log contains the reason.
+    /// Returns the problem for a refused token. It is a 503 if the status of the token cannot be read, otherwise the
+    /// same 401 for every reason. Only the access log contains the reason.
     private func refused(_ refusal: TokenRefusal) -> ProblemResponse {
         if refusal == .undecided {
             metrics.count(.undecided)

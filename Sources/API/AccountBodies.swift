@@ -1,5 +1,5 @@
 // The bodies of the sign-in routes (contract, section 6). The form of every member is checked, and all errors of a body
-// are reported together. Tokens are not parsed here. A malformed token is rejected later, with 401.
+// are reported together. A malformed token is no error here: it is rejected later, with 401.
 
 import HTTPServer
 import Identity
@@ -149,8 +149,8 @@ enum ProfileBody {
         try decode(request, absent: .keep)
     }
 
-    /// Decodes the body of PUT /auth/me. The body is the whole new profile (RFC 9110 section 9.3.4), so a member that
-    /// is absent from the body is removed from the profile.
+    /// Decodes the body of PUT /auth/me, which is the whole new profile (RFC 9110 section 9.3.4). A member that is
+    /// absent from the body is removed from the profile.
     static func decodeReplacement(_ request: Request) throws(ProblemResponse) -> ProfileChange {
         try decode(request, absent: .set(nil))
     }

@@ -1,6 +1,7 @@
-// The limit of sign-in requests per client address (contract, section 8: RATE_LIMIT_AUTH). These requests are counted
-// by the same rate limiter as events. With Redis, several servers therefore share one count. The store enforces further
-// limits: per phone number, per token and in total.
+// The limit of sign-in requests per client address (contract, section 8: RATE_LIMIT_AUTH). The rate limiter of events
+// counts these requests, so several servers with Redis share one count.
+//
+// The store enforces further limits: per phone number, per token and in total.
 //
 // The limit is checked before the handler runs, and usually before the credential is checked. The only exception is a
 // route that requires an access token: if the content arrives after the head, the token is checked first.
@@ -39,9 +40,8 @@ struct AddressLimit: Sendable {
         }
     }
 
-    /// Returns `check` with the limit applied to the responder, which handles the complete request. The judge, which
-    /// runs before the content is read, is not limited: it may check the credential even if the address has reached the
-    /// limit.
+    /// Returns `check` with the limit applied to its responder. The judge is not limited: it may check the credential
+    /// even if the address has reached the limit.
     func limited(_ form: ProblemForm, route: String, _ check: CredentialCheck) -> CredentialCheck {
         CredentialCheck(
             judge: check.judge, handler: limited(form, route: route) { await check.responder($0).response() })

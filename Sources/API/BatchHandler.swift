@@ -1,6 +1,5 @@
 // POST /native/events/batch. The response has one result per event, in the order of the events. Each event gets the
-// result that it would get in a request of its own. An invalid event does not affect the other events (contract,
-// section 3).
+// result that it would get in a request of its own (contract, section 3).
 
 import Engine
 import HTTP1

@@ -34,7 +34,9 @@ package enum BearerToken {
         return String(decoding: token, as: UTF8.self)
     }
 
-    /// Returns whether the byte may be part of b64token = 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"="
+    /// Returns whether the byte may be part of a b64token:
+    ///
+    /// b64token = 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"="
     private static func isTokenByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

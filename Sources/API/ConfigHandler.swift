@@ -71,8 +71,8 @@ struct ConfigHandler: Sendable {
     }
 
     /// Returns the responses for this driver and charger, because the rules may give them other settings. The responses
-    /// are not cached: evaluating the rules takes only a few microseconds, and a cache would grow with the number of
-    /// drivers and chargers.
+    /// are not cached, because evaluating the rules takes only a few microseconds. A cache would grow with the number
+    /// of drivers and chargers.
     private static func prepared(
         _ rules: SettingsRules, _ request: Request, _ driver: DriverID, charger: String?
     ) -> Prepared {

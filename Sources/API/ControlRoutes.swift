@@ -1,7 +1,8 @@
 // The routes that operator commands call on a running server through its control socket, a Unix socket beside the
-// database file. A server that uses PostgreSQL has no control socket. Only the socket's owner can open the socket, so
-// the file permissions are the credential, as they are for the database itself. No public listener has these routes.
-// The contract does not describe these routes, because the command and the server always have the same version.
+// database file. A server that uses PostgreSQL has no control socket, and no public listener has these routes.
+//
+// Only the socket's owner can open the socket, so the file permissions are the credential. The contract does not
+// describe these routes, because the command and the server always have the same version.
 
 package import Engine
 import HTTP1
@@ -108,9 +109,10 @@ package struct ControlRoutes: Sendable {
         }
     }
 
-    /// Deletes drivers again whose data a restored backup has brought back. Takes `{"database", "erasures",
-    /// "dry_run"}`, where `erasures` are lines of the list of deletions. Returns `{"drivers": [{"driver_id",
-    /// "erasure"}], "without_driver", "is_in_wal"}`:
+    /// Deletes drivers again whose data a restored backup has brought back. Takes
+    /// `{"database", "erasures", "dry_run"}`, where `erasures` are lines of the list of deletions.
+    ///
+    /// Returns `{"drivers": [{"driver_id", "erasure"}], "without_driver", "is_in_wal"}`:
     ///
     /// - `drivers`: the drivers who were deleted again. If `dry_run` is true, no driver is deleted, and `drivers` lists
     ///   those who would be deleted.

@@ -12,8 +12,8 @@ struct DriverLimit: Sendable {
     let reads = RequestsUnderWay()
 
     /// Returns a responder that starts a task, checks the limit and calls the handler. Each request with a valid token
-    /// counts towards the limit, whatever its result, and its response contains the driver's quota. The responder does
-    /// not add the limit's policy, because `API.surface` adds it to all responses of the route.
+    /// counts towards the limit, whatever its result. Its response contains the driver's quota, but not the limit's
+    /// policy, which `API.surface` adds to all responses of the route.
     ///
     /// For the limit `reads`, the number of a driver's reads under way is limited too, unless `reads` is off.
     func limited(

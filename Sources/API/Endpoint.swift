@@ -34,7 +34,7 @@ package struct Endpoint: Sendable {
     package var route: Route
     package var credential: Credential
     /// The limits that a request counts towards. A route that changes something always has a limit, because every
-    /// function in Routes.swift that makes such a route sets a limit or requires one as an argument.
+    /// function in Routes.swift that makes such a route sets or requires one.
     package var limits: [RateLimitClass]
 }
 

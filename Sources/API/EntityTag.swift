@@ -4,10 +4,11 @@ import HTTP1
 import HTTPServer
 
 package enum EntityTag {
-    /// Returns the response for a representation whose strong entity tag is `etag`: 412 if the request has If-Match
-    /// without this tag, 304 if its If-None-Match has the tag, otherwise `whole`. RFC 9110 section 13.2.2 requires this
-    /// order. Conditions on the modification date are ignored, because no representation has one (sections 13.1.3 and
-    /// 13.1.4).
+    /// Returns the response for a representation with the strong entity tag `etag`. The response is 412 if the request
+    /// has If-Match without this tag, 304 if its If-None-Match has the tag, otherwise `whole`. RFC 9110 section 13.2.2
+    /// requires this order.
+    ///
+    /// Conditions on the modification date are ignored, because no representation has one (sections 13.1.3 and 13.1.4).
     static func response(
         to request: Request, _ etag: String, whole: @autoclosure () -> Response,
         notModified: @autoclosure () -> Response

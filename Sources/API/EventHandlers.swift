@@ -68,8 +68,8 @@ final class EventHandlers: Sendable {
     }
 
     /// Adds the quotas of the sender to the response, because every response to a known driver has quotas (contract,
-    /// section 4). A response to a driver gets the quotas of both event limits, unless the response already has the
-    /// quotas of the limits that its events counted towards.
+    /// section 4). If the response to a driver has no quotas of its events' limits yet, it gets the quotas of both
+    /// event limits.
     ///
     /// A response to a service has the quota of the limit for services instead. It also gets the policy of this limit,
     /// because the route adds only the policies of drivers' limits.
@@ -86,13 +86,13 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the decoded body. A body may have 10 KiB for each of its events. Each further KiB is charged like one
-    /// refused event (`RefusalLimit`). If the driver has reached the limit on refused events, bodies are refused
+    /// Returns the decoded body. A body may have 10 KiB for each of its events, and each further KiB is charged like
+    /// one refused event (`RefusalLimit`). If the driver has reached the limit on refused events, bodies are refused
     /// without being decoded.
     ///
     /// If the body was compressed, memory for the decompressed bytes is reserved in the driver's share of the
-    /// BufferBudget (the limit on memory held for clients). The caller must keep the returned reservation until the
-    /// events are stored. For any other body the reservation is nil.
+    /// BufferBudget. The caller must keep the returned reservation until the events are stored. For any other body the
+    /// reservation is nil.
     func decode<Value>(
         _ request: Request, of caller: Caller, eventCount: (Value) -> Int,
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value

@@ -1,5 +1,5 @@
-// The response of /ops/history. For each time step, it contains counts of events by outcome, of events by source and of
-// responses by status, and quantiles of the response durations. The quantiles are computed from the stored histogram.
+// The response of /ops/history. For each time step, it contains the events by outcome and by source, the responses by
+// status, and quantiles of the response durations. The quantiles are computed from the stored histogram.
 
 import Engine
 import JourneyModel

@@ -21,7 +21,7 @@ struct JourneyHandlers: Sendable {
     /// dozen events of about 400 bytes each.
     static let eventsMax = 500
     /// A response with the events of a session counts as one read towards the driver's limit, plus one read for each
-    /// `eventsPerRead` events in it.
+    /// `eventsPerRead` events.
     private static let eventsPerRead = 100
 
     let journeys: any JourneyReader

@@ -1,5 +1,5 @@
-// The query parameters of a page: `limit` and `cursor`. A cursor is opaque to clients. It encodes where the page
-// begins, in base64url (RFC 4648, section 5). A cursor of a driver's list is valid only for that driver.
+// The query parameters `limit` and `cursor` of a page. A cursor encodes where the page begins, in base64url (RFC 4648,
+// section 5), and is opaque to clients. A cursor of a driver's list is valid only for that driver.
 
 import Identity
 import JourneyModel

@@ -1,6 +1,6 @@
-// The check of tokens on the operator's routes (OPS_TOKEN, METRICS_TOKEN). Tokens are compared in constant time. Wrong
-// tokens are counted per client address and audited. Once an address has reached the limit of wrong tokens, all tokens
-// from this address are refused without being compared.
+// The check of tokens on the operator's routes (OPS_TOKEN, METRICS_TOKEN), in constant time. Wrong tokens are counted
+// per client address and audited. If an address has reached the limit of wrong tokens, all its tokens are refused
+// without being compared.
 
 import Crypto
 import HTTPServer

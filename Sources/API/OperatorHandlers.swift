@@ -24,7 +24,7 @@ package struct OperatorParts: Sendable {
     /// The place where requests are counted for the rate limits: `process`, `redis`, `redis-partly` (some nodes of a
     /// Redis Cluster are unreachable), or `redis-unreachable`.
     package var admission: @Sendable () -> String
-    /// The number of free bytes on the file system of the database; nil if the number cannot be read, or if the
+    /// The number of free bytes on the file system of the database. Nil if the number cannot be read, or if the
     /// database is PostgreSQL.
     package var freeBytes: @Sendable () -> Int64?
     /// The status of each configured delivery queue.
@@ -102,8 +102,7 @@ struct OperatorHandlers: Sendable {
     }
 
     /// The handler of `GET /ops/stream`: sends the data of `/ops/picture` every two seconds. The stream ends when the
-    /// client disconnects, when the client's token becomes invalid, when the data cannot be read, or when the server
-    /// shuts down.
+    /// client disconnects, when its token becomes invalid, when the data cannot be read, or when the server shuts down.
     var stream: OpenHandler {
         { request throws(ProblemResponse) in
             let fields = Fields([
@@ -199,8 +198,8 @@ private final class OpenStreams: Sendable {
         return isFree ? Place(streams: self) : nil
     }
 
-    /// One open stream. It counts as open until `release` is called. A second call of `release` does nothing. If the
-    /// response of a stream is never sent, the stream is released when this object is deallocated.
+    /// One open stream. It counts as open until the first call of `release`. If the response of a stream is never sent,
+    /// the stream is released when this object is deallocated.
     final class Place: Sendable {
         private let streams: OpenStreams
         private let isTaken = Mutex(true)

@@ -1,6 +1,5 @@
-// The routes for the details behind the counts of /ops: lists with filters, the data of one driver, rejected requests,
-// a search, and counts over time. The number of rows in a response is limited. The number of rows that the store
-// examines for a response is limited too.
+// The routes for the details behind the counts of /ops, such as lists, a search and the data of one driver. The number
+// of rows in a response is limited, and so is the number of rows that the store examines for it.
 
 import Engine
 import HTTP1

@@ -1,6 +1,7 @@
-// The responses of the operator's lists, as JSON. A member without a value is omitted. `next_cursor` is present if
-// there may be more rows. A page with `next_cursor` may have fewer rows than the limit, because the number of rows that
-// the store examines is limited too.
+// The responses of the operator's lists, as JSON. A member without a value is omitted.
+//
+// `next_cursor` is present if there may be more rows. A page with `next_cursor` may have fewer rows than the limit,
+// because the number of rows that the store examines is limited too.
 
 import Engine
 import JourneyModel

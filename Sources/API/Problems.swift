@@ -36,8 +36,8 @@ extension ProblemResponse {
             retryAfterSeconds: seconds)
     }
 
-    /// The problem for a driver whose concurrent requests need more memory for decompressed bodies than BufferBudget
-    /// allows, or who has as many reads or batches under way as RequestsUnderWay allows.
+    /// The problem for a driver with too many concurrent requests. Either their decompressed bodies need more memory
+    /// than BufferBudget allows, or RequestsUnderWay allows no further read or batch.
     static let tooManyRequestsUnderWay = ProblemResponse(
         .serviceUnavailable, "You have too many requests under way.", retryAfterSeconds: 1)
 

@@ -21,8 +21,8 @@ struct PurchaseHandlers: Sendable {
     let metrics: PurchaseMetrics
 
     /// Each POST /native/purchases is charged once to the limit `purchases`, because it verifies a signature of Apple.
-    /// It is charged once more for each 100 stored facts (transactions and renewals) that it reads, because reading 100
-    /// facts takes as long as verifying the signature.
+    /// It is charged once more for each 100 stored facts (transactions and renewals) that it reads. Reading 100 facts
+    /// takes as long as verifying the signature.
     private static let factsPerPurchase = 100
 
     /// The seconds that the client should wait if the time of the signature is in the future. In this case Apple's
@@ -194,9 +194,10 @@ extension DriverLimit {
 /// The limit on refused notifications per client address. If an address has reached the limit, its notifications are
 /// refused without being decoded.
 ///
-/// Data that Apple signed for another app is refused and counts, like forged data: everyone who bought something in any
-/// app has such data, and refusing it takes as much work. A body that cannot be decoded also counts. Accepted
-/// notifications do not count, because Apple sends many of them from a few addresses.
+/// Data that Apple signed for another app is refused and counts, like forged data. Everyone who bought something in any
+/// app has such data, and refusing it takes as much work. A body that cannot be decoded also counts.
+///
+/// Accepted notifications do not count, because Apple sends many of them from a few addresses.
 struct RefusedNotificationLimit: Sendable {
     let admission: any Admission
 

@@ -1,4 +1,5 @@
 // The check of readiness. The server is ready for requests if the database accepts a test write and no drain has begun.
+//
 // At most one test write is made per second, and all clients that ask share its result. If the test write hangs, a
 // client waits at most `timeoutMilliseconds`.
 

@@ -1,6 +1,5 @@
-// Counts the requests that the drivers' routes and the sign-in routes have refused since the start of the process, by
-// driver, route and status. Requests that HTTPServer refuses by itself, for example because of an unknown path, are not
-// counted. On the operator page, a click on a count of refusals shows the drivers whose requests were refused.
+// Counts the requests that drivers' routes and sign-in routes have refused since the start, by driver, route and
+// status. Requests that HTTPServer refuses by itself, for example because of an unknown path, are not counted.
 //
 // The class holds one row per driver, route and status. The number of rows is limited. A row changes only when a
 // request is refused.

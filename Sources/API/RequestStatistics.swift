@@ -41,9 +41,9 @@ package final class RequestStatistics: RequestObserver {
         }
     }
 
-    /// Returns the index of the range that contains a duration. Each power of two is split into two ranges. The longest
-    /// duration of a range is therefore at most one and a half times the shortest. The last range also contains all
-    /// longer durations.
+    /// Returns the index of the range that contains a duration. Each power of two is split into two ranges, so a
+    /// range's longest duration is at most one and a half times its shortest. The last range also contains all longer
+    /// durations.
     static func range(microseconds: UInt64) -> Int {
         guard microseconds > 1 else { return 0 }
         let power = 63 - microseconds.leadingZeroBitCount

@@ -1,9 +1,8 @@
 // Limits how many requests of one kind (reads, or batches) each driver has under way.
 //
-// The rate limit alone is not enough. Such a request may be charged several times, and the server knows how often only
-// when the work is done. If a driver sends all requests of a minute at the same moment, the rate limit therefore admits
-// all of them. Without the limit in this file, these requests would fill the queue for the database, and later requests
-// of other drivers would wait behind them.
+// The rate limit alone is not enough: how often a request is charged is known only when its work is done. If a driver
+// sends a minute's requests at once, the rate limit therefore admits all of them. They would delay other drivers'
+// requests in the queue for the database.
 
 import JourneyModel
 import Synchronization

@@ -1,5 +1,5 @@
-// The list of all routes, each with method, path, credential, limits and handler. /readyz and /metrics are in
-// OperatorRoutes instead, because they may have their own listener.
+// The list of all routes, each with method, path, credential, limits and handler. OperatorRoutes has /readyz and
+// /metrics, because they may have their own listener.
 
 package import CoreMetrics
 package import Engine
@@ -138,8 +138,8 @@ package struct API: Sendable {
             account(.patch, "/auth/me", limit: .account, signIn.accounts.change),
             account(.put, "/auth/me", limit: .account, signIn.accounts.replace),
             account(.delete, "/auth/me", limit: .account, signIn.accounts.erase),
-            // Although this is a GET, its limit is `account` and not `reads`, because the export reads everything
-            // stored about the driver and writes an audit entry.
+            // This GET has the limit `account` and not `reads`: the export reads everything stored about the driver and
+            // writes an audit entry.
             account(.get, "/auth/me/export", limit: .account, signIn.accounts.export),
 
             signingIn("/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),

@@ -22,8 +22,8 @@ extension Logger {
         }
     }
 
-    /// Logs a failure of the store. Two errors are not logged, because the store did not fail: a read was cancelled
-    /// because its client disconnected, or the driver of the request was deleted in the meantime.
+    /// Logs a failure of the store. Does not log that a read was cancelled or that the driver was deleted, because the
+    /// store did not fail then.
     func storeFailed(_ failure: StoreFailure, _ request: Request) {
         switch failure {
         case .cancelled, .driverErased: break

@@ -1,6 +1,7 @@
 // GET /native/session/stream: the driver's state changes as server-sent events (WHATWG HTML, section 9.2), one message
-// per change. A client that reconnects sends the id of its last message as Last-Event-ID. The messages are made from
-// committed rows. Between two reads, a stream keeps only the values that it sent last.
+// per change. A client that reconnects sends the id of its last message as Last-Event-ID.
+//
+// The messages are made from committed rows. Between two reads, a stream keeps only the values that it sent last.
 //
 // With `?entitlements=true` the stream also contains the driver's entitlements, as `entitlements` events without an id.
 // They are sent at the start and after each change.
@@ -133,9 +134,10 @@ struct StreamHandler: Sendable {
         }
     }
 
-    /// Writes the entitlements if they differ from `last`, the JSON that was written before. A purchase or notification
-    /// that this process has received wakes the stream at once. Two kinds of changes do not wake the stream and are
-    /// found at the next heartbeat: the end of a subscription period, and a change that another process has stored.
+    /// Writes the entitlements if they differ from `last`, the JSON that was written before.
+    ///
+    /// A purchase or notification that this process receives wakes the stream at once. The end of a subscription
+    /// period, and a change stored by another process, are found at the next heartbeat.
     ///
     /// The entitlements are read again each time the stream wakes. Each read after the first is charged like a GET
     /// /native/entitlements. If the driver has used up the limit `reads` by then, this function reads nothing and

@@ -1,6 +1,5 @@
-// Counts the checks of access tokens by result: the token was valid, missing or refused, or the check was undecided
-// because the store could not be read. Each request counts once, even if its token is checked again after the request's
-// content has arrived.
+// Counts the checks of access tokens by result: valid, missing, refused, or undecided because the store could not be
+// read. Each request counts once, even if its token is checked again after the content has arrived.
 
 import CoreMetrics
 import MetricInstruments

@@ -13,9 +13,10 @@ static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
 // end, the second the writing end. Both descriptors are -1 until `dwell_hold_signals` is called.
 static int channel[2] = {-1, -1};
 
-// The signal handler. Calls only write(2), which is async-signal-safe (signal-safety(7)). A signal would be lost only
-// if the pipe were full, with 65,536 unread signals. The thread that reads the pipe does nothing else, so the pipe does
-// not fill up.
+// The signal handler. Calls only write(2), which is async-signal-safe (signal-safety(7)).
+//
+// A signal is lost only if the pipe already holds 65,536 unread signals. The reading thread prevents this, because it
+// only reads and handles signals.
 static void note(int number) {
     int saved = errno;
     unsigned char byte = (unsigned char)number;
@@ -33,9 +34,8 @@ static void set_action(void (*action)(int)) {
     for (size_t index = 0; index < sizeof signals / sizeof *signals; index++) sigaction(signals[index], &handler, NULL);
 }
 
-// Opens /dev/null as each of the standard streams that the program was started without. Otherwise the next file that is
-// opened, for example the pipe of the signals, would get the number of such a stream. If that is the number of standard
-// error, the log would be written into this file.
+// Opens /dev/null in place of each standard stream that is closed. Otherwise the pipe of the signals, for example,
+// could get the number of standard error, and the log would be written into the pipe.
 static void open_standard_streams(void) {
     int descriptor;
     do descriptor = open("/dev/null", O_RDWR);
@@ -54,8 +54,8 @@ void dwell_hold_signals(void) {
     // The signal handler must never block.
     fcntl(channel[1], F_SETFL, O_NONBLOCK);
     set_action(note);
-    // A log line is written to standard error, whose reader may be gone, and a library may write to a socket that the
-    // peer has closed. Such a write then fails with EPIPE instead of ending the process.
+    // The reader of standard error may be gone, or the peer of a library's socket. A write then fails with EPIPE
+    // instead of ending the process.
     signal(SIGPIPE, SIG_IGN);
 }
 
@@ -68,13 +68,14 @@ int dwell_next_signal(void) {
     unsigned char byte = 0;
     while (read(channel[0], &byte, 1) != 1) {
         if (errno == EINTR) continue;
-        // Without the pipe, signals have their default action and none arrives here, so wait forever.
+        // If the pipe could not be created, the signals have their default action and never arrive here. In that case,
+        // wait forever.
         pause();
     }
     return byte;
 }
 
-// Catches the signals before main() only in `dwell serve`. The test binary also contains this file, but a signal must
+// Only `dwell serve` catches the signals before main(). The test binary also contains this file, but a signal must
 // still terminate the tests.
 #if defined(__GLIBC__)
 static void hold_if_serving(int argc, char **argv, char **environment) {
@@ -82,10 +83,11 @@ static void hold_if_serving(int argc, char **argv, char **environment) {
     if (argc > 1 && strcmp(argv[1], "serve") == 0) dwell_hold_signals();
 }
 
-// Makes the dynamic linker call hold_if_serving with main's arguments, before it runs the initializers of the libraries
-// (System V ABI, "Initialization and Termination Functions"). Without this call, a signal that arrives during these
-// initializers, which take tens of milliseconds on a busy machine, would end the process. On other platforms, main() is
-// the first to call dwell_hold_signals.
+// Makes the dynamic linker call hold_if_serving, with the arguments of main(), before the initializers of the libraries
+// (System V ABI, "Initialization and Termination Functions"). The initializers take tens of milliseconds on a busy
+// machine, and a signal would end the process meanwhile.
+//
+// On other platforms, main() is the first to call dwell_hold_signals.
 __attribute__((section(".preinit_array"), used)) static void (*const hold_early)(int, char **, char **) =
     hold_if_serving;
 #endif

@@ -1,24 +1,25 @@
-// A cache that evicts unused values. It keeps two generations instead of a list of last uses. A value that is used
-// moves to the young generation. When the young generation is full or old enough, the generations are rotated: the
-// young generation becomes the old one, and the previous old generation is dropped. A rotation therefore drops the
-// values that were not used since the rotation before it.
+// A cache that evicts unused values. Instead of a list of last uses, it keeps two generations of values: a young one
+// and an old one. A use of a value moves the value to the young generation.
+//
+// When the young generation is full or old enough, a rotation drops the old generation and makes the young generation
+// the old one. The dropped values are those that were not used since the previous rotation.
 
-/// A dictionary that keeps the most recently used values. It keeps at least the last `generationCountMax` values and at
-/// most `2 * generationCountMax` values. Values that are exempt from expiry (`expire(at:isExempt:)`) may exceed this
-/// maximum. Every call takes constant time on average.
+/// A dictionary that keeps the most recently used values: at least `generationCountMax`, and at most twice as many.
+/// Values that are exempt from expiry (`expire(at:isExempt:)`) may exceed this maximum. Every call takes constant time
+/// on average.
 ///
 /// Unused values can also expire by age. If `ageMilliseconds` is set, the owner of the cache must call `expire(at:)`
 /// with the current time before each use.
 ///
-/// The type is public and inlinable, so that importing modules specialize it for their keys and values. The compiler
-/// does not specialize `package` declarations across modules. When this type was a `package` declaration, calls took
-/// three times as long.
+/// The type is public and inlinable, so that importing modules specialize it for their keys and values. With `package`,
+/// calls would take three times as long, because the compiler does not specialize `package` declarations across
+/// modules.
 public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     @usableFromInline var young: [Key: Value] = [:]
     @usableFromInline var old: [Key: Value] = [:]
-    /// The time, in milliseconds, from which the age of the young generation is measured. A call of `expire(at:)` that
-    /// rotates the generations sets this time. After any other rotation the time is nil, and the next call of
-    /// `expire(at:)` sets it.
+    /// The time, in milliseconds, from which the age of the young generation is measured. `expire(at:)` sets it when it
+    /// rotates the generations. In a new cache, and after any other rotation, it is nil until the next call of
+    /// `expire(at:)`.
     @usableFromInline var youngSince: Int64?
     @usableFromInline let generationCountMax: Int
     @usableFromInline let ageMilliseconds: Int64
@@ -52,8 +53,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         young[key] = value
     }
 
-    /// Passes the stored value, or `initial` if there is none, to the closure. Afterwards the value is in the young
-    /// generation, or is removed if `isKept` returns false.
+    /// Calls `body` with the stored value, or with `initial` if no value is stored. If `isKept` then returns true, the
+    /// value is in the young generation afterwards. Otherwise the value is removed.
     @inlinable
     public mutating func withValue<Answer>(
         _ key: Key, initial: Value, isKept: (Value) -> Bool, _ body: (inout Value) -> Answer
@@ -81,9 +82,9 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         old = [:]
     }
 
-    /// Drops every value that was not used for `2 * ageMilliseconds`. May also drop values that were not used for
-    /// `ageMilliseconds`. Keeps values for which `isExempt` returns true, however old they are. Must be called with the
-    /// current time before each use of the cache.
+    /// Drops every value that was not used for `2 * ageMilliseconds`, except values for which `isExempt` returns true.
+    /// May already drop a value that was not used for `ageMilliseconds`. Must be called with the current time before
+    /// each use of the cache.
     @inlinable
     public mutating func expire(at now: Int64, isExempt: (Value) -> Bool = { _ in false }) {
         guard let since = youngSince else {
@@ -91,9 +92,9 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
             return
         }
         guard now - since >= ageMilliseconds else { return }
-        // If the last rotation was `2 * ageMilliseconds` ago, the young generation is too old as well. None of its
-        // values was used in the last `ageMilliseconds`: before such a use, the caller would have called `expire(at:)`,
-        // and that call would have rotated.
+        // If the last rotation was at least `2 * ageMilliseconds` ago, the values of the young generation have expired
+        // too. None of them was used in the last `ageMilliseconds`, because each use follows a call of this method,
+        // which would have rotated.
         let exempt = old.filter { isExempt($0.value) }
         if now - since >= 2 * ageMilliseconds { young = young.filter { isExempt($0.value) } }
         rotate()
@@ -105,8 +106,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
     @inlinable
     public mutating func rotate() {
         old = young
-        // Give the new table space for as many values as the previous young generation has. Otherwise it would grow in
-        // steps and rehash its content at each step.
+        // Reserve space in the new dictionary for as many values as the previous young generation has. Without this
+        // space, the dictionary would grow in steps, and rehash its content at each step.
         young = Dictionary(minimumCapacity: min(old.count, generationCountMax))
         youngSince = nil
     }

@@ -1,9 +1,11 @@
-// Forwards stored events to an analytics service, each at least once and the oldest first. Three kinds of events are
-// not forwarded: events of simulated drivers, events that the service refuses, and events that are deleted before they
-// are read. Forwarding reads committed rows and delays no request. While the service is down, even for a week, the
-// events wait in the store. The row number of the last forwarded event is stored in the database, so a restarted
-// process continues where the previous process stopped. The clock, the store and the service are parameters, so tests
-// can replace them.
+// Forwards stored events to an analytics service, the oldest event first, and each event at least once. Forwarding
+// reads committed rows and delays no request. While the service is down, the events wait in the store.
+//
+// Three kinds of events are not forwarded: those of simulated drivers, those that the service refuses, and those
+// deleted before they are read.
+//
+// The database stores the row number of the last forwarded event. A restarted process therefore continues where the
+// previous process stopped.
 
 package import JourneyModel
 package import Logging
@@ -26,8 +28,8 @@ package enum CaptureOutcome: Hashable, Sendable {
     /// The service will never accept this request, because one of its events is invalid or because it contains too many
     /// events.
     case refused(reason: String)
-    /// The service is down, slow or overloaded, or it rejects the key. The request may be retried after
-    /// `retryAfterSeconds` at the earliest.
+    /// The service is down, slow or overloaded, or it rejects the API key. If `retryAfterSeconds` is not nil, the
+    /// service asks for this pause before the next request.
     case unavailable(reason: String, retryAfterSeconds: Int?)
 }
 
@@ -44,7 +46,7 @@ package struct AnalyticsForwarding: Sendable {
     private let logger: Logger
     private let failure: DeliveryFailure
 
-    /// - Parameter failure: the record of the last failure, which the operator page shows.
+    /// - Parameter failure: records the last failure for the operator page.
     package init(
         feed: any EventFeed, capture: any AnalyticsCapture, clock: @escaping @Sendable () -> Moment, logger: Logger,
         failure: DeliveryFailure = DeliveryFailure()
@@ -59,8 +61,8 @@ package struct AnalyticsForwarding: Sendable {
     /// The current batch size and the number of consecutive failures. These values are not stored, so a new process
     /// begins with the defaults.
     struct Pace: Hashable, Sendable {
-        /// The number of events in the next request. If the service refuses a request, the number is halved. After some
-        /// refusals the invalid event is sent alone and can be skipped. Each success doubles the number again.
+        /// The number of events in the next request. A refusal by the service halves the number, so after some refusals
+        /// the invalid event is sent alone and can be skipped. Each success doubles the number again.
         var batchSize = AnalyticsForwarding.batchMax
         /// Consecutive failures.
         var failureCount = 0
@@ -77,15 +79,15 @@ package struct AnalyticsForwarding: Sendable {
         }
     }
 
-    /// Sends at most one request to the service. Sends no request if there is no new event. Returns the length of the
-    /// next pause in milliseconds.
+    /// Reads the next events and sends them to the service, in at most one request. Returns the length of the next
+    /// pause in milliseconds.
     func round(_ pace: inout Pace) async -> Int64 {
         do throws(StoreFailure) {
             let position = try await feed.position(of: Self.consumer)
             let events = try await feed.storedEvents(after: position.last, limit: pace.batchSize)
             guard let last = events.last else { return Self.idleMilliseconds }
-            // Some stores number the rows of events without gaps. In such a store, a missing number shows that an event
-            // was deleted before this task read it. Such events count as lost.
+            // Some stores number the rows of events without gaps. In such a store, each missing number belongs to an
+            // event that was deleted before this task read it. The deleted events count as lost.
             let deletedCount = feed.hasConsecutiveIDs ? last.id - position.last - Int64(events.count) : 0
             return try await forward(
                 events, to: last.id, deletedCount: deletedCount, waiting: position.waitingCount, &pace)
@@ -122,9 +124,11 @@ package struct AnalyticsForwarding: Sendable {
         }
     }
 
-    /// Returns the pause before the next attempt, in milliseconds. The pauses are 1, 2, 4 ... 60 s. A random time of up
-    /// to half the pause is added, so that several servers do not retry at the same time. If the service asks for a
-    /// longer pause, that pause is returned.
+    /// Returns the pause before the next attempt, in milliseconds: 1, 2, 4 ... 60 s after consecutive failures. If the
+    /// service asks for a longer pause, returns that pause.
+    ///
+    /// A random time is added to the pause, up to half of it, so that several servers do not retry together. Nothing is
+    /// added to a pause that the service asked for.
     private func pause(_ pace: inout Pace, reason: String, waiting: Int64?, atLeastSeconds: Int?) -> Int64 {
         // At a shutdown, the read or the request in progress is cancelled. This is not a failure.
         if Task.isCancelled { return Self.idleMilliseconds }

@@ -9,9 +9,10 @@ extension MetricFamily {
         "dwell_settings_rules_in_force", "Rules of SETTINGS_RULES_FILE whose time has begun and is not over.")
 }
 
-/// The settings in force, with the rules that give some drivers other settings. `/native/config` returns a driver's
-/// settings, and each new event is stored with the version of its driver's settings. A reload replaces settings and
-/// rules at once, so no request sees a mixture of old and new ones.
+/// The settings in force, with the rules that give some drivers other settings. A reload replaces settings and rules
+/// together, so no request sees a mixture of old and new ones.
+///
+/// `/native/config` returns a driver's settings. Each new event is stored with the version of its driver's settings.
 package final class CurrentSettings: Sendable {
     private struct InForce: Sendable {
         var settings: VersionedSettings
@@ -29,7 +30,7 @@ package final class CurrentSettings: Sendable {
 
     private let current: Mutex<InForce>
 
-    /// - Parameter rules: the rules over these settings; nil if there is no file of rules.
+    /// - Parameter rules: the rules that give some drivers other settings; nil if there is no file of rules.
     package init(_ settings: VersionedSettings, rules: SettingsRules? = nil) {
         current = Mutex(InForce(settings, rules))
     }
@@ -47,14 +48,14 @@ package final class CurrentSettings: Sendable {
         current.withLock { ($0.settings, $0.rules) }
     }
 
-    /// Returns the settings version, the eight settings as JSON, and the rules. If there are no rules (nil), this JSON
-    /// is the content of `/native/config` for every driver. With rules, the content may differ between drivers.
+    /// Returns the settings version, the eight settings as JSON, and the rules. If there are no rules (nil),
+    /// `/native/config` returns this JSON to every driver. If there are rules, drivers may get different content.
     package func readWireJSON() -> (version: String, wireJSON: [UInt8], rules: SettingsRules?) {
         current.withLock { ($0.settings.version, $0.wireJSON, $0.rules) }
     }
 
-    /// Returns the driver's settings for every possible charger, because the rules may depend on the charger. The store
-    /// determines the charger of an event, and then chooses the settings.
+    /// Returns the driver's settings, which may differ between chargers if the rules name chargers. When the store
+    /// stores an event, it determines the event's charger and chooses the settings for that charger.
     package func choice(for subject: SettingsSubject) -> SettingsChoice {
         let (settings, rules) = readWithRules()
         return rules?.choice(for: subject) ?? SettingsChoice(byCharger: [], otherwise: settings)

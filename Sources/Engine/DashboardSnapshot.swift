@@ -1,25 +1,28 @@
-// The totals over all drivers on the operator page: the number of drivers in each state, and the events of the last
-// hour, minute by minute. The store is queried only while an operator has the page open. Each query counts only the
-// events that were stored after the previous query. All viewers share the result.
+// The numbers of the operator page about all drivers: the drivers in each state, and the events of each minute in the
+// last hour. All viewers of the page share these numbers.
+//
+// The store is queried only while an operator has the page open. Each query counts only the events that were stored
+// after the previous query.
 
 package import JourneyModel
 
 /// The port of the dashboard's data. The counts leave out the drivers of `dwell simulate` and their events.
 package protocol OperatorReader: Sendable {
-    /// Returns the number of drivers in each state. A state without drivers has no entry. If a driver's deadline has
-    /// passed, and the server has not stored the event that ends the session yet, the driver still counts in the state
-    /// before that event.
+    /// Returns the number of drivers in each state; a state without drivers has no entry. If a driver's deadline has
+    /// passed, the driver still counts in the old state until the server stores the expiry.
     func driverCounts() async throws(StoreFailure) -> [JourneyState: Int]
 
     /// Counts the events that were stored after event `id`, which is `EventTallies.last` of the previous call. If `id`
-    /// is nil, counts the events that the server received since `start`. A call examines a limited number of rows. If
-    /// there are more rows, `EventTallies.isWhole` is false.
+    /// is nil, counts the events that the server received since `start`.
+    ///
+    /// One call examines a limited number of events. If there are more, `EventTallies.isWhole` is false.
     func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies
 
     /// Returns the size of the database on disk, in bytes. On SQLite this includes the WAL; on PostgreSQL it does not.
     func storageBytes() async throws(StoreFailure) -> Int64
 
-    /// Returns at most `limit` settings versions with which events were stored, newest first.
+    /// Returns the settings versions with which events were stored: at most `limit`, sorted by the time of their first
+    /// use, latest first.
     func settingsVersions(limit: Int) async throws(StoreFailure) -> [SettingsVersionUse]
 
     /// Returns at most `limit` changes of the settings and `limit` reloads.
@@ -29,13 +32,13 @@ package protocol OperatorReader: Sendable {
     func operatorTimeline(of sessionID: String, limit: Int) async throws(StoreFailure) -> OperatorTimeline?
 }
 
-/// The number of events of one minute that have the same name and verdict (result of the fold), and left their drivers
-/// in the same state.
+/// The number of events that have the same minute, name and verdict, and after which their drivers were in the same
+/// state.
 package struct EventTally: Hashable, Sendable {
     /// The minute in which the server received the events, as minutes since 1970.
     package var minute: Int64
-    /// The canonical name. All diagnostic events have the name `diagnostic` here, so that clients cannot make the list
-    /// grow.
+    /// The canonical name. All diagnostic events have the name `diagnostic` here, because clients could otherwise make
+    /// the list of names grow.
     package var name: String
     package var verdict: Verdict
     /// The driver's state right after the event.
@@ -52,7 +55,7 @@ package struct EventTally: Hashable, Sendable {
 }
 
 package struct EventTallies: Hashable, Sendable {
-    /// The row number of the newest counted event, or on PostgreSQL its position in the feed.
+    /// The row number of the newest examined event, or on PostgreSQL its position in the feed.
     package var last: Int64
     package var tallies: [EventTally]
     /// False if there were more events than one query may examine. In that case, the oldest events are not counted.
@@ -88,7 +91,7 @@ package struct OperatorTimeline: Hashable, Sendable {
     }
 }
 
-/// The counts of the last hour. The counts are updated only when a caller reads them.
+/// The numbers for the operator page. They are updated only when a caller reads them.
 package actor DashboardSnapshot {
     package struct Counts: Sendable {
         package var asOf: Moment
@@ -100,7 +103,7 @@ package actor DashboardSnapshot {
     }
 
     package static let minutes: Int64 = 60
-    /// The time for which a snapshot is reused. Calls within this time return the same snapshot.
+    /// The time after which a snapshot is replaced. Until then, every call returns the same snapshot.
     package static let refreshMilliseconds: Int64 = 1000
 
     private struct Key: Hashable {
@@ -114,7 +117,7 @@ package actor DashboardSnapshot {
     private let drivers: DriverCounts
     private var last: Int64?
     private var counts: [Key: Int] = [:]
-    /// The newest minute whose events may be missing from the counts; nil if no events are missing.
+    /// The newest minute for which some events may not be counted; nil if all events are counted.
     private var incompleteMinute: Int64?
     private var cached: Counts?
 
@@ -128,13 +131,13 @@ package actor DashboardSnapshot {
             return cached
         }
         let first = Self.minute(now) - Self.minutes + 1
-        // If the cached counts are so old that all of them have left the hour, start again with the events of the last
-        // hour. Continuing after the last counted event would also count events that are more than an hour old.
+        // If the cached counts contain no minute of the last hour, start again with the events of the last hour. A
+        // query after the last counted event would also count events that are more than an hour old.
         if let cached, Self.minute(cached.asOf) < first { (last, counts, incompleteMinute) = (nil, [:], nil) }
         let before = last
         let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))
-        // The actor is reentrant: during the await, another call may have added the same events to the counts. In that
-        // case they must not be added again.
+        // The actor is reentrant: during the await, another call may have added the same events to the counts. If so,
+        // `last` has changed, and the events must not be added again.
         if last == before { add(new, from: first, now: Self.minute(now)) }
         let made = Counts(
             asOf: now, drivers: try await drivers.current(),
@@ -149,8 +152,9 @@ package actor DashboardSnapshot {
     private func add(_ new: EventTallies, from first: Int64, now: Int64) {
         last = new.last
         if !new.isWhole {
-            // The missing events are older than the counted ones. The oldest counted minute may therefore lack some of
-            // its events, and no later minute does. If nothing was counted, events may be missing up to now.
+            // The missing events are older than the counted ones. Events may therefore be missing in every minute up to
+            // the oldest counted minute, but in no later minute. If nothing was counted, events may be missing up to
+            // now.
             let oldest = new.tallies.map(\.minute).filter { $0 >= first }.min() ?? now
             incompleteMinute = max(incompleteMinute ?? oldest, oldest)
         }

@@ -1,5 +1,5 @@
-// Checks of the whole database and facts about it. The server needs them when it starts, and for /readyz, the metrics
-// and /ops.
+// Facts about the database as a whole, and checks of it. The server needs them at its start, for /readyz, for the
+// metrics and for /ops.
 
 package import JourneyModel
 
@@ -9,12 +9,12 @@ package protocol DatabaseStatus: Sendable {
 
     /// Returns the applied schema.
     ///
-    /// - Parameter openedAtMilliseconds: the time that the caller gave when it opened the store. `migrationsRun` of the
-    ///   result contains the migrations that were applied with this time.
+    /// - Parameter openedAtMilliseconds: the time that the caller gave when it opened the store. The store recorded
+    ///   this time with each migration that it applied then, so `migrationsRun` can name these migrations.
     func schema(openedAtMilliseconds: Int64) async throws(StoreFailure) -> AppliedSchema
 
-    /// Returns how many more bytes this process can write to the disk of the database. Returns nil if this is not
-    /// known, as for a database on another machine.
+    /// Returns the free space on the disk of the database, in bytes, as far as this process may use it. Returns nil if
+    /// the free space is unknown, for example because the database is on another machine.
     func diskFreeBytes() -> Int64?
 }
 
@@ -41,7 +41,8 @@ package struct MigrationStatus: Hashable, Sendable {
     }
 }
 
-/// The port of the backups that `dwell backup` made. PostgreSQL has its own backups, which Dwell does not see.
+/// The port that reads the last backup made by `dwell backup`. On PostgreSQL the result is always nil, because Dwell
+/// does not see PostgreSQL's own backups.
 package protocol BackupHistory: Sendable {
     /// Returns the last backup; nil if `dwell backup` has never succeeded on this database.
     func lastBackup() async throws(StoreFailure) -> LastBackup?

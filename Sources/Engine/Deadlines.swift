@@ -1,8 +1,10 @@
-// The server itself enforces deadlines (contract, section 1). When a session's grace deadline or hard deadline passes,
-// the server ends the session by storing an event of source `server`. The server ends the session even if no client
-// ever sends a request again. This file decides when to check for due deadlines. The store finds the due deadlines in
-// committed rows, and stores the event for each of them (the expiry) once. The scheduler keeps no state between two
-// checks, so restarts, further instances and jumps of the clock need no special handling.
+// The server itself enforces deadlines (contract, section 1), without a request from a client. When a session's grace
+// deadline or hard deadline passes, the server ends the session. To do so, it stores an event of source `server`, the
+// expiry.
+//
+// This file decides when to check for due deadlines. The store finds the due deadlines in committed rows, and stores
+// each expiry once. Because the scheduler keeps no state between two checks, it can ignore restarts, further instances
+// and jumps of the clock.
 
 package import CoreMetrics
 package import JourneyModel
@@ -23,26 +25,30 @@ extension MetricFamily {
 }
 
 /// The port of deadlines. `storeExpiries` stores the expiries that are due: the events that end sessions whose deadline
-/// has passed. `EventStore.append` stores expiries too: if a deadline of the event's driver is earlier than the event,
-/// the expiry for this deadline is stored first, in the same transaction.
+/// has passed.
+///
+/// `EventStore.append` stores expiries too. If the driver of a new event has a deadline earlier than the event, one
+/// transaction stores the expiry first and then the event.
 package protocol DeadlineStore: Sendable {
     /// Returns the earliest deadline of all drivers, or nil when there is none. The result may lie in the past, because
-    /// a deadline is removed only when the event that ends the session (the expiry) is stored. A driver whose refold is
-    /// under way is left out, because the refold may change the deadline. On PostgreSQL, a driver who needs a refold
-    /// that has not begun is left out too.
+    /// a deadline is removed only when its expiry is stored.
+    ///
+    /// A driver whose refold is under way is left out, because the refold may change the deadline. On PostgreSQL, a
+    /// driver whose refold has not begun is left out too.
     func earliestDeadline() async throws(StoreFailure) -> Moment?
 
-    /// Stores the expiry events for the deadlines before `request.now`, earliest first, for at most
-    /// `request.driversMax` drivers. Each event is stored exactly once, even when several instances call this method.
-    /// Returns after the commit.
+    /// Stores the expiry events for the deadlines before `request.now`. Begins with the earliest deadline, and ends
+    /// after `request.driversMax` drivers. Returns after the commit.
+    ///
+    /// Each event is stored exactly once, even when several instances call this method.
     func storeExpiries(_ request: ExpiryRequest) async throws(StoreFailure) -> StoredExpiries
 }
 
 /// A request to end at most `driversMax` sessions whose deadline has passed.
 package struct ExpiryRequest: Sendable {
     package var now: Moment
-    /// The settings in force for drivers to whom no rule applies. The version of the driver's settings is stored with
-    /// every event, and so also with the event that ends the session.
+    /// The settings in force for drivers to whom no rule applies. The store needs them because every event, even an
+    /// expiry, is stored with the version of its driver's settings.
     package var settings: VersionedSettings
     /// The rules that give some drivers other settings; nil if there are none.
     package var rules: SettingsRules?
@@ -76,7 +82,7 @@ package struct DeadlineCursor: Hashable, Sendable {
 package struct StoredExpiries: Hashable, Sendable {
     /// The drivers whose sessions were ended.
     package var drivers: [DriverID]
-    /// The failures for drivers whose sessions could not be ended. `ExpiryScheduler` logs the first of them.
+    /// The reasons why some sessions could not be ended. `ExpiryScheduler` logs the first one.
     package var failures: [StoreFailure]
     /// The cursor for the next call; nil when there are no more due deadlines.
     package var next: DeadlineCursor?
@@ -90,9 +96,11 @@ package struct StoredExpiries: Hashable, Sendable {
 
 /// The task that makes the store write the expiry events that are due.
 package struct ExpiryScheduler: Sendable {
-    /// The maximum time between two queries of the store. The event that ends a session must be stored within a second
-    /// after the deadline, so the maximum is half a second. The scheduler cannot simply sleep until the earliest
-    /// deadline: the clock may be changed, and another instance may store an earlier deadline.
+    /// The maximum time between two queries of the store: half a second, because an expiry must be stored within a
+    /// second after the deadline.
+    ///
+    /// The scheduler cannot sleep until the earliest deadline, because meanwhile the clock may be changed, or another
+    /// instance may store an earlier deadline.
     package static let pauseMillisecondsMax: Int64 = 500
     /// The maximum number of drivers per call of the store. After a long outage many deadlines are due. Storing all of
     /// them at once would delay new events.
@@ -160,7 +168,7 @@ package struct ExpiryScheduler: Sendable {
         repeat {
             let part = try await store.storeExpiries(request)
             stored.increment(by: Int64(part.drivers.count))
-            // Only the first failure is logged, so this list need not hold every failure of a long outage.
+            // This list is limited, because a long outage may cause very many failures, and only the first is logged.
             if failures.count < Self.driversMax { failures += part.failures }
             request.after = part.next
         } while request.after != nil && !Task.isCancelled
@@ -171,9 +179,8 @@ package struct ExpiryScheduler: Sendable {
     /// Returns the time to wait in milliseconds: until 1 ms after the earliest deadline, but at most
     /// `pauseMillisecondsMax`. The millisecond is added because a deadline is due only after its time, not at its time.
     ///
-    /// A deadline may have been due when the round began, and may still be stored after the round. Such a deadline
-    /// belongs to a driver for whom the store stores no expiry event yet, such as a driver who waits for a refold. To
-    /// ask again at once would not help, so the longest pause follows.
+    /// If a deadline that was due when the round began is still there, the longest pause follows. A new attempt at once
+    /// would not help, because the driver must wait, for example for a refold.
     func pauseMilliseconds(afterRoundBegunAt begun: Moment) async throws(StoreFailure) -> Int64 {
         guard let earliest = try await store.earliestDeadline(), earliest >= begun else {
             return Self.pauseMillisecondsMax

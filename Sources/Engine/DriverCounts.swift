@@ -1,8 +1,9 @@
-// The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row. If
-// counting took one second, no new count begins for twenty seconds, even if the count failed. So counting occupies one
-// connection of the store for at most a twentieth of the time, regardless of the number of callers. With very many
-// drivers, counting may take longer than a caller (for example a scrape of /metrics) can wait. Callers then get the
-// previous counts.
+// The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row.
+//
+// After a count, even a failed one, no new count begins for twenty times as long as the count took. Counting therefore
+// occupies one connection of the store for at most a twentieth of the time.
+//
+// If a count takes longer than `patience`, the callers get the previous numbers.
 
 package import JourneyModel
 package import MetricInstruments
@@ -28,7 +29,7 @@ package actor DriverCounts {
     private var keptUntil: ContinuousClock.Instant?
 
     /// - Parameters:
-    ///   - keptPerDuration: a result is kept for `keptPerDuration` times as long as the counting took.
+    ///   - keptPerDuration: the factor by which a result is kept longer than the counting took.
     ///   - patience: how long callers wait for a count, measured from its start.
     package init(
         reader: any OperatorReader, keptPerDuration: Int = keptPerDuration, patience: Duration = patience
@@ -38,8 +39,8 @@ package actor DriverCounts {
         run = SharedRun(patience: patience)
     }
 
-    /// Returns the number of drivers by state, from the last count that succeeded. A state without drivers has no
-    /// entry. Concurrent calls share one query. Throws only while no count has succeeded.
+    /// Returns the number of drivers in each state, as found by the last successful count; a state without drivers has
+    /// no entry. Concurrent calls share one query. Throws only if no count has succeeded yet.
     package func current() async throws(StoreFailure) -> [JourneyState: Int] {
         if keptUntil.map({ ContinuousClock.now >= $0 }) ?? true {
             await run.join { await self.count() }

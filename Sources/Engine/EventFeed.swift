@@ -1,20 +1,20 @@
-// Stored events, for consumers outside the database. The event table itself serves as the outbox. A consumer reads the
-// events in the order of their row numbers. The database stores the number of the last event that the consumer has
-// processed. On SQLite, row numbers follow the order of the commits. On PostgreSQL, the "row number" is the event's
-// position in the feed, which follows the order of transaction numbers. In both orders, a consumer skips no committed
-// event.
+// Stored events, for consumers outside the database. The event table itself serves as the outbox: a consumer reads the
+// events in the order of their row numbers. The database stores the row number of each consumer's last processed event.
+//
+// On SQLite, row numbers follow the order of the commits. On PostgreSQL, the "row number" is the event's position in
+// the feed, which follows the order of transaction numbers. On both stores, a consumer that reads in this order misses
+// no committed event.
 
 package import JourneyModel
 
 /// The port by which a consumer reads events and stores its position.
 package protocol EventFeed: Sendable {
-    /// Returns at most `limit` events with row numbers above `id`, each with its current verdict (the result of the
-    /// fold), in ascending order of row numbers. If a driver is being deleted, the result ends before that driver's
-    /// first event. That event and all later ones follow when the deletion is complete.
+    /// Returns at most `limit` events with row numbers above `id`, each with its current verdict, in ascending order of
+    /// row numbers. While a driver is being deleted, the result ends before that driver's first event.
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
-    /// Whether row numbers are consecutive. If true, a gap shows the consumer that events were deleted before it read
-    /// them. If false, a gap shows nothing, so the store itself counts unread events as lost when it deletes them.
+    /// Whether row numbers are consecutive. If so, a gap shows the consumer that events were deleted before it read
+    /// them. If not, the store itself counts each deleted event that the consumer has not read as lost.
     var hasConsecutiveIDs: Bool { get }
 
     /// Returns the position of the consumer with this name. A consumer without a stored position starts at the first
@@ -38,7 +38,8 @@ package struct FeedPosition: Hashable, Sendable {
     private var countedWaiting: Int64?
 
     /// - Parameter waitingCount: the number of stored events that the consumer has not processed. A store may stop
-    ///   counting at a high number. Nil if row numbers are consecutive: the number is then `newest` - `last`.
+    ///   counting at a high number. If row numbers are consecutive, this is nil, because the number is then the
+    ///   difference of `newest` and `last`.
     package init(last: Int64, newest: Int64, lostCount: Int64, waitingCount: Int64? = nil) {
         self.last = last
         self.newest = newest
@@ -49,7 +50,7 @@ package struct FeedPosition: Hashable, Sendable {
     package var waitingCount: Int64 { countedWaiting ?? max(newest - last, 0) }
 }
 
-/// One stored event in the form that consumers outside the database get.
+/// One stored event, in the form in which consumers outside the database read it.
 package struct FeedEvent: Hashable, Sendable {
     /// The event's row number. Row numbers ascend in the order in which the feed delivers the events.
     package var id: Int64

@@ -1,11 +1,11 @@
 package import JourneyModel
 
-/// The outcome of one event, as the store returns it and as the response reports it. Single events, the events of a
-/// batch, and repeats all have an outcome of this type.
+/// The outcome of one event. The store returns it, and the response reports it. Every event has an outcome of this
+/// type: a single event, an event of a batch, and a repeat.
 package enum EventOutcome: Hashable, Sendable {
     case stored(StoredEvent)
-    /// An event with the same idempotency key and the same members was stored before. The associated value is that
-    /// event, with its current verdict (the result of the fold).
+    /// A repeat: an event with the same idempotency key and the same members is already stored. The associated value is
+    /// the stored event, with its current verdict (the result of the fold).
     case replayed(StoredEvent)
     /// An event with the same idempotency key but different members was stored before: 422.
     case keyReused
@@ -13,23 +13,23 @@ package enum EventOutcome: Hashable, Sendable {
     case sessionNotFound
     /// A service named a driver who is unknown or deleted: 404.
     case driverNotFound
-    /// The idempotency key is new, and the rate limit of the driver or the service is used up: 429. The store itself
-    /// returns this case only for a late event that `RefoldCharging` does not permit. The reason is that earlier
-    /// refolds have used up the limit, or that too many of the driver's events have the same time. PostgreSQL's store
-    /// also returns this case for a late event that would refold too many events.
+    /// The idempotency key is new, and the rate limit of the driver or the service is used up: 429.
+    ///
+    /// The store itself returns this case only for a late event that `RefoldCharging` does not permit. On PostgreSQL, a
+    /// refold that takes too long is charged, and this charge can bring the sender over the limit.
     case rateLimited
-    /// The event is not stored, or it is unknown whether the event is stored; see `StoreFailure`.
+    /// The event is not stored, or it is unknown whether it is stored; `StoreFailure` distinguishes the two.
     case failed(StoreFailure)
 }
 
 package struct StoredEvent: Hashable, Sendable {
     package var eventID: String
     package var verdict: Verdict
-    /// The driver's journey after the last stored event in the order. The store does not apply deadlines that have
-    /// passed since that event; `Ingest` applies them (`Journey.advanced(to:)`).
+    /// The driver's journey after the driver's last event in the contract's order. The store does not apply deadlines
+    /// that have passed since that event; `Ingest` applies them (`Journey.advanced(to:)`).
     package var journey: Journey
-    /// Whether storing this event caused a refold so large that the refold was counted against the rate limit. False
-    /// for a repeat.
+    /// Whether this event caused a refold that was counted against the rate limit because it was large. False for a
+    /// repeat.
     package var chargesRefold: Bool
 
     package init(eventID: String, verdict: Verdict, journey: Journey, chargesRefold: Bool = false) {
@@ -41,7 +41,8 @@ package struct StoredEvent: Hashable, Sendable {
 }
 
 extension EventOutcome {
-    /// Whether the event was refused because of the client's request, and not because of a failure of the server.
+    /// Whether the event was refused because of the client's request. If the server failed to store the event, this is
+    /// false.
     package var isRefusal: Bool {
         switch self {
         case .rateLimited, .keyReused, .sessionNotFound, .driverNotFound: true
@@ -49,7 +50,7 @@ extension EventOutcome {
         }
     }
 
-    /// Whether the event is on disk, now or since an earlier request.
+    /// Whether the event is on disk, either from this request or from an earlier one.
     var isStored: Bool {
         switch self {
         case .stored, .replayed: true
@@ -61,8 +62,8 @@ extension EventOutcome {
         if case .replayed = self { true } else { false }
     }
 
-    /// Returns the outcome after applying the deadlines that passed before `now`, the time when the request was
-    /// received.
+    /// Applies deadlines to the journey of the outcome: those that passed before `now`, the receive time of the
+    /// request.
     consuming func advanced(to now: Moment) -> EventOutcome {
         switch self {
         case .stored(let event) where event.journey.hasPassedDeadline(at: now): .stored(event.advanced(to: now))

@@ -1,5 +1,5 @@
-// The label `source` of the metrics of events. A client chooses the text of its `source` freely, so only known texts
-// have a label of their own.
+// The values of the label `source` in the metrics of events. Clients choose the text of `source` freely, so only known
+// texts have their own value, and all other texts share the value `other`.
 
 enum EventSource: Int, CaseIterable, Sendable {
     case iosNative, androidNative, flutter, web, other

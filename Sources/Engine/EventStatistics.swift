@@ -3,8 +3,7 @@
 package import JourneyModel
 
 package protocol EventStatistics: Sendable {
-    /// Returns the number of drivers whose deadline lies before `now`, and for whom the server has not stored the event
-    /// that ends the session yet.
+    /// Returns the number of drivers whose deadline lies before `now` and whose expiry is not stored yet.
     func dueDriverCount(at now: Moment) async throws(StoreFailure) -> Int
 
     /// Returns the receive time of the oldest stored event; nil if there is none.

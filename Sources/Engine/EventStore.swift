@@ -3,21 +3,23 @@ package import RateLimiting
 
 /// The port that makes events durable. Each implementation passes `EventStoreContract` in TestSupport.
 package protocol EventStore: Sendable {
-    /// Stores one event durably, finds that it is already stored, or refuses it. Returns only after the transaction
-    /// that stored the event is on disk. A refused event changes nothing in the database, and does not affect the other
-    /// events of its transaction. The events of one driver are applied in the order of the calls.
+    /// Stores one event durably, finds that the event is already stored, or refuses it. If the event is stored, returns
+    /// only after its transaction is on disk.
+    ///
+    /// A refused event changes nothing in the database, and does not affect the other events of its transaction. The
+    /// events of one driver are applied in the order of the calls.
     ///
     /// If the calling task is cancelled, the event is still stored, and the call still waits for the commit.
     nonisolated(nonsending) func append(_ request: consuming AppendRequest) async -> EventOutcome
 
-    /// Appends several events in order, each in the same way as the `append` for one event. The store chooses the
-    /// number of transactions. Returns one outcome per request.
+    /// Appends several events in order, each as if `append` were called for it alone. The store decides how many
+    /// transactions it uses. Returns one outcome per request.
     nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [EventOutcome]
 
-    /// Returns what `append` would return for this submission if it is a repeat. If an event with the submission's
-    /// idempotency key is stored for the driver, the outcome is `.replayed` if the members are the same, and
-    /// `.keyReused` if they differ. Returns nil if no such event is stored. `Ingest` calls this method for an event
-    /// that is over the rate limit, because a repeat gets its response even then.
+    /// Looks for a stored event of the driver with the same idempotency key as `submission`. Returns `.replayed` if the
+    /// members of both events are the same, `.keyReused` if they differ, and nil if no event has this key.
+    ///
+    /// `Ingest` calls this method for an event that is over the rate limit, because a repeat always gets its response.
     func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> EventOutcome?
 
     /// Looks up several submissions with one read of the store. Returns one element per submission.
@@ -33,7 +35,8 @@ package struct AppendRequest: Sendable {
     package var driver: DriverID
     package var submission: EventSubmission
     package var receivedAt: Moment
-    /// The settings of the driver. If `chargerSettings` has settings for the event's charger, those apply instead.
+    /// The settings of the driver. If `chargerSettings` has settings for the event's charger, the store uses those
+    /// instead.
     package var settings: VersionedSettings
     /// The settings that depend on the charger. Empty if no rule of SETTINGS_RULES_FILE names chargers. The store
     /// determines the charger (`Journey.settingsCharger`).
@@ -43,8 +46,10 @@ package struct AppendRequest: Sendable {
     package var requiresRegisteredSession: Bool
     package var sender: OrderedEvent.Sender
     /// The id of the service that sent the event. Nil if the driver's app sent it, or if the server made it because the
-    /// driver entered the right verification code. An event of a service counts against the rate limit of the service,
-    /// and is refused with `driverNotFound` if the driver is unknown.
+    /// driver entered the right verification code.
+    ///
+    /// An event of a service counts against the rate limit of the service. An event for an unknown driver is refused
+    /// with `driverNotFound`.
     package var service: DriverID?
 
     package init(
@@ -117,8 +122,8 @@ package struct SessionRegistration: Sendable {
 
 package enum RegistrationOutcome: Hashable, Sendable {
     case created
-    /// The driver already has this session. If the session was registered before, that registration stays unchanged. If
-    /// only an event had opened the session, the session is now registered.
+    /// The driver already has this session. If the session was registered, its first registration stays unchanged. If
+    /// only an event had opened the session, it is registered now.
     case existed
     /// The session belongs to another driver: 404.
     case sessionNotFound
@@ -127,15 +132,16 @@ package enum RegistrationOutcome: Hashable, Sendable {
 /// The reason why the store failed. The retry queues of phones depend on the difference between these cases (contract,
 /// section 5).
 package enum StoreFailure: Error, Hashable, Sendable {
-    /// The event is not stored: its driver was deleted during the request, and the event must not create the driver
-    /// again. 401.
+    /// The event is not stored: 401. Its driver was deleted during the request, and storing the event would create the
+    /// driver again.
     case driverErased
     /// The event is certainly not stored: 503. The text is for the log and never reaches the client.
     case unavailable(String)
     /// The commit itself failed. The event may or may not be stored: 500.
     case unknown(String)
-    /// The task was cancelled, so the caller no longer needs the result. The store did not fail. The cancellation takes
-    /// effect while a read waits, during a pause of background work, or between two steps of a driver's deletion. The
-    /// background task UnfinishedErasures completes an interrupted deletion.
+    /// The task was cancelled, so the caller no longer needs the result. The store did not fail.
+    ///
+    /// A cancellation takes effect only while a read waits, during a pause of background work, or between two steps of
+    /// a driver's deletion. UnfinishedErasures completes a deletion that a cancellation interrupted.
     case cancelled
 }

@@ -1,11 +1,14 @@
 // The pipeline of one event: first the rate limit, then the store, then the response. HTTP, SQL and Redis are behind
-// ports. To "charge" an event means to count it against the rate limit of its sender, a driver or a service. To
-// "refund" an event means to undo its charge.
+// ports.
 //
-// The order matters. An event is charged (counted against the rate limit) before the store is called, so a flood of
-// events never reaches the disk. The event is refunded (its charge is undone) if the store then refuses it, or finds
-// that the event is a repeat. A repeat must always get its response, but Redis does not know for certain which events
-// are stored. Therefore an event over the rate limit is looked up in the store before it is refused.
+// An event counts against the rate limit of its sender, which is a driver or a service. To "charge" an event means to
+// count it against this limit. To "refund" an event means to undo its charge.
+//
+// An event is charged before the store is called, so that a flood of events never reaches the disk. If the store
+// refuses the event or finds that it is a repeat, the event is refunded.
+//
+// A repeat must always get its response, but the rate limiter does not know for certain which events are stored.
+// Therefore an event over the rate limit is looked up in the store before it is refused.
 
 package import CoreMetrics
 package import JourneyModel
@@ -17,8 +20,8 @@ package struct Ingest: Sendable {
     private let settings: CurrentSettings
     /// Whether an event's session must have been registered before (`SESSION_REGISTRATION=required`).
     private let requiresRegisteredSession: Bool
-    /// The sender that is stored with the events of drivers' apps. `.unconfirmedApp` if only a service may confirm
-    /// activations and visits (`TRUSTED_CONFIRMATIONS=service`), else `.app`.
+    /// The sender that is stored with the events of drivers' apps. It is `.unconfirmedApp` if only a service may
+    /// confirm activations and visits (`TRUSTED_CONFIRMATIONS=service`), otherwise `.app`.
     private let appSender: OrderedEvent.Sender
     private let metrics: IngestMetrics
 
@@ -35,14 +38,15 @@ package struct Ingest: Sendable {
         self.metrics = IngestMetrics(metrics)
     }
 
-    /// Whether a rule gives some app versions other settings. Only then must callers pass the app version of a request.
+    /// Whether a rule gives some app versions other settings. If false, callers need not pass the app version of a
+    /// request.
     package var dependsOnAppVersion: Bool { settings.readRules()?.dependsOnAppVersion ?? false }
 
     /// Stores one event of one driver. Returns once the event is on disk, or was refused, or could not be stored.
     ///
     /// - Parameters:
     ///   - service: the service that sent the event; nil if the driver's app sent it.
-    ///   - appVersion: the version that the driver's app names in the request. It may be left out if
+    ///   - appVersion: the version of the driver's app, as named in the request. Callers may leave it out if
     ///     `dependsOnAppVersion` is false.
     package nonisolated(nonsending) func ingest(
         _ submission: consuming EventSubmission, of driver: DriverID, from service: DriverID? = nil,
@@ -68,8 +72,8 @@ package struct Ingest: Sendable {
     }
 
     /// Stores the event that the server makes when a driver enters the right verification code. The event is trusted
-    /// like an event of a service. The event itself does not count against a rate limit. If it causes a refold, the
-    /// refold counts against the driver's limit, as for any late event.
+    /// like an event of a service, and does not count against a rate limit. If it causes a refold, the refold counts
+    /// against the driver's limit.
     package nonisolated(nonsending) func confirm(
         _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
     ) async -> EventOutcome {
@@ -84,10 +88,10 @@ package struct Ingest: Sendable {
     }
 
     /// Stores a batch of events in order. The events come from one driver, or from a service that names the driver in
-    /// each event. Each event counts against the rate limit, and is answered, as if it had been sent alone. If an event
-    /// is refunded (its count is undone), this makes room for one more event: for each refunded event of the batch, the
-    /// next event that was over the rate limit gets a new attempt. An event that the store itself refused because of
-    /// the rate limit gets no new attempt.
+    /// each event. Each event is charged and answered as if it had been sent alone.
+    ///
+    /// For each event of the batch that is refunded, the next event that was over the rate limit gets a new attempt. An
+    /// event that the store itself refused because of the rate limit gets no new attempt.
     package func ingest(
         _ submissions: [EventSubmission], from sender: EventSender, receivedAt: Moment, appVersion: AppVersion? = nil
     ) async -> [Ingested] {
@@ -106,15 +110,15 @@ package struct Ingest: Sendable {
         return answers
     }
 
-    /// Gives a new attempt to events that were over the rate limit, one for each refunded event of the batch.
+    /// Gives new attempts to events that were over the rate limit: one attempt for each refunded event of the batch.
     private func retry(_ answers: inout [Ingested], after first: Round, of batch: Batch) async {
         var round = first
         var waiting = WaitingEvents(batch.claims, round.verdicts)
         for event in answers.indices where answers[event].outcome.isStored { waiting.recordStored(event) }
         var (open, quotas) = (round.refunded, [RateLimitClass: Quota]())
-        // `open` has the number of refunds that no event has used yet. The loop ends, because a refunded event gets no
-        // new attempt, so each round with a refund leaves fewer waiting events. Altogether, the rate limiter makes at
-        // most about two decisions for each event.
+        // `open` has the number of refunds that no event has used yet. The loop ends because each round with a refund
+        // leaves fewer waiting events: a refunded event gets no new attempt. In total, the rate limiter makes at most
+        // about two decisions per event.
         while case let events = waiting.take(open), !events.isEmpty {
             round = await oneRound(events, of: batch)
             let unused = waiting.settle(Dictionary(uniqueKeysWithValues: zip(events, round.verdicts)))
@@ -148,7 +152,7 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// What one round did with some events of a batch, in the order of these events.
+    /// The results of one round for some events of a batch, in the order of these events.
     private struct Round {
         var ingested: [Ingested] = []
         var verdicts: [AdmissionDecision.Verdict]
@@ -158,8 +162,8 @@ package struct Ingest: Sendable {
         var quotas: [RateLimitClass: Quota] = [:]
     }
 
-    /// Processes some events of the batch once. An event over the rate limit gets `.rateLimited`, without a call of the
-    /// store.
+    /// Processes some events of the batch once. An event over the rate limit gets `.rateLimited`, and the store is not
+    /// called for it.
     private func oneRound(_ events: [Int], of batch: Batch) async -> Round {
         let decisions = await admission.admit(events.map { batch.claims[$0] })
         let admitted = zip(events, decisions).filter { $0.1.verdict != .refused }.map(\.0)
@@ -178,8 +182,8 @@ package struct Ingest: Sendable {
             var outcome = EventOutcome.rateLimited
             if decision.verdict != .refused, let appended = outcomes.next() {
                 outcome = appended.advanced(to: batch.receivedAt)
-                // An event for which the store returned `.rateLimited` is refunded too. But this refund gives no other
-                // event a new attempt: refolds have used up the limit, so the attempt would usually fail.
+                // An event for which the store returned `.rateLimited` is refunded too. But its refund gives no other
+                // event a new attempt, because refolds have used up the limit and the attempt would usually fail.
                 if settle(claim, decision.verdict, after: outcome), outcome != .rateLimited {
                     round.refunded[claim.limitClass, default: 0] += 1
                 }
@@ -192,9 +196,8 @@ package struct Ingest: Sendable {
         return round
     }
 
-    /// Returns the quota to report in the response. Normally this is `quota`. The quota is read again if a refold may
-    /// have used up a part of it: if the event's refold was counted against the limit, or if the store returned
-    /// `.rateLimited`.
+    /// Returns the quota to report in the response. This is `quota`, but if a refold may have used a part of the quota,
+    /// the quota is read again.
     private func current(_ quota: Quota, of claim: AdmissionClaim, after outcome: EventOutcome) -> Quota {
         switch outcome {
         case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)
@@ -203,13 +206,13 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns the driver's quotas for events with and without a session, which have separate rate limits. A response
-    /// contains these quotas if no event of its request was counted towards a limit.
+    /// Returns the driver's two quotas, because events with a session and events without one have separate rate limits.
+    /// A response contains both if no event of its request was counted towards a limit.
     package func quotas(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
         RateLimitClass.ofEvents.map { ($0, admission.quota(of: driver, in: $0)) }
     }
 
-    /// Returns the quota of a driver or a service in one limit.
+    /// Returns the quota of one limit. `driver` is the id of a driver or of a service.
     package func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
         admission.quota(of: driver, in: limitClass)
     }
@@ -218,7 +221,7 @@ package struct Ingest: Sendable {
         _ submission: consuming EventSubmission, of driver: DriverID, from service: DriverID?, receivedAt: Moment,
         _ appVersion: AppVersion?
     ) -> AppendRequest {
-        // A service's request names no version of the driver's app, so its app version is ignored.
+        // A service's request is not sent by the driver's app, so an app version in it is ignored.
         let subject = SettingsSubject(driver: driver, appVersion: service == nil ? appVersion : nil, at: receivedAt)
         let choice = settings.choice(for: subject)
         return AppendRequest(
@@ -227,8 +230,8 @@ package struct Ingest: Sendable {
             sender: service == nil ? appSender : .service, service: service)
     }
 
-    /// Returns the outcome of an event that is over the rate limit. If the event is a repeat, this is the stored
-    /// outcome; otherwise `.rateLimited`.
+    /// Returns the outcome of an event that is over the rate limit. If the event's idempotency key is already stored,
+    /// this is the outcome found by the store; otherwise `.rateLimited`.
     private func lookUp(_ submission: EventSubmission, of driver: DriverID) async -> EventOutcome {
         do {
             return try await store.lookUp(submission, of: driver) ?? .rateLimited
@@ -259,16 +262,18 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Refunds an event or confirms its charge (its count against the rate limit), depending on the event's outcome. A
-    /// stored event stays charged, and the rate limiter records its idempotency key. An event whose commit may have
-    /// failed stays charged too. If it is on disk, its repeat costs nothing. If it is not on disk, its repeat stores it
-    /// and is charged, as described below. An event with any other outcome is refunded if it was charged.
+    /// Refunds an event or confirms its charge. A stored event stays charged, and the rate limiter records its
+    /// idempotency key. Every other event is refunded if it was charged, with one exception.
     ///
-    /// The rate limiter admits an event without a charge, that is, without counting it against the limit, if it knows
-    /// the event's idempotency key from an earlier, charged request. If no event with this key is stored, the store
-    /// stores the event, and the event is charged afterwards. Without this charge, a driver could store any number of
-    /// events by sending pairs of requests with one idempotency key. The first request of each pair would be refused by
-    /// the store and refunded. The second request would be admitted without a charge.
+    /// The exception is an event whose commit failed, so that the event may or may not be on disk. It stays charged. If
+    /// it is on disk, a repeat costs nothing; otherwise a repeat is stored, and charged as follows.
+    ///
+    /// If the rate limiter knows an event's idempotency key from an earlier, charged request, it admits the event
+    /// without a charge. If the store does not know the key, the event is stored, and is charged afterwards.
+    ///
+    /// Without this charge, a driver could store any number of events by sending each event twice with one key. The
+    /// store would refuse the first request, which would be refunded. The second request would be admitted without a
+    /// charge.
     ///
     /// - Returns: whether the event was refunded.
     private func settle(
@@ -276,7 +281,8 @@ package struct Ingest: Sendable {
     ) -> Bool {
         let isFree =
             switch outcome {
-            // `.rateLimited` comes from the store here: `RefoldCharging` did not permit the event's refold.
+            // Here the store itself returned `.rateLimited`, because `RefoldCharging` did not permit the event's
+            // refold.
             case .replayed, .keyReused, .sessionNotFound, .driverNotFound, .rateLimited, .failed(.unavailable),
                 .failed(.cancelled),
                 .failed(.driverErased):

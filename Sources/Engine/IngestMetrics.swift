@@ -1,5 +1,5 @@
-// The metrics of received events, of their outcomes, and of the decisions of the rate limits. The label of an event is
-// its canonical name if the contract lists that name, else `diagnostic`.
+// The metrics of received events, of the outcomes of these events, and of the rate limiter's decisions. If the contract
+// lists an event's name, the label `event` is the canonical name, otherwise `diagnostic`.
 
 internal import CoreMetrics
 internal import JourneyModel
@@ -42,8 +42,8 @@ struct IngestMetrics: Sendable {
     private static let nameCount = EventName.listed.count + 1
 
     init(_ factory: any MetricsFactory) {
-        // Two events of the contract's list, `anchorLost` and `departedCharger`, share one canonical name, and
-        // therefore one time series.
+        // The contract lists `anchorLost` and `departedCharger` as two events. They have the same canonical name, and
+        // therefore share one time series.
         let names = EventName.listed.map(\.canonical) + ["diagnostic"]
         let outcomes = Outcome.allCases
         let sources = EventSource.allCases
@@ -66,8 +66,9 @@ struct IngestMetrics: Sendable {
         }
     }
 
-    /// Counts one event. If the request was cancelled, nothing is counted, because a cancelled request is not a failure
-    /// of the server. The rank of a name is its index in the contract's list. All diagnostic events share the next
+    /// Counts one event. The event of a cancelled request is not counted, because the server did not fail.
+    ///
+    /// The `lifecycleRank` of a listed name is its index in the contract's list. All diagnostic events share the next
     /// higher rank.
     func count(_ name: EventName, _ source: EventSource, _ outcome: EventOutcome) {
         if outcome == .failed(.cancelled) { return }

@@ -2,12 +2,12 @@
 
 package import JourneyModel
 
-/// The port of the rows that the servers on one database write about themselves.
+/// The port of the table in which each server on a database writes one row about itself.
 package protocol InstanceStore: Sendable {
     /// Inserts or updates the server's own row, and deletes rows without a recent heartbeat.
     func heartbeat(_ instance: Instance) async throws(StoreFailure)
 
-    /// Deletes the row of a server that has ended. Does nothing if another server with the same name has started since.
+    /// Deletes the row of a server that has ended. If a newer server has the same name, does nothing.
     func removeInstance(_ name: String, startedAt: Moment) async throws(StoreFailure)
 
     /// Returns the servers, sorted by name.
@@ -15,7 +15,7 @@ package protocol InstanceStore: Sendable {
 }
 
 package struct Instance: Hashable, Sendable {
-    /// The time without a heartbeat after which an instance counts as gone.
+    /// The age of the last heartbeat at which an instance counts as gone.
     package static let silenceMilliseconds: Int64 = 100_000
 
     /// The value of `INSTANCE_NAME`.
@@ -23,8 +23,8 @@ package struct Instance: Hashable, Sendable {
     /// The version of Dwell.
     package var version: String
     package var settingsVersion: String
-    /// The values of those settings that all servers on one database should share. The keys are names of variables. The
-    /// value of a secret is replaced by a keyed hash.
+    /// The values of the settings that all servers on one database should share, by the name of the variable. Instead
+    /// of a secret, the dictionary contains a keyed hash of it.
     package var settings: [String: String]
     package var startedAt: Moment
     package var heartbeatAt: Moment
@@ -42,8 +42,8 @@ package struct Instance: Hashable, Sendable {
     }
 
     /// Returns the names of the settings that differ between the two instances, in alphabetical order. If the signing
-    /// keys differ, the names of all other secrets are left out. The hashes of the other secrets are keyed with the
-    /// signing key, so all of these hashes would differ.
+    /// keys differ, all other secrets are left out, because their hashes are keyed with the signing key and would
+    /// always differ.
     package func differences(from other: Instance, secretNames: Set<String>, signingKeyNames: Set<String>) -> [String] {
         let names = Set(settings.keys).union(other.settings.keys)
         let different = names.filter { settings[$0] != other.settings[$0] }

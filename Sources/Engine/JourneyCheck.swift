@@ -15,8 +15,8 @@ package struct JourneyCheckReport: Hashable, Sendable {
     package var events = 0
     /// The number of drivers that are not checked, because their refold is not complete.
     package var refolding = 0
-    /// The number of drivers whose deletion is not complete. SQLite's check folds their events too, PostgreSQL's does
-    /// not.
+    /// The number of drivers whose deletion is not complete. SQLite's check folds the events of these drivers too;
+    /// PostgreSQL's check does not.
     package var erasing = 0
     /// The first inconsistencies that the check found, one sentence each. Empty if there are none.
     package var problems: [String] = []

@@ -1,9 +1,11 @@
 // The open streams. Each stream reports the changes of one driver. When there are changes, this type wakes the stream,
-// and the stream then reads committed rows itself. No data is queued for a stream. A slow stream therefore costs no
-// memory, and reads the newest state when it reads again.
+// and the stream then reads committed rows itself.
 //
-// One task polls the store for all streams. The poll finds every stored event, whether this instance or another one
-// stored it, and whether it is a client's event or an expiry event of the server. No request waits for a stream.
+// No data is queued for a stream. A slow stream therefore costs no memory, and reads the newest state when it reads
+// again.
+//
+// One task polls the store for all streams, so that a request that stores an event need not wait for streams. The poll
+// finds every stored event, including expiries and the events that another instance stored.
 
 package import JourneyModel
 package import Logging
@@ -16,16 +18,16 @@ extension MetricFamily {
 }
 
 package final class JourneyStreams: Sendable {
-    /// The maximum number of streams of one driver: enough for all of the driver's phones and for one or two old
-    /// connections that are not closed yet.
+    /// The maximum number of streams of one driver: enough for the driver's phones and one or two old connections that
+    /// are not closed yet.
     package static let streamsPerDriverMax = 4
     /// The maximum number of streams of the process: a tenth of the connections that the server accepts by default.
     package static let streamsMax = 1000
-    /// A stream younger than this cannot be replaced by a new stream of the same driver. An older stream can, because a
+    /// The age from which a new stream of the same driver may replace a stream. Old streams are replaceable, because a
     /// phone that changes networks leaves connections behind that look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
-    /// The pause between two polls of the store. A poll that has just begun when an event is committed may miss it. The
-    /// next poll finds the event. A stream is therefore woken after at most this pause and two polls.
+    /// The pause between two polls of the store. If an event is committed while a poll runs, only the next poll may
+    /// find it. A stream is therefore woken after at most this pause and two polls.
     static let pauseMilliseconds: Int64 = 100
 
     package enum Refusal: Error, Hashable, Sendable {
@@ -72,8 +74,8 @@ package final class JourneyStreams: Sendable {
     package var count: Int { state.withLock { $0.streams.count } }
 
     /// Opens a stream of the driver. The stream counts towards the limits until the returned object is released, or
-    /// until a newer stream of the driver replaces it. The caller must read the journey only after this call, so that
-    /// no change is missed.
+    /// until a newer stream of the driver replaces it. The caller must read the journey after this call, otherwise it
+    /// may miss a change.
     package func open(_ driver: DriverID, at now: Moment) throws(Refusal) -> JourneyStream {
         let (wakes, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let opened = state.withLock { state -> Result<(id: Int, replaced: Open?), Refusal> in
@@ -82,9 +84,8 @@ package final class JourneyStreams: Sendable {
             let ids = state.ofDriver[driver] ?? []
             if ids.count >= Self.streamsPerDriverMax, let oldest = ids.first, let stream = state.streams[oldest] {
                 let left = Self.secureMilliseconds - now.milliseconds(since: stream.since)
-                // A stream may have been opened a moment after `now`, because requests are handled concurrently. A
-                // stream opened more than a minute after `now` was opened before the clock was set back, and can be
-                // replaced.
+                // `since` may be a moment after `now`, because requests are handled concurrently. If it is more than a
+                // minute after `now`, the clock was set back, and the stream can be replaced.
                 guard left <= 0 || left > 2 * Self.secureMilliseconds else {
                     let seconds = (min(left, Self.secureMilliseconds) + 999) / 1000
                     return .failure(.driverHasEnough(retryAfterSeconds: Int(seconds)))
@@ -133,7 +134,8 @@ package final class JourneyStreams: Sendable {
                     lastCorrected = try await wakeCorrected(after: lastCorrected)
                     failures = 0
                 } catch {
-                    // The store is polled ten times a second, so a lasting failure is logged only at its beginning.
+                    // The store is polled ten times a second, so only the first of several consecutive failures is
+                    // logged.
                     if failures == 0 && error != .cancelled {
                         logger.error("reading streams failed", metadata: ["failure": "\(error)"])
                     }
@@ -147,16 +149,16 @@ package final class JourneyStreams: Sendable {
     /// Polls the store once, and wakes the streams of drivers with new events. Returns the mark of the newest change
     /// (`CommittedChanges.newest`), after which the next poll continues.
     package func wakeChanged(after last: Int64?) async throws(StoreFailure) -> Int64 {
-        // The drivers of the open streams. A stream that opens later is missing here, but it needs no waking for
-        // changes that are already committed, because its own first read finds them.
+        // A driver whose first stream opens after this line is not in `open`. This does no harm, because the new
+        // stream's own first read finds all changes that are already committed.
         let open = state.withLock { Set($0.ofDriver.keys) }
         let changes = try await journeys.committedChanges(after: last, among: open)
         var drivers = state.withLock { Set($0.ofDriver.keys) }
         if case .these(let changed) = changes.drivers { drivers.formIntersection(changed) }
         guard !drivers.isEmpty else { return changes.newest }
-        // A new event may be a late event whose refold is not complete yet. `driversAwaitingRefold` finds the drivers
-        // of such events, and `wakeRefolded` wakes their streams again later. For all other drivers the refold, if any,
-        // was complete before the streams are woken below, so the streams read its result.
+        // A new event may be a late event with an incomplete refold. `driversAwaitingRefold` finds the drivers of these
+        // events, and `wakeRefolded` wakes their streams again after the refold. Every other refold is complete
+        // already.
         let refolding = try await journeys.driversAwaitingRefold(among: drivers)
         let continuations = state.withLock { state in
             state.streams.filter { drivers.contains($0.value.driver) }.map { id, stream in
@@ -168,10 +170,11 @@ package final class JourneyStreams: Sendable {
         return changes.newest
     }
 
-    /// Wakes the streams of drivers whose refold was completed since the last call, by any process. `wakeChanged`
-    /// cannot notice this, because the end of a refold stores no event. Each stream's driver is checked once after the
-    /// stream has opened, and then at every call while the driver's refold is incomplete. If there is no refold, the
-    /// first check nevertheless wakes the stream once.
+    /// Wakes the streams of drivers whose refold has ended since the last call, in whatever process. `wakeChanged`
+    /// cannot notice the end of a refold, because no event is stored at that time.
+    ///
+    /// Each new stream's driver is checked once, and then at every call until the driver has no incomplete refold. The
+    /// check that finds no refold wakes the stream, even if there never was one.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }
@@ -185,7 +188,7 @@ package final class JourneyStreams: Sendable {
         for continuation in continuations { continuation.yield() }
     }
 
-    /// Wakes the streams of drivers whose journey a correction of settings has changed. `wakeChanged` cannot notice
+    /// Wakes the streams of drivers whose journey was changed by a correction of settings. `wakeChanged` cannot notice
     /// this, because a correction stores no event. Returns the row number after which the next read continues.
     package func wakeCorrected(after last: Int64?) async throws(StoreFailure) -> Int64 {
         let corrected = try await journeys.correctedJourneys(after: last)
@@ -198,8 +201,8 @@ package final class JourneyStreams: Sendable {
         return corrected.newest
     }
 
-    /// Wakes all streams of the driver, so that the streams read again. The purchase routes call this method when the
-    /// driver's entitlements may have changed.
+    /// Wakes all streams of the driver. The purchase routes call this method when the driver's entitlements may have
+    /// changed, so that the streams read them again.
     package func wake(_ driver: DriverID) {
         wake { $0.driver == driver }
     }
@@ -210,10 +213,11 @@ package final class JourneyStreams: Sendable {
     }
 }
 
-/// One open stream, which counts towards the limits on the number of streams. It stops counting on deinit.
+/// One open stream. It counts towards the limits on the number of streams until its deinit, or until a newer stream
+/// replaces it.
 package final class JourneyStream: Sendable {
-    /// Yields one element when there may be changes. One element may stand for many changes. Finishes when the stream
-    /// must end. Only one reader may iterate over the elements.
+    /// Yields an element when there may be changes; several changes may yield only one element. Finishes when the
+    /// stream must end. Only one reader may iterate over the elements.
     package let wakes: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation
     private let release: @Sendable () -> Void

@@ -1,12 +1,13 @@
-// Read access to journeys: a driver's current state, its changes, its sessions, and the events of one session. Only
-// committed rows are read, and reads do not wait for the writer. One exception: on SQLite, a read of sessions or of
-// their events waits while a refold of the driver is under way.
+// Read access to journeys: a driver's current state, its changes, its sessions, and the events of one session.
+//
+// Reads see only committed rows, and do not wait for the writer. There is one exception on SQLite: while a driver is
+// being refolded, reads of that driver's sessions and of their events wait.
 
 package import JourneyModel
 
 /// The port for reading journeys. A call about one driver returns no data of other drivers.
 package protocol JourneyReader: Sendable {
-    /// Returns the driver's journey after the last stored event in the order, or a new journey for a driver without
+    /// Returns the driver's journey after the last event in the contract's order, or a new journey if the driver has no
     /// events. Deadlines that have passed since that event are not applied; `Journey.advanced(to:)` applies them.
     func journey(of driver: DriverID) async throws(StoreFailure) -> Journey
 
@@ -24,38 +25,46 @@ package protocol JourneyReader: Sendable {
         of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
     ) async throws(StoreFailure) -> TimelineOutcome
 
-    /// Returns the drivers who have events that were committed after `mark`, by any process. A store may leave out
-    /// drivers that are not in `drivers`. If `mark` is nil, the result says nothing about changes: it has the newest
-    /// mark, with which the caller begins, and `.any` as the drivers.
+    /// Returns the drivers for whom any process has committed events after `mark`. A store may leave out drivers that
+    /// are not in `drivers`.
+    ///
+    /// If `mark` is nil, the result contains only the newest mark, for the caller's next call. Its drivers are then
+    /// `.any`, whether or not there are changes.
     ///
     /// - Parameter mark: `newest` of the previous result.
     func committedChanges(
         after mark: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges
 
-    /// Returns the drivers among `drivers` whose stored journey a refold will still replace (Refold.swift). There are
-    /// two possible reasons. The journey was folded by the rules of another release. Or, on SQLite, a late event
-    /// affects more events than one transaction may change.
+    /// Returns those of `drivers` whose stored journey a refold will still replace (Refold.swift). On both stores, this
+    /// is a journey that another release folded by other rules.
+    ///
+    /// On SQLite, it is also the journey of a driver whose late event affects more events than one transaction may
+    /// change.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 
-    /// Returns the drivers whose journey a correction of settings has changed, in any process. The store has a list of
-    /// these changes, and `id` is the row number in this list at which the previous call ended. If `id` is nil, returns
-    /// only the newest row number, and `.any` as the drivers. A store whose `committedChanges` reports these drivers
-    /// too may leave them out here.
+    /// Returns the drivers whose journey was changed by a correction of settings, whichever process ran it. A store may
+    /// leave out the drivers that its `committedChanges` reports.
+    ///
+    /// The store keeps a list of these changes. `id` is the number of the last row of this list that the previous call
+    /// read. If `id` is nil, the result contains only the newest row number, and its drivers are `.any`.
     func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 }
 
 package struct CommittedChanges: Hashable, Sendable {
     package enum Drivers: Hashable, Sendable {
         case these([DriverID])
-        /// Any driver may have changes. Returned if the caller passed no mark, if the store has no record of what
-        /// changed since the mark, or if there are too many new events to examine.
+        /// Any driver may have changes. Either the caller passed no mark, or the store does not know what changed after
+        /// the mark. It knows this only for recent marks with few later events.
         case any
     }
 
-    /// The mark to pass to the next call. It has no meaning for callers. On SQLite it is the row number of the last
-    /// committed event, or of the last corrected journey; 0 when there is none. On PostgreSQL, `committedChanges`
-    /// counts its calls in this process, and `correctedJourneys` always returns 0.
+    /// The mark to pass to the next call. It has no meaning for callers.
+    ///
+    /// On SQLite, it is a row number: `committedChanges` returns that of the last committed event, `correctedJourneys`
+    /// that of the last corrected journey. It is 0 if there is none.
+    ///
+    /// On PostgreSQL, `committedChanges` counts its calls in this process, and `correctedJourneys` returns 0.
     package var newest: Int64
     package var drivers: Drivers
 
@@ -67,9 +76,8 @@ package struct CommittedChanges: Hashable, Sendable {
 
 /// A journey right after a commit that changed its state, its session or a deadline.
 package struct JourneyChange: Hashable, Sendable {
-    /// The number of the event that caused the change. On SQLite it is the event's row number. On PostgreSQL the events
-    /// of each driver are numbered separately. The numbers of one driver ascend in the order of the commits, and are
-    /// never reused.
+    /// The number of the event that caused the change. A driver's numbers ascend in the order of the commits, and are
+    /// never reused. On SQLite, they are row numbers; on PostgreSQL, each driver's events are numbered separately.
     package var id: Int64
     package var journey: Journey
     /// The event that caused the change; nil when it is no longer stored.
@@ -100,9 +108,12 @@ package struct JourneyChange: Hashable, Sendable {
 package enum JourneyChanges: Hashable, Sendable {
     /// All changes after change `id`; empty when there are none.
     case all([JourneyChange])
-    /// The driver's current journey instead of a list. Returned in these cases: the caller names no change; the named
-    /// change never existed; the named change is so old that later changes are no longer stored; the driver has events
-    /// but no stored change, for example because a refold deleted the changes. The id is 0 if no change is stored.
+    /// The driver's current journey, instead of a list of changes. The id is 0 if no change is stored. Returned in
+    /// these cases:
+    ///
+    /// - The caller names no change, or a change that never existed.
+    /// - The named change is so old that later changes are no longer stored.
+    /// - The driver has events but no stored change, for example because a refold deleted the changes.
     case newest(JourneyChange)
 }
 
@@ -121,7 +132,7 @@ package struct SessionSummary: Hashable, Sendable {
     /// When the session was opened, on the server's clock: when it was registered or when its first event arrived,
     /// whichever came first.
     package var openedAt: Moment
-    /// When the session was registered; nil for a session that its first event opened.
+    /// When the session was registered; nil if it was opened by its first event and never registered.
     package var registeredAt: Moment?
     package var chargerID: String?
     package var merchantID: String?
@@ -164,8 +175,7 @@ package struct SessionTimeline: Hashable, Sendable {
 
 /// A stored event with its current verdict.
 package struct SessionEvent: Hashable, Sendable {
-    /// The row number of the event, or on PostgreSQL its number among the driver's events. This number is also the
-    /// cursor.
+    /// The row number of the event, or on PostgreSQL its number among the driver's events. Also serves as the cursor.
     package var id: Int64
     package var eventID: String
     package var idempotencyKey: String

@@ -1,13 +1,14 @@
-// Counts of events, responses and durations over time, for the operator page. Requests do no work for this history.
+// Counts of events, responses and durations over time, for the operator page. Requests do not write this history.
 // Instead, one task reads the existing counters every ten seconds, and adds their growth to the database once a minute.
 
 package import JourneyModel
 package import Logging
 
-/// The counts of one time step, by series. Series have fixed names, for example `event.applied`, `source.web`,
-/// `status.429` and `duration.2500`. The `duration` series are the buckets of a histogram. `duration.2500` counts the
-/// responses that took at most 2,500 µs and are not in a lower bucket. `duration.inf` counts the responses above the
-/// highest bound.
+/// The counts of one time step; the keys of the dictionary are series. Series have fixed names, for example
+/// `event.applied`, `source.web`, `status.429` and `duration.2500`.
+///
+/// The `duration` series are the buckets of a histogram. `duration.2500` counts the responses that took at most 2,500
+/// µs, but longer than the next lower bound. `duration.inf` counts the responses above the highest bound.
 package struct HistoryStep: Hashable, Sendable {
     package var beginsAt: Moment
     package var counts: [String: Int]
@@ -20,8 +21,8 @@ package struct HistoryStep: Hashable, Sendable {
 
 /// The port that stores time steps.
 package protocol HistoryStore: Sendable {
-    /// Adds these counts to the stored counts, which are the sums over all processes on one database. Each element of
-    /// `minutes` begins at a whole minute.
+    /// Adds these counts to the stored counts. The stored counts are sums over all processes on one database. Each
+    /// element of `minutes` begins at a whole minute.
     func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure)
 
     /// Returns the time steps since `start`, oldest first. Each step is `range.stepSeconds` long. Steps without a count
@@ -70,12 +71,12 @@ package enum HistoryRange: String, CaseIterable, Sendable {
 package actor OperationHistory {
     static let collectSeconds: Int64 = 10
     static let stepSeconds: Int64 = 60
-    /// The maximum number of minutes whose counts are kept in memory while the database accepts no writes. When there
-    /// are more, the oldest minutes are dropped.
+    /// The maximum number of minutes whose counts are kept in memory while the database accepts no writes. Beyond this
+    /// number, the oldest minutes are dropped.
     static let pendingMax = 120
 
     private let store: any HistoryStore
-    /// The totals of all counters since the start of the process, by series.
+    /// Returns the totals of all counters since the start of the process, by series.
     private let totals: @Sendable () -> [String: Int]
     private let clock: @Sendable () -> Moment
     private let logger: Logger
@@ -101,8 +102,8 @@ package actor OperationHistory {
     package func run() async {
         var minute = clock().floored(toSeconds: Self.stepSeconds)
         while !Task.isCancelled {
-            // Wake up at the end of each minute, even if `collectSeconds` have not passed. The growth of the counters
-            // until then is thus added to this minute and not to the next.
+            // Wake up at the end of each minute, even if `collectSeconds` have not passed. Otherwise the growth of the
+            // counters before that time would be added to the next minute.
             let end = minute.advanced(byMilliseconds: Self.stepSeconds * 1000)
             let left = end.millisecondsSinceEpoch - clock().millisecondsSinceEpoch
             try? await Task.sleep(for: .milliseconds(min(max(left, 0), Self.collectSeconds * 1000)))
@@ -123,8 +124,8 @@ package actor OperationHistory {
         let start = range.start(at: now)
         var stored: [HistoryStep] = []
         var waiting: [Moment: [String: Int]] = [:]
-        // A flush may begin or end between the two reads: that of `pending` and that of the store. The counts of the
-        // flush could then be included twice or not at all. In that case, repeat both reads.
+        // The counts of a flush move from `pending` to the store. If a flush began or ended between the two reads, its
+        // counts may be missing or included twice, so both reads are repeated.
         var seen: Int
         repeat {
             seen = flushes
@@ -140,7 +141,7 @@ package actor OperationHistory {
         return steps.map { HistoryStep(beginsAt: $0, counts: $1) }.sorted { $0.beginsAt < $1.beginsAt }
     }
 
-    /// Adds the growth of the counters since the previous call. The growth is added to the pending counts of `minute`.
+    /// Adds the growth of the counters since the previous call to the pending counts of `minute`.
     private func collect(into minute: Moment) {
         let now = totals()
         for (series, total) in now {

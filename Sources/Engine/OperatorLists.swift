@@ -1,6 +1,8 @@
-// The lists behind the counts of the operator page: drivers, sessions, events, and search results. Two numbers are
-// limited: the length of a list, and the rows that the store examines for the list. A list that reached one of these
-// limits has a cursor for the next page. Search results and the lists of one driver have no cursor.
+// The lists of the operator page: drivers, sessions, events, and search results. Both the length of a list and the
+// number of rows that the store examines for it are limited.
+//
+// A list that reached one of these limits has a cursor for the next page. Search results and the lists of one driver
+// have no cursor.
 
 package import JourneyModel
 
@@ -11,8 +13,8 @@ package protocol OperatorListReader: Sendable {
         in state: JourneyState?, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<DriverSummary>
 
-    /// Returns one driver with at most `sessions` of the newest sessions and at most `events` of the newest events.
-    /// Returns nil when the driver is unknown.
+    /// Returns one driver with the driver's newest sessions and newest events. `sessions` and `events` are the maximum
+    /// numbers of both. Returns nil when the driver is unknown.
     func driver(
         _ driver: DriverID, sessions: Int, events: Int
     ) async throws(StoreFailure) -> DriverDetail?
@@ -47,8 +49,8 @@ package struct ListPage<Element: Hashable & Sendable>: Hashable, Sendable {
 
 package struct DriverSummary: Hashable, Sendable {
     package var driver: DriverID
-    /// The stored state. A deadline that has passed changes this state only when the server stores the event that ends
-    /// the session.
+    /// The stored state. If the driver's deadline has passed, the state changes only when the server stores the event
+    /// that ends the session.
     package var state: JourneyState
     /// The reason why the journey ended; nil in every state except SESSION_ENDED.
     package var endedBy: Journey.Ending?
@@ -100,7 +102,7 @@ package struct OperatorSession: Hashable, Sendable {
 package struct SessionFilter: Hashable, Sendable {
     package var state: JourneyState?
     package var isEnded: Bool?
-    /// Matches sessions that have this charger, and sessions with an event that has this charger.
+    /// Matches a session if this is the charger of the session itself or of one of its events.
     package var chargerID: String?
     /// Matches sessions opened at this time or later.
     package var since: Moment?
@@ -111,7 +113,8 @@ package struct SessionFilter: Hashable, Sendable {
 }
 
 package struct EventCase: Hashable, Sendable {
-    /// The event's row number, or on PostgreSQL its position in the feed. Later events have higher numbers.
+    /// The event's row number, or on PostgreSQL its position in the feed. An event that was stored later has a higher
+    /// number.
     package var id: Int64
     package var driver: DriverID
     /// The canonical name.

@@ -1,10 +1,10 @@
-// All stored data about events, for `dwell explain`, and the port that reads them.
+// The port by which `dwell explain` reads events, and the type that contains all stored data of an event.
 
 package import JourneyModel
 
 package protocol RecordedEventReader: Sendable {
-    /// Returns the events of a session, with the driver's other events between them. If there are more than `limit`,
-    /// returns the latest ones. Returns nil for a session without events.
+    /// Returns the events of a session, and the driver's other events between them. If there are more than `limit`
+    /// events, returns only the latest ones. Returns nil for a session without events.
     func recordedEvents(ofSession sessionID: String, limit: Int) async throws(StoreFailure) -> RecordedEvents?
 
     /// Returns the driver's last `limit` events; nil if there are none.
@@ -13,17 +13,19 @@ package protocol RecordedEventReader: Sendable {
 
 /// One stored event with its times, its verdict, and the journey before and after it.
 package struct RecordedEvent: Hashable, Sendable {
-    /// The row number, or on PostgreSQL the number among the driver's events. Ascends in the order of commits.
+    /// The row number, or on PostgreSQL the number among the driver's events. Numbers ascend in the order of the
+    /// commits.
     package var id: Int64
     package var eventID: String
     package var idempotencyKey: String
     package var name: EventName
     /// The name as the client spelled it.
     package var spelling: String
-    /// Whether the event is below the driver's floor, the time before which retention has deleted events. An event
-    /// below the floor is not folded again, because events before it may be missing, and keeps the verdict of its last
-    /// fold. If the floor was already above the event when the event was received, its verdict is `none`. The journey
-    /// before an event below the floor is unknown, so `before` has the value of `after`.
+    /// Whether the event is below the driver's floor, the time before which retention has deleted events. Because
+    /// events before it may be missing, such an event is not folded again, and keeps the verdict of its last fold.
+    ///
+    /// An event that was already below the floor when it was received has the verdict `none`. For every event below the
+    /// floor, `before` equals `after`, because the journey before the event is unknown.
     package var isBelowFloor: Bool
     package var origin: OrderedEvent.Origin
     package var sent: SentMembers
@@ -33,8 +35,8 @@ package struct RecordedEvent: Hashable, Sendable {
     package var metadata: String?
     package var settings: SettingsUsed
     package var verdict: Verdict
-    /// The journeys directly before and directly after the event. A deadline that passed before the event has already
-    /// ended the session in `before`, because the expiry of this deadline is an event of its own.
+    /// The journeys directly before and directly after the event. If a deadline passed before the event, the session in
+    /// `before` has already ended, because the expiry is an earlier event.
     package var before: Journey
     package var after: Journey
     /// The state before the event, as reported by the client.
@@ -53,8 +55,8 @@ package struct RecordedEvent: Hashable, Sendable {
         package var receivedAt: Moment
         /// Receive time minus send time.
         package var skewMilliseconds: Int64
-        /// The rule that determined `corrected`. Nil for the server's events, and for events that were stored before
-        /// rules were recorded.
+        /// The rule that determined `corrected`. Nil for the server's own events, and for events that an old release
+        /// stored without their rule.
         package var rule: ClockRule?
 
         package init(
@@ -75,8 +77,8 @@ package struct RecordedEvent: Hashable, Sendable {
     /// The settings with which the fold applies the event.
     package struct SettingsUsed: Hashable, Sendable {
         package var version: String
-        /// The version that was stored with the event, if a correction of settings has replaced the event's settings
-        /// since. Nil if there was no correction.
+        /// The version that was stored with the event, if a later correction of settings has replaced it by `version`.
+        /// Nil if `version` is the stored version.
         package var storedVersion: String?
         package var gracePeriodSeconds: Int
         package var hardTimeoutSeconds: Int

@@ -1,5 +1,5 @@
 // Refolds stored journeys by the rules of this release (docs/decisions/refold.md). This file contains the port, the
-// counts of one part of a refold, and the task that refolds while the server runs.
+// task that refolds while the server runs, and the counts that a refold returns.
 
 package import JourneyModel
 package import Logging
@@ -7,9 +7,11 @@ import StructuredLogging
 
 /// The port that refolds drivers by the rules of this release, and completes refolds that were interrupted.
 package protocol JourneyRefolder: Sendable {
-    /// Refolds the next driver that `request` concerns. One call examines a limited number of drivers, and may find
-    /// none to refold. On SQLite, one call refolds at most as many events as one transaction may change. On PostgreSQL,
-    /// it refolds all events of one driver.
+    /// Refolds the next one of the drivers that `request` selects. One call examines a limited number of drivers, so it
+    /// may end without a driver to refold.
+    ///
+    /// On SQLite, one call refolds at most as many events as one transaction may change. On PostgreSQL, it refolds all
+    /// events of one driver.
     func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart
 
     /// Returns whether any driver's refold is incomplete. On PostgreSQL this includes refolds that have not begun.
@@ -25,17 +27,16 @@ package protocol JourneyRefolder: Sendable {
 package struct RefoldRequest: Hashable, Sendable {
     /// The row number of the last examined driver; 0 at the beginning.
     package var after: Int64
-    /// Only drivers with an event received since this time are refolded. Nil does not restrict the drivers. This value
-    /// is not used together with `correction`, which has its own times.
+    /// If this is not nil, only drivers with an event received since this time are refolded. Nil if `correction` is
+    /// set, because a correction has its own times.
     package var since: Moment?
-    /// The row number of a correction of settings (`SettingsCorrection`). Only drivers with events that the correction
-    /// changes are refolded, each from the first such event onwards.
+    /// The row number of a correction of settings (`SettingsCorrection`). If set, only drivers with events that the
+    /// correction changes are refolded. Each driver is refolded from the first of these events onwards.
     package var correction: Int64?
     /// If true, only incomplete refolds are continued, and no other driver is read.
     package var resumesOnly: Bool
-    /// The time at which the states before and after the refold are compared. A session whose deadline has passed at
-    /// this time counts as ended, even if the event that ends the session (the expiry) is not stored yet. If `now` is
-    /// nil, only stored expiries count.
+    /// The states before and after the refold are compared as they are at this time. A session whose deadline has
+    /// passed counts as ended, even if its expiry is not stored yet. If `now` is nil, only stored expiries count.
     package var now: Moment?
 
     package init(
@@ -53,7 +54,8 @@ package struct RefoldPart: Hashable, Sendable {
     /// The row number after which the next part begins; nil when all drivers are done.
     package var next: Int64?
     package var counts: RefoldCounts
-    /// The reason why one driver could not be refolded; nil if none failed. The next part continues after that driver.
+    /// The reason why one driver could not be refolded; nil if there was no failure. The next part continues after that
+    /// driver.
     package var failure: StoreFailure?
 
     package init(next: Int64?, counts: RefoldCounts, failure: StoreFailure? = nil) {
@@ -63,8 +65,7 @@ package struct RefoldPart: Hashable, Sendable {
     }
 }
 
-/// Counts of the drivers and events that were refolded, and of the drivers, events and sessions that the refold
-/// changed.
+/// Counts the drivers and events that were refolded, and the drivers, events and sessions that changed in the refold.
 package struct RefoldCounts: Hashable, Sendable {
     package var drivers = 0
     package var events = 0
@@ -74,9 +75,10 @@ package struct RefoldCounts: Hashable, Sendable {
     package var movedDrivers = 0
     /// Events with a changed verdict, by old and new verdict.
     package var verdicts: [RefoldChange: Int] = [:]
-    /// The number of sessions whose state or reason for ending changed, by old and new value.
+    /// The number of sessions whose outcome changed, by old and new outcome. An outcome is a state, or the reason why
+    /// the session ended.
     package var sessions: [RefoldChange: Int] = [:]
-    /// The ids of some sessions that `sessions` counts: the first ones, at most `examplesMax` for each pair of values.
+    /// Examples for `sessions`: for each old and new outcome, the ids of the first `examplesMax` sessions.
     package var sessionExamples: [RefoldChange: [String]] = [:]
     /// The number of sessions whose outcomes before and after the refold were compared.
     package var sessionsFolded = 0
@@ -145,7 +147,7 @@ package struct RefoldCounts: Hashable, Sendable {
 /// The outcome of a session: its state, or why it ended.
 package enum SessionOutcome: Hashable, Sendable {
     case inProgress(JourneyState)
-    /// The associated value is nil if the older release did not store why the session ended.
+    /// The associated value is nil if an older release ended the session, and did not store the reason.
     case over(Journey.Ending?)
 
     package init(_ journey: Journey) {
@@ -179,7 +181,7 @@ package enum CorrectedSettings: Hashable, Sendable {
     /// A version from the settings history, or a version stored with an event.
     case version(String)
 
-    /// Reads `current`, `stored` or a version. Versions are hexadecimal, so they cannot be one of the two words.
+    /// Parses `current`, `stored` or a version. No version equals one of these words, because versions are hexadecimal.
     package init(_ text: String) {
         self =
             switch text {
@@ -198,16 +200,16 @@ package enum CorrectedSettings: Hashable, Sendable {
     }
 }
 
-/// An operator's order to fold the events received in a time span with other settings, because a wrong setting was in
-/// force. The events keep the version of the settings with which they were stored.
+/// An operator's order to fold events again with other settings, because the settings in force when they were received
+/// were wrong. The events keep the version of the settings with which they were stored.
 package struct CorrectionOrder: Hashable, Sendable {
-    /// The time span of the correction: events with a receive time from `since` (inclusive) to `until` (exclusive) are
-    /// corrected. If `until` is nil, the time span ends when the correction begins.
+    /// The events with a receive time from `since` (inclusive) to `until` (exclusive) are corrected. If `until` is nil,
+    /// the time span ends when the correction begins.
     package var since: Moment
     package var until: Moment?
     package var settings: CorrectedSettings
-    /// If this is not nil, only events that were stored with this settings version are corrected; otherwise all events
-    /// of the time span.
+    /// If this is not nil, only those events of the time span are corrected that were stored with this settings
+    /// version.
     package var insteadOf: String?
 
     package init(since: Moment, until: Moment? = nil, settings: CorrectedSettings, insteadOf: String? = nil) {
@@ -224,7 +226,8 @@ package struct SettingsCorrection: Hashable, Sendable {
     package var at: Moment
     package var since: Moment
     package var until: Moment
-    /// The version with which the events are folded; nil for the version stored with each event.
+    /// The settings version with which the events are folded. Nil if each event is folded with the version stored with
+    /// it.
     package var version: String?
     package var insteadOf: String?
     package var note: SettingsChangeNote
@@ -248,7 +251,8 @@ package enum CorrectionOutcome: Hashable, Sendable {
     case unknownSettings(String)
 }
 
-/// The port that records corrections of settings. `JourneyRefolder` then refolds the drivers.
+/// The port that records corrections of settings. After a correction is recorded, `JourneyRefolder` refolds the
+/// drivers.
 package protocol SettingsCorrecting: JourneyRefolder {
     func begin(
         _ order: CorrectionOrder, note: SettingsChangeNote, at now: Moment
@@ -262,9 +266,8 @@ package protocol SettingsCorrecting: JourneyRefolder {
 }
 
 extension JourneyRefolder {
-    /// Refolds drivers, one part after another, and pauses while a request waits for the writer. Returns when all
-    /// drivers are done, when a driver could not be refolded, or when `timeLimit` has passed. The result has the counts
-    /// of all parts together.
+    /// Calls `refold` repeatedly, and pauses while a request waits for the writer. Returns when all drivers are done,
+    /// when a driver could not be refolded, or when `timeLimit` has passed. The result sums up all counts.
     package func refoldWhileIdle(
         _ request: RefoldRequest, within timeLimit: Duration
     ) async throws(StoreFailure) -> RefoldPart {
@@ -285,12 +288,14 @@ extension JourneyRefolder {
     }
 }
 
-/// The task that refolds journeys. When the server starts, the task refolds the drivers whose journeys an older release
-/// folded. The task refolds one driver after another, and only while no request waits for the writer. If a driver sends
-/// an event before the task reaches that driver, the driver is refolded together with the event. Afterwards the task
-/// completes refolds that were interrupted because a write failed, or because the process that began them crashed.
+/// The task that refolds journeys, one driver after another, and only while no request waits for the writer.
+///
+/// When the server starts, the task refolds the drivers whose journeys an older release folded. If such a driver sends
+/// an event before the task has reached the driver, the driver is refolded together with the event.
+///
+/// Afterwards the task completes refolds that were interrupted by a failed write or a crash.
 package struct RefoldService: Sendable {
-    /// The pause between two checks whether a request waits for the writer.
+    /// The pause before the next check whether a request waits for the writer.
     static let pauseForRequests = Duration.milliseconds(20)
     static let pauseAfterFailure = Duration.seconds(10)
     static let pauseBetweenChecks = Duration.seconds(5)
@@ -318,7 +323,7 @@ package struct RefoldService: Sendable {
     }
 
     /// Refolds drivers until all are done, or until the task is cancelled. All calls share one `logLimit`, because a
-    /// driver who cannot be refolded fails in every call.
+    /// driver who cannot be refolded causes a failure in every call.
     package func foldAll(_ request: RefoldRequest, _ logLimit: inout FailureLogLimit) async {
         var counts = RefoldCounts()
         var request = request

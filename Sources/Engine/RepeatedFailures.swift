@@ -9,7 +9,7 @@ package struct FailureLogLimit: Hashable, Sendable {
 
     package init() {}
 
-    /// Returns whether to log a failure now. If so, further failures within a minute are not logged.
+    /// Returns whether to log a failure now. After it has returned true, it returns false for a minute.
     package mutating func allowsLine(at now: Moment) -> Bool {
         guard pause?.isOver(at: now) ?? true else { return false }
         pause = Pause(from: now, milliseconds: 60_000)
@@ -17,14 +17,15 @@ package struct FailureLogLimit: Hashable, Sendable {
     }
 }
 
-/// The pauses in milliseconds before the next attempt of a delivery. Callers add a random time.
+/// The pauses before the next attempt of a delivery. Callers add a random time to the pause after a failure.
 package enum RetryPause {
-    /// The longest pause after a failure, and the longest one that a receiving service can ask for.
+    /// The longest pause after a failure, if the receiving service asks for no pause.
     package static let millisecondsMax: Int64 = 60_000
+    /// The longest pause that a receiving service can ask for.
     package static let askedSecondsMax = 3600
 
-    /// Returns the pause after a failure. `failureCount` is the number of failures directly before it: 0 gives 1 s, 1
-    /// gives 2 s, 2 gives 4 s and so on, up to 60 s.
+    /// Returns the pause after a failure. `failureCount` is the number of consecutive failures before this one. The
+    /// pause is 1 s for 0, 2 s for 1, 4 s for 2 and so on, up to 60 s.
     package static func milliseconds(_ failureCount: Int) -> Int64 {
         min(1000 << Int64(min(max(failureCount, 0), 6)), millisecondsMax)
     }

@@ -1,8 +1,11 @@
 // Deletes events and their sessions after EVENT_RETENTION_DAYS, audit entries after AUDIT_RETENTION_DAYS, and old
-// registered sessions without events. A round runs once an hour. It deletes the oldest rows first, in steps so small
-// that no new event has to wait long. While many requests wait for the writer, the pauses between the steps are longer.
-// Each round reads committed rows to find the rows to delete. After an interrupted round, the next round therefore
-// starts over without any repair. See docs/decisions/retention.md.
+// registered sessions without events. See docs/decisions/retention.md.
+//
+// A round runs once an hour. It deletes the oldest rows first, in steps so small that no new event has to wait long.
+// While many requests wait for the writer, the pauses between the steps are longer.
+//
+// A round keeps no state of its own: it finds the rows to delete by reading committed rows. An interrupted round
+// therefore needs no repair.
 
 package import CoreMetrics
 package import JourneyModel
@@ -24,25 +27,30 @@ package protocol RetentionStore: Sendable {
     /// Returns the next events to delete, in the order in which they were stored. Deletes nothing.
     func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents
 
-    /// Deletes these events, and raises the floors of their drivers (the times at which the folds begin), in one
-    /// transaction. The deletion never changes the states and verdicts (results of the fold) of the remaining events.
-    /// While a driver has a passed deadline whose expiry event is not stored yet, the driver's events are not deleted.
-    /// Returns the number of deleted events.
+    /// Deletes these events in one transaction, which also raises the floors of the events' drivers. The states and
+    /// verdicts of the remaining events never change. Returns the number of deleted events.
+    ///
+    /// If a driver's deadline has passed and the expiry is not stored yet, the driver's events are not deleted.
     func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int
 
-    /// Returns the row numbers of the sessions that `delete(sessions:openedBefore:)` would delete or change. Only row
-    /// numbers above `number` are returned, in ascending order. An empty array means that no further session qualifies.
+    /// Returns the row numbers of the sessions that `delete(sessions:openedBefore:)` would delete or change, in
+    /// ascending order. Begins after the row number `number`. An empty array means that there are no more such
+    /// sessions.
     func agedSessions(openedBefore: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> [Int64]
 
     /// Deletes sessions that are no longer needed. A session qualifies if it was opened before `openedBefore`, has no
     /// event, and is not its driver's current session. A registered session must also have been registered before
-    /// `openedBefore`. If a journey still refers to such a session, for example as the previous one, the session's row
-    /// stays for the fold. Only its registration (the time, the charger and the merchant) is then deleted, so that
-    /// clients no longer get the session. Returns the number of deleted sessions, not counting those whose row stays.
+    /// `openedBefore`.
+    ///
+    /// If a journey still names the session, for example as its previous session, the session's row stays, because the
+    /// fold needs it. Only the registration (time, charger, merchant) is deleted, so that clients no longer get the
+    /// session.
+    ///
+    /// Returns the number of deleted sessions. Sessions whose row stays do not count.
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
 
-    /// Examines the next `limit` sessions with row numbers above `number`. Returns the sessions that were registered
-    /// before `before`, have no event, and to which no journey refers. `now` decides `AgedNumbers.endsInFuture`.
+    /// Examines the next `limit` sessions with row numbers above `number`. Returns those that were registered before
+    /// `before`, have no event and are named by no journey. `now` decides `AgedNumbers.endsInFuture`.
     func unusedRegistrations(
         before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers
@@ -75,13 +83,14 @@ package struct AgedEvent: Hashable, Sendable {
 }
 
 package struct AgedEventsRequest: Hashable, Sendable {
-    /// The current time. Events are read in the order in which they were stored, and the reading normally ends at
-    /// events that are too young. An event with a receive time after `now` does not end the reading: the server's clock
-    /// was ahead when the event was stored, so later rows may be old.
+    /// The current time. Events are read in the order in which they were stored, until they are too young.
+    ///
+    /// An event received after `now` does not end the reading. The server's clock was ahead when the event was stored,
+    /// so later events may be old.
     package var now: Moment
     package var receivedBefore: Moment
-    /// All events up to this row number were forwarded to analytics, or need not be forwarded. An event with a higher
-    /// row number is deleted only if it was received before `unforwardedBefore`.
+    /// The row number up to which all events were forwarded to analytics, or need not be forwarded. An event with a
+    /// higher row number is deleted only if it was received before `unforwardedBefore`.
     package var forwarded: Int64
     package var unforwardedBefore: Moment
     /// The row number at which the previous part ended; 0 at the beginning.
@@ -102,7 +111,8 @@ package struct AgedEventsRequest: Hashable, Sendable {
 
 package struct AgedEvents: Hashable, Sendable {
     package var events: [AgedEvent]
-    /// The row number after which the next part begins; nil when the following events are too young.
+    /// The row number after which the next part begins. Nil when there are no more events, or only events that are too
+    /// young.
     package var next: Int64?
 
     package init(events: [AgedEvent], next: Int64?) {
@@ -116,9 +126,8 @@ package struct AgedNumbers: Hashable, Sendable {
     package var numbers: [Int64]
     /// The row number of the last row that was examined; nil when no later row is old enough.
     package var next: Int64?
-    /// Whether the time of the last examined row is in the future: the server's clock was ahead when the row was
-    /// stored. Rows of this part may then seem too young to delete, although they are old. So this part must be
-    /// examined again later.
+    /// Whether the time of the last examined row is in the future, because the server's clock was ahead when the row
+    /// was stored. Old rows of this part may then seem too young, so the part must be examined again later.
     package var endsInFuture: Bool
 
     package init(numbers: [Int64], next: Int64?, endsInFuture: Bool = false) {
@@ -130,33 +139,33 @@ package struct AgedNumbers: Hashable, Sendable {
 
 package struct RetentionService: Sendable {
     /// The minimum of EVENT_RETENTION_DAYS. A phone that was offline for a week sends its events a week late. With
-    /// fewer days, these events could be below the driver's floor (the time before which events were deleted), and
-    /// would have no effect on the driver's state.
+    /// fewer days, these events could be below the driver's floor, and would have no effect on the driver's state.
     package static let daysMin = 7
     package static let daysMax = 36_500
-    /// The minimum number of days for which audit entries are kept, because an intrusion is often found weeks later.
+    /// The minimum of AUDIT_RETENTION_DAYS. An intrusion is often found only weeks later, and the audit entries must
+    /// still exist then.
     package static let auditDaysMin = 30
-    /// The days for which a registered session may wait for its first event. This is longer than the time for which a
-    /// phone keeps unsent events.
+    /// The number of days for which a registered session may wait for its first event. A phone keeps unsent events for
+    /// a shorter time.
     package static let unusedRegistrationDays = 30
-    /// An event that is not forwarded yet is kept for this number of additional days. No event is therefore lost if the
-    /// analytics service is down for a week. The number is limited, because otherwise a service that never responds
-    /// would fill the disk.
+    /// The number of additional days for which an event is kept if it is not forwarded yet. No event is therefore lost
+    /// if analytics is down for a week. The number is limited, because events that are never forwarded would fill the
+    /// disk.
     package static let unforwardedDays = 7
     static let roundPause = Duration.seconds(3600)
-    /// The maximum number of rows per read. One read usually finds all events of a drive. The events of a drive are
-    /// next to each other in the indexes, so deleting them together changes few pages.
+    /// The maximum number of rows per read, enough for all events of a typical drive. The events of a drive are
+    /// neighbours in the indexes, so deleting them together changes few pages.
     static let partMax = 4096
-    /// The maximum number of rows deleted in one step. A step is one transaction. The number was measured
-    /// (docs/decisions/retention.md).
+    /// The maximum number of rows deleted in one step, which is one transaction. The number is the result of
+    /// measurements (docs/decisions/retention.md).
     package static let stepMax = 64
     /// The pause after each step. New events are processed during the pause.
     static let stepPause = Duration.milliseconds(20)
-    /// Retention slows down if more than this number of requests wait for the writer. Before the next step, it then
-    /// waits for `busyPause`, several times if necessary.
+    /// If more requests than this wait for the writer, retention slows down: it waits for `busyPause` before the next
+    /// step, several times if necessary.
     static let busyWrites = 32
-    /// The additional pause under load. There are at most `busyPausesMax` of these pauses before a step, so that
-    /// retention does not stop under a constant load.
+    /// The additional pause while many requests wait. At most `busyPausesMax` of these pauses follow each other, so
+    /// that retention does not stop under a constant load.
     static let busyPause = Duration.milliseconds(50)
     static let busyPausesMax = 10
 
@@ -169,15 +178,15 @@ package struct RetentionService: Sendable {
     private let deletedEvents: any CounterHandler
     private let deletedSessions: any CounterHandler
     private let deletedAuditLines: any CounterHandler
-    /// The row number up to which registered sessions were checked since the process started. A session that was
-    /// checked and not deleted needs no second check: it has had an event, so it cannot count as unused later.
+    /// The row number up to which registered sessions were checked since the process started. A session that is checked
+    /// and kept needs no second check, because it has had an event and is therefore not unused.
     private let registrationsChecked = Place()
 
     /// - Parameters:
     ///   - days: the days for which events are kept after they were received; nil to keep them forever.
     ///   - auditDays: the days for which audit entries are kept; nil to keep them forever.
-    ///   - forwarded: returns the row number up to which all events are forwarded; `Int64.max` when events need no
-    ///     forwarding.
+    ///   - forwarded: returns the row number up to which all events are forwarded. Returns `Int64.max` when events need
+    ///     no forwarding.
     package init(
         store: any RetentionStore, days: Int?, auditDays: Int? = nil, clock: @escaping @Sendable () -> Moment,
         logger: Logger,
@@ -229,7 +238,7 @@ package struct RetentionService: Sendable {
         }
     }
 
-    /// Deletes all rows that are too old now. Stops early when the task is cancelled.
+    /// Deletes all rows that are now older than their retention time. Stops early when the task is cancelled.
     package func round() async throws(StoreFailure) -> Deleted {
         var deleted = Deleted()
         if let days { try await deleteEvents(olderThanDays: days, &deleted) }
@@ -272,8 +281,8 @@ package struct RetentionService: Sendable {
                 deletedSessions.increment(by: Int64(deleted))
                 count += deleted
             }
-            // A row stored while the clock was ahead may have become deletable by the next round. The next round
-            // therefore begins before this part, and not after the last part.
+            // A row that was stored while the clock was ahead may be old enough at the next round. The next round must
+            // therefore examine this part again.
             if part.endsInFuture { areChecked = false }
             if areChecked, let last = part.next { registrationsChecked.number.store(last, ordering: .relaxed) }
             next = part.next

@@ -1,6 +1,8 @@
-// The history of the settings: when each version came into force, with the author and the reason of the change. It also
-// contains some reloads: those that failed, and those after which a variable still had no effect, for example because
-// the variable needs a restart. The operator page and `dwell config history` show this history.
+// The history of the settings: when each version came into force, with the author and the reason of the change. The
+// operator page and `dwell config history` show this history.
+//
+// The history also contains reloads that failed, and reloads after which some variable had no effect, for example
+// because the variable needs a restart.
 
 package import JourneyModel
 
@@ -9,8 +11,8 @@ package protocol SettingsHistoryStore: Sendable {
     /// Records that these settings and rules are in force from `now` on. Writes nothing if the newest entry already has
     /// them, or if another server has recorded the same change.
     ///
-    /// Returns false if the change was recorded without its note. This happens if the note equals the last recorded
-    /// note, which was written for an earlier change.
+    /// If the note equals the last recorded note, it was written for an earlier change. In that case the change is
+    /// recorded without its note, and the method returns false.
     func record(
         _ settings: VersionedSettings, rules: RecordedRules?, note: SettingsChangeNote, at now: Moment
     ) async throws(StoreFailure) -> Bool
@@ -43,13 +45,14 @@ package struct RecordedRules: Hashable, Sendable {
     }
 }
 
-/// A version of the settings, or of the rules over them, that came into force.
+/// An entry of the history: the settings that came into force at a time, with the rules for some drivers. An entry
+/// differs from the previous one in its settings or in its rules.
 package struct SettingsChange: Hashable, Sendable {
     package var at: Moment
     package var version: String
     /// The settings as JSON, as `GET /native/config` returns them.
     package var settings: String
-    /// The rules that give some drivers other settings; nil if there were none.
+    /// The rules that gave some drivers other settings; nil if there were no rules.
     package var rules: RecordedRules?
     package var note: SettingsChangeNote
 
@@ -61,8 +64,8 @@ package struct SettingsChange: Hashable, Sendable {
     }
 }
 
-/// A reload of the settings that did not take full effect. Either it failed, or some variables of the environment file
-/// had no effect, because they are unknown or need a restart.
+/// A reload of the settings that did not take full effect. Either the reload failed, or some variables of the
+/// environment file had no effect, because they are unknown or need a restart.
 package struct SettingsReloadRecord: Hashable, Sendable {
     package var at: Moment
     /// False if the reload failed. A failed reload changes nothing.

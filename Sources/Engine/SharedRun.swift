@@ -1,5 +1,5 @@
-// Runs slow work once for all callers that need its effect, and limits how long each caller waits. While a database is
-// down or slow, a caller such as a scrape of /metrics then uses earlier values, instead of getting no response.
+// Runs slow work once for all callers that need its effect, and limits how long each caller waits. For example, while a
+// database is down or slow, a scrape of /metrics returns earlier values instead of hanging.
 
 package actor SharedRun {
     private let patience: Duration
@@ -8,7 +8,7 @@ package actor SharedRun {
     private var isSlow = false
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
-    /// - Parameter patience: how long callers wait, measured from the start of the run.
+    /// - Parameter patience: the longest time that callers wait, measured from the start of the run.
     package init(patience: Duration) {
         self.patience = patience
     }

@@ -1,8 +1,8 @@
 // The port of `dwell simulate --clean`.
 
 package protocol SimulatedDriverRemoval: Sendable {
-    /// Removes at most `driversMax` drivers of `dwell simulate` with all their data, in one transaction. Must be called
-    /// again until no such driver is left.
+    /// Removes drivers that `dwell simulate` created, with all their data: at most `driversMax` drivers, in one
+    /// transaction. Must be called again until no such driver is left.
     func removeSimulatedDrivers(driversMax: Int) async throws(StoreFailure) -> SimulatedDriversRemoved
 }
 

@@ -1,15 +1,19 @@
-// Truncates a WAL that has grown during a long read transaction. The truncation waits until nothing has been written
-// for a while. Without long read transactions, no truncation is needed: SQLite reuses the WAL from its beginning, which
-// does not disturb an external program that follows the WAL. If the WAL is larger than a limit, a long read transaction
-// is keeping SQLite from reusing it, and a warning is logged.
+// Truncates a WAL (write-ahead log) that has grown during a long read transaction, once nothing has been written for a
+// while.
+//
+// Without long read transactions, no truncation is needed, because SQLite then reuses the WAL from its beginning. This
+// reuse does not disturb an external program that follows the WAL.
+//
+// A warning is logged while the WAL is larger than a limit, because a long read transaction then keeps SQLite from
+// reusing the WAL.
 
 package import Logging
 internal import StructuredLogging
 
 /// The port of the WAL.
 package protocol TruncatableWAL: Sendable {
-    /// Truncates the WAL under three conditions: there was a commit since the last truncation, there was no commit
-    /// during the last `quietFor`, and no reader uses the WAL. Otherwise does nothing.
+    /// Truncates the WAL if a commit followed the last truncation, no commit happened during the last `quietFor`, and
+    /// no reader uses the WAL. Otherwise does nothing.
     func truncateLog(quietFor: Duration) async
 
     /// Returns the size of the WAL in bytes; nil when unknown.
@@ -18,10 +22,11 @@ package protocol TruncatableWAL: Sendable {
 
 package struct WALTruncation: Sendable {
     /// The time that must pass without a commit before a truncation begins. A truncation takes as long as several
-    /// commits, and a commit during the truncation has to wait. Such a commit is unlikely after this time.
+    /// commits, and delays any commit that begins meanwhile. After this time without a commit, another commit is
+    /// unlikely to begin soon.
     static let quiet = Duration.seconds(10)
-    /// The size up to which the WAL is not truncated, because after a crash the next start reads a WAL of this size in
-    /// a few milliseconds.
+    /// A WAL of at most this size is not truncated, because the next start after a crash reads it in a few
+    /// milliseconds.
     static let bytesMin: Int64 = 8 * 1024 * 1024
     static let pause = Duration.seconds(5)
     /// The number of checks between two warnings. This many checks take one hour.

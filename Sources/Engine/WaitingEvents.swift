@@ -1,12 +1,12 @@
 // The events of a batch that are over the rate limit. They wait until other events of the batch are refunded, that is,
-// no longer count against the rate limit. This file only manages the waiting events. It does not decide about the
-// limit, count events against it, or store events.
+// no longer count against the rate limit.
+//
+// This file only manages the waiting events. It does not decide on events, charge them or store them.
 
 import RateLimiting
 
 /// The waiting events of a batch, in one line (queue) for each rate limit. Events with the same idempotency key share a
-/// place in the line: once one of them is counted against the limit, the rate limiter admits the others without
-/// counting them.
+/// place in the line. Once one of them is charged, the rate limiter admits the others without a charge.
 struct WaitingEvents {
     private struct Place {
         var limitClass: RateLimitClass
@@ -17,11 +17,11 @@ struct WaitingEvents {
 
     /// The idempotency keys of all events of the batch.
     private let keys: [TextHash]
-    /// The keys of the events of the batch that are on disk. An event with such a key does not count against the rate
-    /// limit.
+    /// The idempotency keys of those events of the batch that are already on disk. An event with one of these keys does
+    /// not count against the rate limit.
     private var storedKeys: Set<TextHash> = []
-    /// The places in each line of waiting events, last place first, so that the front of a line is removed in constant
-    /// time.
+    /// The lines of waiting events. Each array holds its line in reverse, so that the place at the front is the last
+    /// element and is removed in constant time.
     private var lines: [RateLimitClass: [Place]] = [:]
     /// The places that `take` removed last.
     private var taken: [Place] = []
@@ -47,9 +47,12 @@ struct WaitingEvents {
         lines.values.joined().flatMap { place in place.events.map { ($0, place.limitClass) } }
     }
 
-    /// Removes places from the front of each line, one for each unused refund in `open`. A place whose event is already
-    /// on disk uses up no refund, so one more place is removed for it. Returns the events of the removed places in
-    /// ascending order. The caller must let the rate limiter decide on these events, and then call `settle`.
+    /// Removes places from the front of each line. `open` states the number of unused refunds for each line, and each
+    /// refund removes one place. A place whose event is already on disk uses up no refund, so it is removed in
+    /// addition.
+    ///
+    /// Returns the events of the removed places in ascending order. The caller must let the rate limiter decide on
+    /// these events, and then call `settle`.
     mutating func take(_ open: [RateLimitClass: Int]) -> [Int] {
         taken = []
         for (limitClass, count) in open {
@@ -65,10 +68,11 @@ struct WaitingEvents {
     /// Records that an event of the batch is on disk.
     mutating func recordStored(_ event: Int) { storedKeys.insert(keys[event]) }
 
-    /// Processes the rate limiter's verdicts on the events that `take` returned. A refused event goes back to the front
-    /// of its line, because another request has used up the refund. Returns how many refunds are still unused. A place
-    /// has not used its refund if all its events are `.known`, because none of them was counted against the limit. A
-    /// place whose event is already on disk had no refund.
+    /// Processes the rate limiter's verdicts on the events that `take` returned. An event that is refused again goes
+    /// back to the front of its line, because another request has used up the refund.
+    ///
+    /// Returns how many refunds are still unused. A place has not used its refund if all its events are `.known`,
+    /// because none of them was charged. A place whose event is already on disk had no refund.
     mutating func settle(_ verdicts: [Int: AdmissionDecision.Verdict]) -> [RateLimitClass: Int] {
         var open: [RateLimitClass: Int] = [:]
         for var place in taken.reversed() {

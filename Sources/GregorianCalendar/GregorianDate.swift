@@ -1,6 +1,7 @@
-// Converts days to dates and back in the proleptic Gregorian calendar, without a time zone or a clock. The arithmetic
-// is that of Howard Hinnant's "chrono-compatible low-level date algorithms". In it, a year begins in March, so that the
-// leap day is the last day of its year. An era is 400 years and always has 146,097 days.
+// Converts days to dates and back in the proleptic Gregorian calendar, without a time zone or a clock.
+//
+// The calculation follows Howard Hinnant's "chrono-compatible low-level date algorithms". It lets each year begin in
+// March, so that the leap day is the last day of the year. An era is 400 years and always has 146,097 days.
 
 package struct GregorianDate: Hashable, Sendable {
     package var year: Int
@@ -10,8 +11,8 @@ package struct GregorianDate: Hashable, Sendable {
     package var day: Int
 
     private static let daysPerEra = 146_097
-    /// The number of days from 1 March of the year -400 to 1970-01-01. The calculation counts days from that date, one
-    /// era before the first supported year, so that no intermediate result is negative.
+    /// The number of days from 1 March of the year -400 to 1970-01-01. The calculation counts days from 1 March of the
+    /// year -400. All supported dates are later, so no intermediate result is negative.
     private static let daysToEpoch = 719_468 + daysPerEra
 
     /// Creates a date, which must exist and lie in the years 0 to 9999.

@@ -1,6 +1,6 @@
-// Decodes Content-Encoding: gzip of request bodies (RFC 9110 section 8.4.1.3, RFC 1952) with zlib. The limit on a body
-// applies to its decompressed size. The size is checked while the body is inflated, so a gzip bomb never fills a large
-// buffer.
+// Decompresses request bodies with Content-Encoding: gzip (RFC 9110 section 8.4.1.3, RFC 1952), with zlib. The limit on
+// a body applies to its decompressed size. The size is checked while the body is inflated, so a gzip bomb never fills a
+// large buffer.
 
 import CZlib
 
@@ -28,7 +28,8 @@ package enum Gzip {
     ) throws(GzipError) -> [UInt8] {
         byteCount = 0
         var stream = z_stream()
-        // 15 is the window size in bits. Adding 16 makes zlib expect the header and trailer of gzip instead of its own.
+        // 15 is the window size in bits. Adding 16 makes zlib expect the header and trailer of gzip instead of those of
+        // the zlib format.
         guard inflateInit2_(&stream, 15 + 16, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
             throw .malformed
         }

@@ -1,10 +1,11 @@
-// Parses a host and port, as in a Host field (RFC 9110 section 7.2) and in the absolute-form and authority-form of a
-// target. Only the syntax is checked, not whether this server serves the host.
+// Parses a host and port (RFC 9110 section 7.2). Only the syntax is checked, not whether this server serves the host.
+//
 // ```
 // Host     = uri-host [ ":" port ]
 // uri-host = IP-literal / IPv4address / reg-name      (RFC 3986 section 3.2.2; every IPv4address is a reg-name)
 // port     = *DIGIT
 // ```
+//
 // An empty uri-host is rejected, because an http URI must have a host (RFC 9110 section 4.2.1). IPvFuture is rejected,
 // because it is not in use. Userinfo is rejected, because its "@" could hide the real host (section 4.2.4).
 
@@ -15,7 +16,8 @@ enum Authority {
             || bytes[hostEnd] == UInt8(ascii: ":") && isPort(bytes, (hostEnd + 1)..<range.upperBound)
     }
 
-    /// Returns the end of the uri-host at the start of the range; nil if the uri-host is not well-formed.
+    /// Returns the index after the uri-host with which the range begins. Returns nil if the uri-host is not
+    /// well-formed.
     private static func endOfHost(_ bytes: [UInt8], _ range: Range<Int>) -> Int? {
         if let first = range.first, bytes[first] == UInt8(ascii: "[") {
             guard let bracket = Grammar.firstIndex(of: UInt8(ascii: "]"), bytes, range),
@@ -46,8 +48,9 @@ enum Authority {
         return port <= 65_535
     }
 
-    /// Returns whether the range is eight groups of one to four HEXDIG. "::" may replace one or more groups of zeros,
-    /// but only once. The last two groups may be written as an IPv4 address.
+    /// Returns whether the range is an IPv6 address: eight groups of one to four HEXDIG, separated by colons. One or
+    /// more groups of zeros may be replaced by "::", but only once. The last two groups may be written as an IPv4
+    /// address.
     private static func isIPv6Address(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         let colon = UInt8(ascii: ":")
         var groups = 0

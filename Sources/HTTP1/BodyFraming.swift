@@ -15,9 +15,11 @@ struct FramingFields: Sendable {
     private var contentLength: Int?
     private var codings = TransferCodings()
 
-    /// Reads a Content-Length (RFC 9110 section 8.6: `Content-Length = 1*DIGIT`). Rejects a second field, a list, a
-    /// sign, and a number above Int.max. RFC 9112 section 6.3 allows merging repeated equal values, but a proxy and
-    /// this server might then disagree, because not every server merges them.
+    /// Reads a Content-Length (RFC 9110 section 8.6: `Content-Length = 1*DIGIT`). Rejects a sign and a number above
+    /// Int.max.
+    ///
+    /// Also rejects a second Content-Length field and a list of values, even if all values are equal. RFC 9112 section
+    /// 6.3 allows merging equal values, but a proxy that does not merge them would disagree with this server.
     mutating func addContentLength(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard contentLength == nil else { throw Refusal(.badRequest, "Content-Length is given more than once.") }
         guard let number = Self.decimal(bytes, value) else {
@@ -76,7 +78,7 @@ private struct TransferCodings: Sendable {
             let semicolon = Grammar.firstIndex(of: UInt8(ascii: ";"), bytes, element)
             let name = Grammar.trimmed(bytes, element.lowerBound..<(semicolon ?? element.upperBound))
             let isChunked = Grammar.matches(bytes, name, "chunked")
-            // RFC 9112 section 7.1: chunked takes no parameters, so a parameter is an error.
+            // A parameter of chunked is an error, because chunked takes no parameters (RFC 9112 section 7.1).
             if !Grammar.isToken(bytes, name) || isChunked && semicolon != nil { isMalformed = true }
             chunkedCount += isChunked ? 1 : 0
             otherCount += isChunked ? 0 : 1

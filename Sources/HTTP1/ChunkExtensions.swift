@@ -1,5 +1,7 @@
-// The syntax of chunk extensions (RFC 9112 section 7.1.1). No extension is supported, but the syntax is checked.
-// Servers that skip "anything up to CRLF" disagree about where the CRLF is, which permits request smuggling.
+// The syntax of chunk extensions (RFC 9112 section 7.1.1). This server supports no extension, but checks the syntax. A
+// server that only skips to the next CRLF can disagree with other servers about where that CRLF is, which permits
+// request smuggling.
+//
 // ```
 // chunk-ext      = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )
 // chunk-ext-name = token

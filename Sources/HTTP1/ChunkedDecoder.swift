@@ -1,4 +1,5 @@
 // Decodes content in chunked coding (RFC 9112 section 7.1).
+//
 // ```
 // chunked-body    = *chunk last-chunk trailer-section CRLF
 // chunk           = chunk-size [ chunk-ext ] CRLF chunk-data CRLF
@@ -6,8 +7,9 @@
 // last-chunk      = 1*("0") [ chunk-ext ] CRLF
 // trailer-section = *( field-line CRLF )
 // ```
-// The states are sizeLine -> data -> dataEnd -> sizeLine ... -> trailers -> done. After a refusal, the caller must not
-// call the decoder again. Extensions are checked and dropped (section 7.1.1: unknown extensions MUST be ignored).
+//
+// The states are sizeLine -> data -> dataEnd -> sizeLine ... -> trailers -> done. After a refusal, the decoder must not
+// be called again. Extensions are checked and dropped (section 7.1.1: unknown extensions MUST be ignored).
 
 struct ChunkedDecoder: Sendable {
     private enum State: Hashable {
@@ -30,7 +32,7 @@ struct ChunkedDecoder: Sendable {
     var chunkBytesLeft: Int { if case .data(let left) = state { left } else { 0 } }
 
     /// Decodes the available input and appends it to `content`. Returns true when the content and its trailers are
-    /// complete. If it throws, the bytes appended before the error are still valid content.
+    /// complete. If this function throws, the bytes that it appended before the error are still valid content.
     mutating func decode(
         _ input: inout InputBuffer, into content: inout [UInt8], contentBytesMax: Int, limits: Limits
     ) throws(Refusal) -> Bool {

@@ -1,5 +1,6 @@
-// Determines whether the client keeps the connection (RFC 9112 section 9.3), from its HTTP version and its Connection
-// fields (RFC 9110 section 7.6.1: `Connection = #connection-option`). Options are compared case-insensitively.
+// Determines whether the connection stays open after a request (RFC 9112 section 9.3). This depends on the HTTP version
+// and the Connection fields (RFC 9110 section 7.6.1: `Connection = #connection-option`). Options are compared
+// case-insensitively.
 
 struct ConnectionOptions: Sendable {
     private var close = false

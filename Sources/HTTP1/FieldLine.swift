@@ -1,9 +1,10 @@
-// One line of a header or trailer section (RFC 9112 section 5). This file handles the syntax of a line, not the meaning
-// of the fields.
+// The syntax of one line of a header or trailer section (RFC 9112 section 5).
+//
 // ```
 // field-line = field-name ":" OWS field-value OWS
 // field-name = token
 // ```
+//
 // Leading whitespace (obs-fold, section 5.2) and whitespace before the colon (section 5.1) are rejected, because a
 // token contains no space and no tab.
 

@@ -2,14 +2,15 @@
 /// handler can detect a repeated Authorization or Idempotency-Key (RFC 9110 section 5.3). Names are compared
 /// case-insensitively.
 ///
-/// The fields are stored as the bytes of their lines, exactly as they appear in a message, plus the position of each
-/// name and value. Storing or sending a field therefore only copies bytes. A String is created only on demand. The
-/// positions are in an array and not in a dictionary: for a dozen fields, a linear scan that compares lengths first is
-/// faster than hashing the names.
+/// The fields are stored as the bytes of their lines, plus the position of each name and value. Storing or sending a
+/// field only copies bytes. A String is created only on demand.
 ///
-/// A field whose name is not a token is dropped when it is appended. In the value of an appended field, every control
-/// character except HTAB becomes a space (RFC 9110 section 5.5). A value therefore cannot end its line early, which
-/// prevents response splitting.
+/// The positions are in an array. For a dozen fields, a linear scan that compares lengths first is faster than a
+/// dictionary.
+///
+/// `append(_:_:)` ignores a field whose name is not a token. In the value, it replaces every control character except
+/// HTAB with a space (RFC 9110 section 5.5). A value therefore cannot end its line early, which prevents response
+/// splitting.
 package struct Fields: Sendable {
     package struct Field: Hashable, Sendable {
         package var name: String
@@ -21,7 +22,7 @@ package struct Fields: Sendable {
         }
     }
 
-    /// The position of a line in `bytes`: `name ": " value CRLF`.
+    /// The position of a line in `bytes`. The line has the form `name ": " value CRLF`.
     struct Line: Sendable {
         var nameStart: UInt32
         var nameEnd: UInt32
@@ -146,8 +147,8 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Returns the line with its CRLF if it was received in exactly the form `name ": " value CRLF`. Most lines have
-    /// this form, and can be stored as one copy. Returns nil for any other line.
+    /// Returns the line with its CRLF if it has exactly the form `name ": " value CRLF`, and nil otherwise. Most lines
+    /// have this form, so they can be copied in one piece.
     private static func copyableLine(
         _ line: FieldLine, of received: UnsafeBufferPointer<UInt8>
     ) -> UnsafeBufferPointer<UInt8>? {
@@ -193,7 +194,7 @@ package struct Fields: Sendable {
         bytes.append(UInt8(ascii: ":"))
         bytes.append(Grammar.space)
         bytes.append(contentsOf: value)
-        // UInt32 is enough for the positions: the lines never reach 4 GiB, because received fields have a limit and the
+        // UInt32 is enough for the positions. The lines never reach 4 GiB: received fields have a limit, and the
         // server's own fields are short.
         lines.append(
             Line(
@@ -204,8 +205,8 @@ package struct Fields: Sendable {
         return start + name.count + 2
     }
 
-    /// Space is reserved for this number of fields and this number of bytes, so that each of the two arrays usually
-    /// needs only one allocation. A phone's request has six to ten fields. Most of their bytes are in the access token.
+    /// Space is reserved for this many fields and bytes, so that each array usually needs only one allocation. A
+    /// phone's request has six to ten fields. Most of their bytes are in the access token.
     private static let usualCount = 10
     private static let usualBytes = 480
 

@@ -1,6 +1,5 @@
-// The bytes that RFC 9110, RFC 9112 and RFC 3986 allow. Each set is declared next to its grammar rule. All functions
-// work on bytes: they use no Character, no locale, and no case folding beyond ASCII. The functions do not depend on the
-// structure of messages.
+// The bytes that the grammars of RFC 9110, RFC 9112 and RFC 3986 allow. Each set is declared next to its grammar rule.
+// All functions work on bytes, and fold case only in ASCII.
 
 /// A set of ASCII bytes, stored as two 64-bit words, so that testing a byte takes a shift and a mask. The set never
 /// contains bytes of 0x80 and above. GrammarTests checks the two words against the quoted grammar, byte by byte.
@@ -90,7 +89,7 @@ extension UInt64 {
     private static let everyByte: UInt64 = 0x0101_0101_0101_0101
     private static let everyHighBit: UInt64 = 0x8080_8080_8080_8080
 
-    /// Returns whether one of the eight bytes is below `limit`, which is at most 128.
+    /// Returns whether at least one of the eight bytes of this number is below `limit`, which must be at most 128.
     @inline(__always)
     fileprivate func hasByte(below limit: UInt8) -> Bool {
         (self &- Self.everyByte &* UInt64(limit)) & ~self & Self.everyHighBit != 0
@@ -176,8 +175,8 @@ extension Grammar {
         return nil
     }
 
-    /// Calls `body` with each comma-separated element (RFC 9110 section 5.6.1: `#element`). The whitespace around
-    /// elements is trimmed, and empty elements are included. Quoted strings are not parsed.
+    /// Calls `body` with each element of a comma-separated list (RFC 9110 section 5.6.1: `#element`). Trims the
+    /// whitespace around elements, includes empty elements, and does not parse quoted strings.
     static func forEachListElement(_ bytes: [UInt8], _ range: Range<Int>, _ body: (Range<Int>) -> Void) {
         var lower = range.lowerBound
         while let comma = firstIndex(of: UInt8(ascii: ","), bytes, lower..<range.upperBound) {

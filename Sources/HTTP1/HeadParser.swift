@@ -1,13 +1,13 @@
 // Parses the lines of a request head, one after the other, into a RequestHead (RFC 9112 sections 3 and 5). The parser
 // receives complete lines. It does not handle buffers, content or earlier requests.
 //
-// A typical head needs three allocations: two for the arrays in `Fields`, and one for the String of the path if the
-// path is longer than the 15 bytes that Swift stores inline. Host, Content-Length and Connection are evaluated as
-// bytes, without a String.
+// A typical head needs at most three allocations: two for the arrays in `Fields`, and one for the String of the path. A
+// path of up to 15 bytes needs none, because Swift stores it inline. Host, Content-Length and Connection are evaluated
+// as bytes.
 
 struct HeadParser: Sendable {
-    /// The method of the request. It stays available if the rest of the head is rejected, because an error response to
-    /// HEAD must have no content either (RFC 9110 section 9.3.2).
+    /// The method of the request. It stays available if the rest of the head is rejected. Even then, the response to a
+    /// HEAD request must have no content (RFC 9110 section 9.3.2).
     private(set) var method: Method?
     private var target = RequestTarget(path: "")
     private var minorVersion = 0

@@ -43,9 +43,10 @@ struct HeadReader: Sendable {
         }
     }
 
-    /// Reads the request line. Returns false if the line is incomplete. The first byte is checked as soon as it
-    /// arrives, so a client that starts TLS on this port is rejected at once. Otherwise the server might wait for a
-    /// line feed that the client never sends.
+    /// Reads the request line. Returns false if the line is incomplete.
+    ///
+    /// The first byte is checked as soon as it arrives, so that a TLS client is rejected at once. Such a client might
+    /// never send a line feed.
     private mutating func readRequestLine(_ input: inout InputBuffer, limits: Limits) throws(Refusal) -> Bool {
         while true {
             if let first = input.available.first, !Grammar.tokenBytes.contains(input.bytes[first]),

@@ -1,7 +1,10 @@
-// The received bytes that are not yet interpreted. The parsers take them by line or by count. Even if each read returns
-// only a few bytes, the search for a line end visits each byte once, and each byte is moved at most once on average.
-// The only HTTP rule here is CRLF (RFC 9112 section 2.2): a bare LF does not end a line. A bare CR is rejected later,
-// by the parsers of the lines.
+// The received bytes that are not yet interpreted. The parsers take them by line or by count.
+//
+// The search for a line end visits each byte once, even if each read returns only a few bytes. Each byte is moved at
+// most once on average.
+//
+// A line ends with CRLF (RFC 9112 section 2.2). If a line ends with LF but without CR, the result is `bareLineFeed`. A
+// CR inside a line is rejected by the parser of that line.
 
 struct InputBuffer: Sendable {
     enum Line: Hashable {
@@ -65,8 +68,8 @@ struct InputBuffer: Sendable {
         searched = start
     }
 
-    /// Drops the taken bytes, but only once they are at least half of the buffer. Each byte is therefore moved at most
-    /// once on average.
+    /// Drops the taken bytes as soon as they are at least half of the buffer. Each byte is therefore moved at most once
+    /// on average.
     private mutating func makeRoom() {
         guard start > 0, start >= bytes.count - start else { return }
         if start == bytes.count {

@@ -1,4 +1,4 @@
-/// A request up to its empty line. It is already validated, so its users need not check its syntax again.
+/// The part of a request before its content. It is already validated, so its users need not check its syntax again.
 package struct RequestHead: Hashable, Sendable {
     package var method: Method
     /// The path, decoded once, in canonical form (see RequestTarget). It starts with "/", except for `OPTIONS *`, whose

@@ -1,19 +1,23 @@
 // The request target (RFC 9112 section 3.2) and the canonical form in which a path reaches a handler.
+//
 // ```
 // request-target = origin-form / absolute-form / authority-form / asterisk-form
 // ```
-// Paths are percent-decoded once. A path that two servers could read as different resources is rejected with 400, and
-// not normalized. Otherwise a proxy in front of this server might check one resource, and this server would serve
-// another. Clients resolve "." and ".." before they send a request (RFC 3986 section 5.2.4). The following are
-// rejected:
-//   - "." and ".." as a segment, plain or encoded
+//
+// Paths are percent-decoded once. A path that two servers could read as different resources is rejected with 400.
+// Otherwise a proxy in front of this server might check one resource, and this server would serve another.
+//
+// The following are rejected:
+//
+//   - "." and ".." as a segment, plain or encoded; clients resolve them before they send a request (RFC 3986 section
+//     5.2.4)
 //   - an empty segment ("//"); a single "/" at the end is accepted, but "/a/" and "/a" are different paths
 //   - %2F and %5C, which are encoded separators
-//   - %00 to %1F and %7F, which no name contains and which corrupt logs
+//   - %00 to %1F and %7F, which are encoded control characters and corrupt logs
 //   - bytes that are not UTF-8 once decoded
-// Every path therefore has only one form. For example, "/a%62c" and "/abc" both arrive as "/abc", and "%252F" arrives
-// as the three characters "%2F". The bytes of the query are checked but not decoded, because the meaning of "+" depends
-// on the parameter.
+//
+// Every path therefore has only one form: "/a%62c" and "/abc" both arrive as "/abc". The query is checked but not
+// decoded, because the meaning of "+" depends on the parameter.
 
 struct RequestTarget: Sendable {
     var path: String
@@ -39,9 +43,11 @@ struct RequestTarget: Sendable {
 
     private static let malformed = Refusal(.badRequest, "The request target is malformed.")
 
-    /// Returns the refusal of CONNECT (RFC 9110 section 9.3.6). Only this method has a target of the form
-    /// `authority-form = uri-host ":" port`. This server opens no tunnels. The refusal also closes the connection,
-    /// because the client may already have sent bytes for the tunnel, and these are not HTTP.
+    /// Returns the refusal of CONNECT (RFC 9110 section 9.3.6), whose target has the form
+    /// `authority-form = uri-host ":" port`. This server opens no tunnels.
+    ///
+    /// The refusal closes the connection, because the client may already have sent bytes for the tunnel, which are not
+    /// HTTP.
     private static func refusalOfConnect(_ bytes: [UInt8], _ range: Range<Int>) -> Refusal {
         guard Authority.isValid(bytes, range), let last = range.last, Grammar.isDigit(bytes[last]),
             Grammar.firstIndex(of: UInt8(ascii: ":"), bytes, range) != nil
@@ -73,7 +79,8 @@ struct RequestTarget: Sendable {
         return target
     }
 
-    /// Parses `origin-form = absolute-path [ "?" query ]`. Also accepts an empty path, because absolute-form allows it.
+    /// Parses `origin-form = absolute-path [ "?" query ]`. Also accepts an empty path, because `absoluteForm` uses this
+    /// function and allows an empty path.
     private static func originForm(_ bytes: [UInt8], _ range: Range<Int>) throws(Refusal) -> RequestTarget {
         guard let mark = Grammar.firstIndex(of: UInt8(ascii: "?"), bytes, range) else {
             return RequestTarget(path: try decodedPath(bytes, range))

@@ -1,15 +1,16 @@
 // Encodes response heads and chunks (RFC 9112 sections 4, 6 and 7). ServerConnection decides whether a response may be
 // sent, and how its content is framed.
 //
-// A value from a handler cannot end a line early, because `Fields` replaces CR and LF with spaces. Only this file
-// writes Date, X-Request-Id, and the fields that describe the connection and the framing. If a handler sets one of
-// these fields, the handler's field is omitted.
+// A value from a handler cannot end a line early, because `Fields` replaces CR and LF with spaces.
+//
+// Only this file writes Date and the fields that describe the connection and the framing. The same applies to
+// X-Request-Id if the server has assigned an id. If a handler sets one of these fields, the handler's field is omitted.
 
 /// The ways to delimit the content of a response (RFC 9112 section 6.3).
 enum ResponseFraming: Hashable, Sendable {
     case length(Int)
     case chunked
-    /// The content ends where the connection ends. Used for HTTP/1.0 clients, because HTTP/1.0 does not support
+    /// The content ends when the connection is closed. Used for HTTP/1.0 clients, because HTTP/1.0 does not support
     /// chunked.
     case untilClose
     /// The response has no content and no Content-Length: a 204, a 304, or a stream in response to HEAD.
@@ -78,8 +79,8 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// Appends the fields of a handler, without the fields that are reserved for the connection. If no field is
-    /// reserved, the bytes of all fields are appended in one piece.
+    /// Appends the fields of a handler, except the fields that only this file may write (`isOwned`). If there are no
+    /// such fields, the bytes of all fields are appended in one piece.
     private static func append(_ fields: Fields, withRequestID: Bool, into output: inout [UInt8]) {
         let bytes = fields.bytes
         let isLeftOut = { (line: Fields.Line) in isOwned(bytes, line.name, withRequestID: withRequestID) }
@@ -87,8 +88,8 @@ enum ResponseEncoder {
         for line in fields.lines where !isLeftOut(line) { output.append(contentsOf: bytes[line.whole]) }
     }
 
-    /// Returns whether only this file may write the field. `Date` is one of these fields, and so is `X-Request-Id` if
-    /// the server has assigned an id.
+    /// Returns whether only this file may write the field, for example `Date`. For `X-Request-Id`, this is the case
+    /// only if the server has assigned an id.
     private static func isOwned(_ bytes: [UInt8], _ name: Range<Int>, withRequestID: Bool) -> Bool {
         switch name.count {
         case 4: Grammar.matches(bytes, name, "date")

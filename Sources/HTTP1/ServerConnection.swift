@@ -1,6 +1,6 @@
 // The protocol of one HTTP/1.1 server connection, without I/O (RFC 9112, RFC 9110). It turns received bytes into
-// events, and responses into bytes to send. It does not use descriptors, clocks or routes. The owner of the connection
-// reads and writes, enforces the deadlines, and asks for the next event.
+// events, and responses into bytes to send. The owner of the connection reads, writes, enforces the deadlines, and asks
+// for the next event.
 //
 // Theory of operation. There are two state machines, which are synchronized once per request:
 //
@@ -10,18 +10,22 @@
 //
 //   answering   notDue -> due -> (streaming ->) answered
 //
-// `.head` makes a response due. When the request is complete and answered, both state machines start again with the
-// remaining bytes. Pipelined requests are therefore handled one at a time. In each of these cases, the connection
-// enters `closed` instead, and the remaining bytes are dropped unread:
+// `.head` makes a response due. When the request is complete and answered, both machines start again with the bytes
+// that follow. Pipelined requests are therefore handled one at a time.
+//
+// In the following cases, the connection enters `closed` after the response instead, and the bytes that follow are
+// dropped unread:
 //   - the request was refused; after broken framing, it is unknown where the next request begins (RFC 9112 section 6.3)
 //   - the request was answered before it was complete; the rest of its content must not be read as a request
-//   - the client or the server asked for close (RFC 9112 section 9.6), or the response has content of unknown length
-//     and the client uses HTTP/1.0, so the close ends the content
+//   - the client or the server asked for close (RFC 9112 section 9.6)
+//   - the response has content of unknown length and the client uses HTTP/1.0, so the close ends the content
 //
-// Most incorrect use by a caller is harmless. Bytes that arrive after a refusal, after the end of the input, or in
-// `closed` are dropped. Three calls append nothing and return false: encoding in `closed`, encoding a second head, and
-// encoding a chunk outside a streamed response. There is one exception: a response encoded before the first request or
-// between two requests is sent, and ends the connection.
+// Bytes that arrive after a refusal, after the end of the input, or in `closed` are dropped. In `closed`, no response
+// can begin: the encoding functions append nothing and return false. The same applies to a second head, and to a chunk
+// outside a streamed response.
+//
+// A response may also be encoded before the first request, or between two requests. It is sent, and then the connection
+// ends.
 //
 // `nextEvent()` repeats `.responseDue` until the response is encoded. The events do not depend on how the received
 // bytes were split into reads, except that `.body` events may split the content differently.
@@ -37,10 +41,9 @@ package struct ServerConnection: ~Copyable, Sendable {
         case body([UInt8])
         /// The request is complete. Only chunked content can have trailers.
         case end(trailers: Fields)
-        /// The request is refused. Respond with this refusal, then close. This event occurs at most once. Only
-        /// `.responseDue` and `.closed` follow it.
+        /// The request is refused. Respond with this refusal, then close. Only `.responseDue` and `.closed` follow.
         case refused(Refusal)
-        /// All events of the request were delivered. No further event follows until its response is encoded.
+        /// All events of the request were delivered. No other event follows until the response is encoded.
         case responseDue
         /// The peer ended its sending direction between two requests.
         case endOfStream
@@ -93,8 +96,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     private var refusal: Refusal?
     private var waitsForContinue = false
 
-    /// Whether the connection ends with the current response. The value can change to true until that response begins,
-    /// and never changes back.
+    /// Whether the connection ends with the current response. The value can become true at any time before the response
+    /// begins, and never becomes false again.
     package private(set) var mustClose = false
 
     package init(limits: Limits = Limits()) {
@@ -142,9 +145,11 @@ package struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// Limits the content of this request. Must be called after `.head` and before the next event. The limit may be
-    /// lower than `Limits.bodyBytesMax` but not higher. Longer content is refused with 413. If the declared length is
-    /// longer, the request is refused before any content is delivered.
+    /// Limits the content of this request. Must be called after `.head` and before the next event. A limit above
+    /// `Limits.bodyBytesMax` has no effect.
+    ///
+    /// Longer content is refused with 413. If the declared length already exceeds the limit, none of the content is
+    /// delivered.
     package mutating func limitBody(toBytes bytesMax: Int) {
         guard answering == .due else { return }
         contentBytesMax = min(contentBytesMax, max(0, bytesMax))
@@ -185,9 +190,11 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// The memory of `receivedFields`, in bytes.
     package var fieldsCapacityBytes: Int { head.fields.capacityBytes }
 
-    /// The number of content bytes that can still follow. With Content-Length, this is the unread part of the declared
-    /// length. With chunks, it is the unread rest of the current chunk, plus the bytes that later chunks may have: the
-    /// limit minus the sizes of all chunks whose size line was read.
+    /// The maximum number of content bytes that can still follow. With Content-Length, this is the unread part of the
+    /// declared length.
+    ///
+    /// With chunks, it is the unread rest of the current chunk plus the unused part of the limit. As soon as a size
+    /// line is read, the whole chunk counts as used.
     package var contentBytesLeftMax: Int {
         switch receiving {
         case .content(let left): left
@@ -197,8 +204,10 @@ package struct ServerConnection: ~Copyable, Sendable {
     }
 
     /// Whether 100 (Continue) must be sent: the request expects it, no content has arrived, and the request is not
-    /// refused (RFC 9110 section 10.1.1). Must be read only after `.needMoreData`. Before that, the owner may not have
-    /// set the route's limit yet (`limitBody`), and the request may still be refused because of that limit.
+    /// refused (RFC 9110 section 10.1.1).
+    ///
+    /// This property is valid only after `.needMoreData`. Before that event, the route's limit (`limitBody`) may not be
+    /// set yet, and the request may exceed that limit.
     package var isContinueDue: Bool {
         guard waitsForContinue, answering == .due, refusal == nil, input.available.isEmpty else { return false }
         return switch receiving {
@@ -291,7 +300,9 @@ extension ServerConnection {
     var answersHead: Bool { head.method == .head }
 
     /// Begins the response of this request. Returns false if the connection is closed, or if the response has already
-    /// begun. A response such as 408 or 503 may begin even before a head was received. It then ends the connection.
+    /// begun.
+    ///
+    /// A response such as 408 or 503 may begin even before a head was received. Such a response ends the connection.
     mutating func beginAnswer(close: Bool, framing: ResponseFraming) -> Bool {
         guard receiving != .closed, answering == .due || answering == .notDue else { return false }
         mustClose = mustClose || close || framing == .untilClose || receiving != .complete

@@ -1,16 +1,16 @@
 internal import Sockets
 internal import Synchronization
 
-/// A limit on the memory that the server holds for clients, over all connections. It covers bodies (in the received and
-/// in the decompressed form), incomplete requests, and responses that the peer has not read. Each body, request and
-/// response also has its own limit. The budget limits the total of all clients, and the share of each client.
+/// A limit on the memory that the server holds for all clients together, and a limit for each client. The limits cover
+/// bodies (as received and decompressed), incomplete requests, and responses that the peer has not read. Each body,
+/// request and response also has its own limit.
 package final class BufferBudget: Sendable {
     let bytesMax: Int
     /// The maximum number of bytes held for one client. It is a sixteenth of `bytesMax`, so that a few clients cannot
     /// use all of the memory. It is at least 2 MiB, so that one long body fits, but never more than `bytesMax`.
     let bytesPerClientMax: Int
-    /// The maximum number of bytes held for unread responses: half of `bytesMax`. Clients that do not read can
-    /// therefore not take the memory that the requests of other clients need.
+    /// The maximum number of bytes held for unread responses: half of `bytesMax`. The other half stays available for
+    /// requests, even if many clients do not read their responses.
     let outputBytesMax: Int
     private let bytes = Atomic<Int>(0)
     /// The bytes held for each client; a client without held bytes has no entry. A client is the owner of a credential,
@@ -26,15 +26,15 @@ package final class BufferBudget: Sendable {
     }
 
     /// Returns the name of the client for requests without a credential: the address, or the /64 network of an IPv6
-    /// address, because one host usually gets a whole /64. Returns nil for a Unix socket, which has no address.
+    /// address. One host usually gets a whole /64. Returns nil for a Unix socket, which has no address.
     static func client(atAddress address: String) -> String? {
         IPAddress(address).map { "address:\($0.bytes.prefix(8))" }
     }
 
     var bytesHeld: Int { bytes.load(ordering: .relaxed) }
 
-    /// The number of outputs, since the start, that did not fit, or whose connections were closed to make room for
-    /// other outputs.
+    /// The number of outputs that were dropped since the start. An output is dropped if it does not fit, or if its
+    /// connection is closed to make room for other outputs.
     var outputsDropped: Int { dropped.load(ordering: .relaxed) }
 
     func bytesHeld(by client: String) -> Int { clients.withLock { $0[client] ?? 0 } }
@@ -86,18 +86,19 @@ package final class BufferBudget: Sendable {
         }
     }
 
-    /// Reserves `count` bytes for output that a peer has not read. If the bytes do not fit, closes connections with
-    /// unread output until the bytes fit. The connection whose peer has read nothing for the longest time is closed
-    /// first. A single output may be larger than `outputBytesMax`. Otherwise a small budget would make a large response
-    /// impossible.
+    /// Reserves `count` bytes for output that a peer has not read. If these bytes do not fit, closes other connections
+    /// with unread output. Begins with the connection whose peer has read nothing for the longest time.
     ///
-    /// Returns the number of the reservation, which `giveOutput` takes. Returns nil and reserves nothing if closing all
-    /// of these connections would not make enough room.
+    /// If no other output is unread, an output may be larger than `outputBytesMax`. Otherwise a server with a small
+    /// budget could never send a large response.
+    ///
+    /// Returns the number of the reservation, with which `giveOutput` ends it. Returns nil and reserves nothing if
+    /// closing all of these connections would not make enough room.
     ///
     /// - Parameters:
-    ///   - number: the number of the reservation that this output already has; nil if it has none. The peer has read
-    ///     some bytes since that reservation, so a new reservation replaces it. If that reservation no longer exists,
-    ///     because the connection is being closed to make room, the result is nil.
+    ///   - number: the number of the reservation that this output already has; nil if it has none. The new reservation
+    ///     replaces it. If the old reservation no longer exists, because the connection is being closed, the result is
+    ///     nil.
     ///   - close: closes the connection of this output. It may be called on any thread.
     func takeOutput(
         _ count: Int, insteadOf number: UInt64?, close: @escaping @Sendable () -> Void

@@ -6,16 +6,18 @@
 internal import HTTP1
 
 package struct CrossOrigin: Hashable, Sendable {
-    /// The maximum number of allowed origins. The `Origin` of each request is compared with the allowed origins one by
-    /// one, so their number must be limited. No deployment has this many origins.
+    /// The maximum number of allowed origins. The number is limited, because the `Origin` of each request is compared
+    /// with the allowed origins one by one. No deployment has this many origins.
     package static let originsMax = 64
 
     /// The allowed origins, as a browser sends them in `Origin`. Never empty.
     package let origins: [String]
 
-    /// Creates the list of allowed origins. Returns nil if the list is empty, if it has more than `originsMax`
-    /// elements, or if an element is not an origin in the form that browsers send. `*` and `null` are not accepted: the
-    /// responses allow credentials, and for such responses the standard requires an exact origin.
+    /// Creates the list of allowed origins. Returns nil if the list is empty or has more than `originsMax` elements.
+    /// Also returns nil if an origin does not have the form that browsers send.
+    ///
+    /// `*` and `null` are not accepted: the responses allow credentials, and for such responses the standard requires
+    /// an exact origin.
     package init?(_ origins: [String]) {
         guard (1...Self.originsMax).contains(origins.count), origins.allSatisfy(Self.isSerializedOrigin) else {
             return nil
@@ -30,9 +32,10 @@ package struct CrossOrigin: Hashable, Sendable {
     private static let exposedFields =
         "RateLimit, RateLimit-Policy, Retry-After, ETag, X-Request-Id, Idempotent-Replayed"
 
-    /// Adds the CORS fields to `answer`. `request` contains the fields of the request. Every response gets `Vary:
-    /// Origin`, even if the request has no allowed origin. Without `Vary`, a cache could serve a response made for one
-    /// origin to a page of another origin.
+    /// Adds the CORS fields to `answer`. `request` contains the fields of the request.
+    ///
+    /// Every response gets `Vary: Origin`, even if the request has no allowed origin. Otherwise a cache could serve a
+    /// response made for one origin to a page of another origin.
     func allow(_ request: Fields, in answer: inout Fields) {
         answer.append("Vary", "Origin")
         guard let origin = allowedOrigin(of: request) else { return }
@@ -62,9 +65,9 @@ package struct CrossOrigin: Hashable, Sendable {
     /// Returns the fields of the response to a preflight from an allowed page. Returns nil for any other request.
     /// `methods` lists the methods that the server accepts on at least one path.
     ///
-    /// Every preflight from an allowed page succeeds, even for an unknown path or a method that the path does not
-    /// allow. The browser then sends the request itself, and the page can read the response with 404 or 405. If the
-    /// preflight were refused, the page would see only a network error.
+    /// Every preflight from an allowed page succeeds, even for an unknown path or method. The browser then sends the
+    /// actual request, and the page can read the response with 404 or 405. If the preflight were refused, the page
+    /// would see only a network error.
     func preflightResponse(_ method: Method, _ request: Fields, methods: String) -> Fields? {
         guard method == .options, request.count(of: "Access-Control-Request-Method") == 1,
             allowedOrigin(of: request) != nil
@@ -78,9 +81,9 @@ package struct CrossOrigin: Hashable, Sendable {
 
     // MARK: Origins
 
-    /// Returns whether the text is `scheme://host[:port]` in the form that browsers send: in lower case, without a
-    /// default port, and with nothing after the port (HTML standard, "ASCII serialization of an origin"). A configured
-    /// origin in any other form would never equal the `Origin` of a request.
+    /// Returns whether the text is `scheme://host[:port]` as browsers send it: in lower case, without a default port,
+    /// with nothing after the port. The HTML standard defines this form as "ASCII serialization of an origin". A
+    /// configured origin in any other form would never equal the `Origin` of a request.
     static func isSerializedOrigin(_ text: String) -> Bool {
         guard text.utf8.count <= 256, let separator = text.firstRange(of: "://") else { return false }
         let scheme = text[..<separator.lowerBound].utf8

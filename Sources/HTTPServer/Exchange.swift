@@ -22,8 +22,8 @@ struct Exchange {
     /// Nil if `request.remoteAddress` is the address of the client.
     var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
-    /// If the server refused the request without calling a handler, the sentence that tells the client why. Otherwise
-    /// nil.
+    /// The sentence that tells the client why its request was refused. Nil unless the server refused the request
+    /// without calling a handler.
     var refusalDetail: String?
     /// The owner of the request's credential. It is copied from the response for the access log.
     var principal: String?

@@ -1,6 +1,6 @@
-// Parses Forwarded (RFC 7239) and X-Forwarded-For. In these fields, a proxy records the address from which it received
-// the request. The addresses are returned in the order of the field, so the proxy nearest to this server added the last
-// address. TrustedProxies decides which proxies are trusted.
+// Parses Forwarded (RFC 7239) and X-Forwarded-For. In these fields, each proxy adds the address from which it received
+// the request. The last address is from the proxy nearest to this server. TrustedProxies decides which proxies are
+// trusted.
 
 internal import HTTP1
 internal import Sockets
@@ -14,16 +14,17 @@ enum ForwardedAddresses {
     /// number of proxies in front of the server.
     private static let chainMax = 32
 
-    /// Returns the addresses in X-Forwarded-For, in which commas separate them. Some proxies add a port to an address.
+    /// Returns the addresses in X-Forwarded-For, in which commas separate them. A port after an address is ignored;
+    /// some proxies add one.
     static func xForwardedFor(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("X-Forwarded-For").flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }
             .suffix(chainMax)
             .map { $0.trimmed }.filter { !$0.isEmpty }.map(node)
     }
 
-    /// Returns the address in the `for` parameter of each element of Forwarded; nil for an element without `for`. A
-    /// line that violates the grammar of RFC 7239 counts as one element without an address, because it is unknown which
-    /// proxy wrote which part.
+    /// Returns the address in the `for` parameter of each element of Forwarded; nil for an element without `for`. If a
+    /// line violates RFC 7239, it is unknown which proxy wrote which part. The line then counts as one element without
+    /// an address.
     static func forwarded(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("Forwarded").flatMap { line -> [[UInt8]?] in
             var reading = ForwardedReading(Array(line.utf8))
@@ -34,8 +35,8 @@ enum ForwardedAddresses {
     /// Parses a node (RFC 7239 section 6): an IPv4 address, or an IPv6 address in brackets, with an optional port. Also
     /// accepts an IPv6 address without brackets, which is common in X-Forwarded-For.
     static func node(_ bytes: some Collection<UInt8>) -> ForwardedAddress {
-        // Search bytes and not Characters: a colon followed by a combining mark is one Character, which differs from
-        // ":".
+        // Search bytes instead of Characters. A colon followed by a combining mark is one Character, which is not equal
+        // to ":".
         let text = String(decoding: bytes, as: UTF8.self)
         if let number = IPAddress(text) { return number }
         let utf8 = text.utf8
@@ -70,7 +71,8 @@ private struct ForwardedReading {
         self.bytes = bytes
     }
 
-    /// Returns the value of each element's `for` parameter. Returns nil if the line does not follow the grammar.
+    /// Returns the value of the `for` parameter of each element; nil for an element without `for`. Returns nil instead
+    /// of an array if the line does not follow the grammar.
     mutating func elements() -> [[UInt8]?]? {
         var elements: [[UInt8]?] = []
         var hasPairs = false
@@ -110,8 +112,8 @@ private struct ForwardedReading {
         return (String(decoding: name, as: UTF8.self).lowercased(), value)
     }
 
-    /// Reads a token (RFC 9110 section 5.6.2). Accepts all printable ASCII except `,`, `;`, `=` and `"`. A value such
-    /// as `[2001:db8::1]` should be quoted, but some proxies omit the quotes.
+    /// Reads a token (RFC 9110 section 5.6.2), but accepts all printable ASCII except `,`, `;`, `=` and `"`. A value
+    /// such as `[2001:db8::1]` should be quoted, but some proxies omit the quotes.
     private mutating func token() -> [UInt8] {
         let start = index
         while index < bytes.count, (0x21...0x7E).contains(bytes[index]), !isDelimiter(bytes[index]) { index += 1 }

@@ -1,5 +1,5 @@
-// One connection. The connection's loop calls this class when the socket changes, when a deadline passes, and when a
-// task has a response. Nothing here blocks. HTTP1ConnectionState decides the next step, and this class executes it.
+// One connection. HTTP1ConnectionState decides the next step, and this class executes it without blocking. The event
+// loop calls this class when the socket changes, when a deadline passes, and when a task has a response.
 //
 //   serving     requests are read, parsed and answered from memory
 //   working     a task judges the current request or makes its response; nothing is read
@@ -9,9 +9,10 @@
 //   over        the connection is closed
 //
 // The responses to a batch of pipelined requests are written together. If the socket does not accept all of their bytes
-// (`isStalled`), the connection reads nothing until the socket has accepted the rest. Therefore a client that sends
-// requests and never reads the responses uses at most one input buffer and one output buffer. The shared BufferBudget
-// limits the memory for all clients together.
+// (`isStalled`), the connection reads nothing until the socket has accepted the rest.
+//
+// A client that sends requests and never reads the responses therefore uses at most one input buffer and one output
+// buffer. The shared BufferBudget limits the memory for all clients together.
 
 internal import HTTP1
 internal import Logging
@@ -24,20 +25,20 @@ final class HTTP1Connection: @unchecked Sendable {
     private let whenOver: @Sendable () -> Void
     private var state: HTTP1ConnectionState
     private var activity = Activity.serving
-    /// The task of the current request. It is cancelled when the peer is gone. The cancellation ends a wait of the
+    /// The task of the current request. It is cancelled when the peer is gone. The cancellation ends any wait of the
     /// task, but does not undo what the task has committed.
     private var task: LoopTask?
     /// Whether the peer has not yet taken all of the output.
     private var isStalled = false
-    /// The writer of a stream, suspended until the peer has taken the bytes of its last chunk.
+    /// The suspended writer of a stream. It resumes when the peer has taken the bytes that the writer wrote last.
     private var chunkWriter: CheckedContinuation<TransportError?, Never>?
-    /// The number of waits that writers of this connection have begun. When a wait is cancelled, the cancellation is
-    /// handled later on the loop, and another wait may have begun by then. The cancellation therefore carries the
-    /// number of its wait, and does nothing if the number has changed.
+    /// The number of waits that writers of this connection have begun. The loop handles a cancellation later, when
+    /// another wait may have begun. A cancellation therefore records the number of its wait, and has no effect on a
+    /// later wait.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
-    /// How many streams this connection has begun. Each writer has the number of its own stream. A handler that uses
-    /// its writer after the end of the stream therefore cannot write into the next stream.
+    /// How many streams this connection has begun. Each writer stores the number of its own stream. If a handler uses
+    /// its writer after the end of the stream, the writer therefore cannot write into the next stream.
     private var streamNumber: UInt64 = 0
 
     private enum Activity {
@@ -73,7 +74,7 @@ final class HTTP1Connection: @unchecked Sendable {
         switch change {
         case .ready:
             advance()
-            // `advance` is called before the cancellation, because `advance` reads the peer's last bytes, which the
+            // The cancellation comes after `advance`, because `advance` first reads the peer's last bytes, which the
             // kernel may still hold.
             if connection.peerIsGone { task?.cancel() }
         case .roundEnds: writeAtRoundEnd()
@@ -146,9 +147,9 @@ final class HTTP1Connection: @unchecked Sendable {
         return false
     }
 
-    /// Continues after the loop's other connections have had their turn. Called when received bytes are not served yet,
-    /// or when more bytes may be ready to read. Until the next round, the connection does not wait for the peer, so it
-    /// has no deadline.
+    /// Continues after the loop's other connections have had their turn. Called when some received bytes are not
+    /// processed yet, or when more bytes may be ready to read. Until the next round, the connection does not wait for
+    /// the peer, so it has no deadline.
     private func continueInNextRound() {
         connection.setDeadline(.never)
         connection.continueInNextRound()
@@ -161,7 +162,7 @@ final class HTTP1Connection: @unchecked Sendable {
             activity = .ending(state.endingOfLateRequest())
             advance()
         case .ending, .lingering: connection.close()
-        // The request arrived before its deadline. The deadline was not cleared, but no longer applies.
+        // The request arrived before its deadline, so the deadline no longer applies, although it was not cleared.
         case .working, .streaming, .over: break
         }
     }
@@ -235,8 +236,7 @@ final class HTTP1Connection: @unchecked Sendable {
         if isWritingChunk { throw .alreadyWaiting }
         isWritingChunk = true
         defer { isWritingChunk = false }
-        // The stream has ended if its closure has returned (first condition) or the connection was closed (second
-        // condition).
+        // The stream has ended if its closure has returned, or if the connection was closed.
         guard isStreaming(number), state.encodeChunk(bytes) else { throw .closed }
         let wasStalled = isStalled
         do throws(TransportError) {
@@ -249,7 +249,8 @@ final class HTTP1Connection: @unchecked Sendable {
                 try await chunkIsTaken()
             }
         } catch {
-            // Closing the connection also cancels the task. The writer receives the error that is thrown here.
+            // Closing the connection also cancels the task. The writer still receives the original error, because it is
+            // thrown here.
             connection.close()
             throw error
         }
@@ -287,9 +288,8 @@ final class HTTP1Connection: @unchecked Sendable {
 
     // MARK: - Writing
 
-    /// Writes the output. Returns false if the socket did not accept all of it. The connection then does nothing until
-    /// the socket accepts the rest. It is closed if the socket accepts no byte for
-    /// `ServerConfiguration.writeStallMilliseconds`.
+    /// Writes the output. Returns false if the socket did not accept all of it. The connection then waits, and is
+    /// closed if the socket accepts no byte for `ServerConfiguration.writeStallMilliseconds`.
     private func write() throws(TransportError) -> Bool {
         let sentBefore = state.sentBytes
         if try state.write() {
@@ -310,10 +310,9 @@ final class HTTP1Connection: @unchecked Sendable {
     }
 
     /// Writes the output at the end of a round of the loop, together with the output of the loop's other connections.
-    /// The task of the next request may already be running. The output contains only the responses to earlier requests,
-    /// so it is written now.
+    /// The output contains only responses to earlier requests, even if the task of the next request is already running.
     private func writeAtRoundEnd() {
-        // A stalled connection writes at the next `.ready` instead, when the peer takes output again.
+        // A stalled connection writes later instead: at the next `.ready`, when the peer takes output again.
         if isStalled { return }
         do throws(TransportError) {
             if case .working = activity {

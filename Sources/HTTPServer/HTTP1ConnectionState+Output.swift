@@ -7,14 +7,14 @@ extension HTTP1ConnectionState {
     /// The maximum capacity of the output buffer of a connection that waits for a request. For 10 000 connections, this
     /// is 40 MiB in total.
     private static let idleOutputBytesMax = 4 << 10
-    /// The size up to which memory is not counted in the budget. It applies to the output buffer, and to the input
-    /// buffer together with the fields of the request. Most requests need no more.
+    /// Memory up to this size is not counted in the budget, because most requests need no more. The size applies to the
+    /// output buffer, and to the sum of the input buffer and the request's fields.
     private static let uncountedBytes = 8 << 10
 
     // MARK: - The budget
 
-    /// Sets the number of bytes that the budget counts for this connection. Returns false and changes nothing if they
-    /// do not fit into the budget.
+    /// Sets the number of bytes that the budget counts for the requests of this connection. Returns false and changes
+    /// nothing if these bytes do not fit into the budget.
     mutating func hold(_ bytes: Int) -> Bool {
         if bytes > heldBytes {
             guard context.bufferBudget.take(bytes - heldBytes, for: client) else { return false }
@@ -34,18 +34,22 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Counts the held bytes towards the share of the client's address, if they do not count towards a share yet.
-    /// Called only when the connection has to wait for the rest of a request, so a request that arrives in one piece
-    /// does not need this call. Returns false if the bytes do not fit into the share.
+    /// If the held bytes do not count towards the share of a client yet, counts them towards the share of the client's
+    /// address. Returns false if the bytes do not fit into that share.
+    ///
+    /// Called only when the connection has to wait for the rest of a request. A request that arrives in one piece does
+    /// not need this call.
     mutating func holdForAddress() -> Bool {
         if heldBytes == 0 || client != nil { return true }
         let address = exchange?.request.remoteAddress ?? connection.remoteAddress
         return hold(for: BufferBudget.client(atAddress: address))
     }
 
-    /// Reserves memory in the budget for output that the peer has not read yet. Must be called again each time the peer
-    /// has read a part of this output. Returns how many milliseconds the connection may wait for the peer to read the
-    /// rest, or 0 if the output does not fit into the budget.
+    /// Reserves memory in the budget for output that the peer has not read yet. Must be called again when the peer has
+    /// read a part of the output, and when more output is added.
+    ///
+    /// Returns how many milliseconds the connection may wait for the peer to read the rest. Returns 0 if the output
+    /// does not fit into the budget.
     mutating func holdOutput() -> Int {
         if output.count > HTTP1ConnectionState.uncountedBytes {
             unsentOutput = context.bufferBudget.takeOutput(output.count, insteadOf: unsentOutput) { [connection] in
@@ -56,8 +60,8 @@ extension HTTP1ConnectionState {
         return context.configuration.writeStallMilliseconds
     }
 
-    /// Records that the peer has taken all of the stalled output. The idle timeout is counted from this moment, and no
-    /// longer from the time of the last response.
+    /// Records that the peer has taken all of the stalled output. The idle timeout is then counted from the current
+    /// time instead of the time of the last response.
     mutating func outputIsTaken() {
         if let number = unsentOutput.take() { context.bufferBudget.giveOutput(number) }
         respondedAt = nil
@@ -70,7 +74,8 @@ extension HTTP1ConnectionState {
         outputIsTaken()
     }
 
-    /// Returns all bytes to the budget. Called when the connection is closed and no task of the connection is running.
+    /// Returns all bytes of this connection to the budget. Called when the connection is closed and none of its tasks
+    /// is running.
     mutating func releaseBuffers() {
         dropOutput()
         exchange = nil
@@ -83,9 +88,11 @@ extension HTTP1ConnectionState {
         output.count > context.configuration.outputBytesMax
     }
 
-    /// Counts in the budget the received bytes of the current request and of the pipelined requests after it. The
-    /// fields that were read are counted too: if they arrive in small pieces, the input buffer stays small, although
-    /// the fields take memory. Returns false if these bytes do not fit.
+    /// Counts in the budget the received bytes of the current request and of the pipelined requests after it. Returns
+    /// false if these bytes do not fit.
+    ///
+    /// The bytes include the fields that were read. If the fields arrive in small pieces, the input buffer stays small,
+    /// but the fields still take memory.
     @discardableResult
     mutating func holdRequest() -> Bool {
         let head = http.inputCapacityBytes + http.fieldsCapacityBytes
@@ -101,14 +108,14 @@ extension HTTP1ConnectionState {
 
     // MARK: - Writing
 
-    /// Schedules writing the output for the end of this round of the loop. Returns false if the output must be written
-    /// now, because it is large or because the peer has not taken earlier output.
+    /// Schedules a write of the output at the end of this round of the loop. Returns false if the output must be
+    /// written now, because it is large or because the peer has not taken earlier output.
     mutating func deferWriteToRoundEnd() -> Bool {
         output.isEmpty || output.count <= HTTP1ConnectionState.uncountedBytes && connection.flushAtRoundEnd()
     }
 
-    /// Writes the output now or at the end of this round. Returns false only if it was written now and the socket did
-    /// not accept all of it.
+    /// Writes the output now, or schedules a write at the end of this round. Returns false only if the output was
+    /// written now and the socket did not accept all of it.
     mutating func flush() throws(TransportError) -> Bool {
         if deferWriteToRoundEnd() { return true }
         return try write()
@@ -124,7 +131,8 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Frees a large output buffer if it is empty, because a waiting connection keeps only a small buffer.
+    /// Frees a large output buffer if it is empty, because a connection that waits for a request keeps only a small
+    /// buffer.
     mutating func shrinkOutput() {
         if output.isEmpty, output.capacity > HTTP1ConnectionState.idleOutputBytesMax { output = [] }
     }

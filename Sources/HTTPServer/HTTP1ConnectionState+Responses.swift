@@ -4,8 +4,8 @@ internal import HTTP1
 internal import Sockets
 
 extension HTTP1ConnectionState {
-    /// Responds to the current request, which is complete or refused. If the response cannot be made without waiting,
-    /// sends nothing and returns the work that makes it.
+    /// Responds to the current request, which is complete or refused. If the response needs a task, sends nothing and
+    /// returns the work of that task.
     mutating func respond() -> RequestWork? {
         // Take the exchange out of the property instead of copying it. A copy would retain each of its many references.
         guard var exchange = exchange.take() else { return nil }
@@ -28,10 +28,11 @@ extension HTTP1ConnectionState {
         return nil
     }
 
-    /// Refuses the current request and ends the connection. If `retryAfterSeconds` is nil, the refusal has no
-    /// `Retry-After`. The head of the request may be incomplete. If the request was already refused when its head was
-    /// complete, that earlier refusal is sent instead. Example: if the path does not exist and the body is too long,
-    /// the response is 404.
+    /// Refuses the current request and ends the connection. The head of the request may be incomplete. If
+    /// `retryAfterSeconds` is nil, the refusal has no `Retry-After`.
+    ///
+    /// If the request was already refused when its head was complete, that earlier refusal is sent instead. Example: if
+    /// the path does not exist and the body is too long, the response is 404.
     mutating func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) {
         var fields = Fields()
         if let retryAfterSeconds { fields.append("Retry-After", String(retryAfterSeconds)) }
@@ -63,12 +64,12 @@ extension HTTP1ConnectionState {
         guard let exchange = takeExchange() else { return }
         var response = response
         send(&response, to: exchange, close: close, atMilliseconds: LoopClock.nowMilliseconds)
-        // The fields of the request are freed once its response is encoded.
+        // Encoding the response has freed the fields of the request, so the budget must no longer count them.
         holdRequest()
     }
 
-    /// Sends a response from memory. A streamed body would be sent as an empty body, because only `beginStream` sends
-    /// streams.
+    /// Sends a response whose body is in memory. A streamed body would be sent as an empty body, because only
+    /// `beginStream` sends streams.
     private mutating func send(
         _ response: inout Response, to exchange: consuming Exchange, close: Bool = false,
         atMilliseconds milliseconds: Int64

@@ -1,6 +1,8 @@
 // Decides what a connection does next: turns bytes into events, events into responses, and responses into bytes. This
-// type never waits. HTTP1Connection does the waiting. HTTP1ConnectionState+Responses.swift responds to requests.
-// HTTP1ConnectionState+Output.swift writes the output and counts bytes in the budget.
+// type never waits; HTTP1Connection does the waiting.
+//
+// HTTP1ConnectionState+Responses.swift responds to requests. HTTP1ConnectionState+Output.swift writes the output and
+// counts bytes in the budget.
 //
 // One struct contains everything that changes from request to request. Swift therefore checks exclusive access once per
 // batch of requests, instead of once per property.
@@ -19,7 +21,8 @@ struct HTTP1ConnectionState: ~Copyable {
     var sentBytes = 0
     /// The current request, from its head to its response.
     var exchange: Exchange?
-    /// The number of bytes read so far. The first `bytesTakenBefore` of them belong to requests that were answered.
+    /// The number of bytes read from the socket so far. The first `bytesTakenBefore` of these bytes belong to requests
+    /// that were answered.
     var bytesRead = 0
     var bytesTakenBefore = 0
     /// The number of bytes of the current streamed response that were encoded so far.
@@ -29,18 +32,18 @@ struct HTTP1ConnectionState: ~Copyable {
     var respondedAt: Deadline?
     /// The number of bytes that the budget counts for the requests of this connection.
     var heldBytes = 0
-    /// The number of the budget's reservation for unsent output. Nil if there is no reservation.
+    /// The number that identifies the budget's reservation for unsent output. Nil if there is no reservation.
     var unsentOutput: UInt64?
-    /// The client whose share of the budget includes `heldBytes`. If the route's judge (`RequestJudge`) has accepted a
-    /// credential, the client is the owner of this credential. Otherwise it is the address from which an incomplete
-    /// request comes. Nil if the client is not known.
+    /// The client whose share of the budget includes `heldBytes`; nil if it is not known. If the route's judge
+    /// (`RequestJudge`) has accepted a credential, the client is the credential's owner. Otherwise it is the address
+    /// from which an incomplete request comes.
     var client: String?
 
     /// The current streamed response.
     var streaming: (exchange: Exchange, status: Status)?
 
-    /// The number of responses made in a row. It is set to 0 before the loop's other connections run, and when no
-    /// request is left to answer.
+    /// The number of responses made in a row without a task. It is set to 0 when the connection pauses for the loop's
+    /// other connections, and when no request is left to answer.
     private var responsesInRow = 0
     /// The last request that matched a route without path parameters.
     private var lastMatch: (method: Method, path: String, placed: RegisteredRoute)?
@@ -57,7 +60,7 @@ struct HTTP1ConnectionState: ~Copyable {
     /// After this number of reads in a row, the loop's other connections run.
     private static let readsMax = 8
 
-    /// The next action of HTTP1Connection, when this type can do nothing more.
+    /// What HTTP1Connection must do next, because this type can do nothing more without it.
     enum Pause {
         /// Wait for bytes, at most until the deadline.
         case wait(Deadline)
@@ -88,8 +91,8 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Serving
 
-    /// Reads, parses and responds from memory until the connection has to wait. Must not be called while output is
-    /// stalled.
+    /// Reads and parses requests, and answers them from memory, until the connection has to wait. Must not be called
+    /// while output is stalled.
     mutating func serve() throws(TransportError) -> Pause {
         var reads = 0
         while true {
@@ -196,8 +199,8 @@ struct HTTP1ConnectionState: ~Copyable {
             return
         }
         if count > held {
-            // Count the new capacity in the budget before allocating it. The capacity is doubled, so that copies are
-            // rare, but never beyond what the rest of the content can need.
+            // Count the new capacity in the budget before allocating it. The capacity is doubled, so that the content
+            // is rarely copied. It never exceeds what the rest of the content can need.
             let capacity = max(count, min(2 * held, count + http.contentBytesLeftMax))
             guard hold(heldBytes + capacity - held) else { return shed() }
             exchange?.request.body.reserveCapacity(capacity)
@@ -207,8 +210,8 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Judging
 
-    /// Returns whether the route's judge (`RequestJudge`) must be asked: the route has a judge that was not called for
-    /// this request, and the content is not complete. The result is valid only after `.needMoreData`.
+    /// Returns whether the route's judge (`RequestJudge`) must be asked: it was not called for this request, and the
+    /// content is not complete. The result is valid only after `.needMoreData`.
     private func isJudgementDue() -> Bool {
         guard http.phase == .content, exchange?.isJudged == false, case .handler(let placed)? = exchange?.destination
         else { return false }
@@ -224,7 +227,8 @@ struct HTTP1ConnectionState: ~Copyable {
         return (judge, exchange.request)
     }
 
-    /// Accepts the content, or refuses it with a response that ends the connection.
+    /// Accepts the content, or refuses the request with a response that ends the connection. Also refuses it if the
+    /// bytes do not fit into the client's share of the budget.
     mutating func take(_ judgement: Judgement) {
         switch judgement {
         case .refused(let response): send(response, close: true)
@@ -244,9 +248,11 @@ struct HTTP1ConnectionState: ~Copyable {
         return true
     }
 
-    /// Decides what to send to a client that waits for 100 (Continue). If the request is already refused, the client
-    /// gets the final response instead of 100 (RFC 9110 section 10.1.1), and the body is not read. Returns true in this
-    /// case. Otherwise encodes 100 if it is due, and returns false.
+    /// Decides what to send to a client that waits for 100 (Continue) before it sends content. Encodes 100 if it is
+    /// due, and returns false.
+    ///
+    /// If the request is already refused, encodes the final response instead (RFC 9110 section 10.1.1), and returns
+    /// true. The body is then not read.
     private mutating func respondsInsteadOfReading() -> Bool {
         guard http.isContinueDue else { return false }
         if exchange?.isRefused == true {
@@ -275,9 +281,11 @@ struct HTTP1ConnectionState: ~Copyable {
         return .linger
     }
 
-    /// Refuses a request that did not arrive in time. A GET, HEAD or OPTIONS request gets 408. Any other request may
-    /// carry an event and gets 503. The app versions in use discard an event after every 4xx status except three, so
-    /// 408 would lose the event (docs/decisions/late-requests.md).
+    /// Refuses a request that did not arrive in time. A GET, HEAD or OPTIONS request gets 408. Any other request gets
+    /// 503, because it may carry an event.
+    ///
+    /// With 408, the event would be lost, because the app versions in use discard an event after every 4xx status
+    /// except three (docs/decisions/late-requests.md).
     private mutating func refuseLateRequest() {
         let detail = "The request did not arrive in time. Send it again."
         if http.isSafeRequest {
@@ -303,7 +311,7 @@ struct HTTP1ConnectionState: ~Copyable {
             return start.at.advanced(byMilliseconds: waitMilliseconds)
         case .idle, .response, .closed:
             // A connection that has received only an empty line (RFC 9112 section 2.2) is still idle. The empty line is
-            // not part of a head, so it does not start the time for the head.
+            // not part of a head, so the time limit for the head does not begin.
             headDeadline = nil
             if connection.isDraining, drainDeadline == nil {
                 drainDeadline = .inMilliseconds(context.configuration.drainIdleMilliseconds)

@@ -179,9 +179,8 @@ struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     }
 }
 
-/// Limits the content to the route's maximum. If a request reaches no handler, up to `discardedBytesMax` bytes of its
-/// content are read and discarded, so that the connection can serve the next request. Longer content ends the
-/// connection.
+/// Limits the content to the route's maximum. If a request reaches no handler, at most `discardedBytesMax` bytes are
+/// discarded, so that the connection can serve the next request. Longer content ends the connection.
 struct SizeLimits: RequestMiddleware {
     static let discardedBytesMax = 64 << 10
 
@@ -191,9 +190,10 @@ struct SizeLimits: RequestMiddleware {
 }
 
 /// Installs the route's check of the credential, in two places. The route's judge (`RequestJudge`) makes the check
-/// before the content is read. The judge is not called if head and content arrive together, so the responder always
-/// makes the check too, before the handler runs. Without this middleware, a route that requires a credential refuses
-/// every request.
+/// before the content is read, but is not called if head and content arrive together. The responder therefore always
+/// makes the check too, before the handler runs.
+///
+/// Without this middleware, a route that requires a credential refuses every request.
 struct Credentials: RouteMiddleware {
     func prepare(_ route: inout Route) {
         guard let credential = route.credential else { return }

@@ -26,9 +26,8 @@ enum RequestID {
         }
     }
 
-    /// Returns a new id. The id is not a secret. The first half is a random number of this process. The second half
-    /// counts the ids of this process. The first two billion ids have at most 15 bytes. A String stores 15 bytes
-    /// inline.
+    /// Returns a new id, which is not a secret. The first half is a random number of this process; the second half
+    /// counts the ids of this process. The first two billion ids have at most 15 bytes, which a String stores inline.
     static func make() -> String {
         let number = count.wrappingAdd(1, ordering: .relaxed).oldValue
         var digits = 1

@@ -1,6 +1,7 @@
-// Metrics of answered requests. The series of a request is found by three indexes: those of its route, its method and
-// its status. Text is compared only to find the index of the method. A client cannot create new series, because all
-// unknown methods share the label `other`, and so do all unknown statuses.
+// Metrics of answered requests. The indexes of its route, its method and its status determine the series of a request.
+// Text is compared only to find the index of the method.
+//
+// A client cannot create new series: all unknown methods share the label `other`, and so do all unknown statuses.
 
 internal import CoreMetrics
 internal import HTTP1

@@ -34,9 +34,10 @@ package protocol ResponseBodyWriter: Sendable {
     /// write still waits.
     func write(_ bytes: [UInt8]) async throws
 
-    /// Calls the closure once, when the client ends its sending direction, or at once if that has already happened. The
-    /// client may still read the response. Only the next write shows whether the client is gone. The closure must not
-    /// block. It is not called after the end of the stream.
+    /// Calls the closure once, when the client ends its sending direction, or at once if it already has. The client may
+    /// still read the response; only the next write shows whether it is gone.
+    ///
+    /// The closure must not block. It is not called after the end of the stream.
     func whenClientEndsSending(_ body: @escaping @Sendable () -> Void)
 }
 

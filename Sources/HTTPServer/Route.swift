@@ -24,9 +24,9 @@ package enum Reply: Sendable {
 /// A function that is called on the connection's loop with each complete request. It must not block.
 package typealias Responder = @Sendable (Request) -> Reply
 
-/// A function that decides whether to accept the content of a request. It is called on the connection's loop when the
-/// head is complete but the content is not. If head and content arrive together, it is not called. The responder must
-/// therefore make the same check.
+/// Decides whether to accept the content of a request. It is called on the connection's loop when the head is complete
+/// but the content is not. If head and content arrive together, it is not called, so the responder must make the same
+/// check.
 package typealias RequestJudge = nonisolated(nonsending) @Sendable (Request) async -> Judgement
 
 package enum Judgement: Sendable {
@@ -71,8 +71,8 @@ package struct Route: Sendable {
     /// The maximum length of a body in bytes, for a route that declares no maximum of its own.
     package static let defaultBodyBytesMax = 64 * 1024
 
-    /// The maximum length of a body in bytes. A longer body is refused with 413. If the request declares the length,
-    /// the body is refused before it is read. Otherwise it is refused as soon as it exceeds the maximum.
+    /// The maximum length of a body in bytes. A longer body is refused with 413. It is refused before it is read if the
+    /// request declares the length, otherwise as soon as it exceeds the maximum.
     package var bodyBytesMax: Int
     /// The judge of the content. If nil, content is accepted from every client.
     package var judge: RequestJudge?
@@ -147,9 +147,12 @@ package final class RegisteredRoute: Sendable {
     }
 }
 
-/// A request that the server refuses without calling a handler. Possible reasons: the request is malformed, exceeds a
-/// limit, arrives too slowly, or uses an unsupported part of HTTP; its path is unknown, or does not allow its method;
-/// the server is overloaded. HTTPServer decides the status and the detail. API renders them as a problem document.
+/// A request that the server refuses without calling a handler. HTTPServer decides the status and the detail, and API
+/// renders them as a problem document. Possible reasons:
+///
+/// - The request is malformed, exceeds a limit, arrives too slowly, or uses an unsupported part of HTTP.
+/// - Its path is unknown, or does not allow its method.
+/// - The server is overloaded.
 package struct RefusedRequest: Sendable {
     package var status: Status
     /// A sentence for the client. It never contains the client's input.

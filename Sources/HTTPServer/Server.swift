@@ -31,9 +31,9 @@ package final class Server: Sendable {
     }
     private let state = Mutex(State())
 
-    /// Creates a server that runs on `loops`. If `loops` is nil, the server makes its own loops and shuts them down
-    /// after draining. If `bufferBudget` is nil, the server makes one with `configuration.bufferedBytesMax`. Requests
-    /// are counted in `metrics`.
+    /// Creates a server that runs on `loops` and counts requests in `metrics`. If `loops` is nil, it makes its own
+    /// loops and shuts them down after draining. If `bufferBudget` is nil, it makes one with
+    /// `configuration.bufferedBytesMax`.
     package init(
         configuration: ServerConfiguration, routes: [Route], refusals: @escaping RefusalRenderer,
         observer: any RequestObserver, logger: Logger, loops: EventLoopGroup? = nil,
@@ -54,8 +54,9 @@ package final class Server: Sendable {
     }
 
     /// Listens on every address, and serves from then on. Returns the addresses with the ports that the system chose.
-    /// If the server cannot listen on one of the addresses, throws `CannotListen` and listens on none. Must be called
-    /// only once.
+    /// Must be called only once.
+    ///
+    /// If the server cannot listen on one of the addresses, throws `CannotListen` and listens on none.
     package func start() async throws -> [SocketAddress] {
         let loops = try givenLoops ?? EventLoopGroup(count: configuration.loops)
         state.withLock { $0.loops = loops }
@@ -89,9 +90,11 @@ package final class Server: Sendable {
         }
     }
 
-    /// Stops accepting connections, and answers requests on open connections with `Connection: close`. After
-    /// `withinSeconds`, closes the remaining connections and returns their number. The handlers of these connections
-    /// continue, but their responses are discarded. A second call does nothing.
+    /// Stops accepting connections, and answers requests on open connections with `Connection: close`. A second call
+    /// does nothing.
+    ///
+    /// After `withinSeconds`, closes the remaining connections and returns their number. The handlers of these
+    /// connections continue, but their responses are discarded.
     @discardableResult
     package func drain(withinSeconds: Int) async -> Int {
         let (listening, loops) = state.withLock { state in

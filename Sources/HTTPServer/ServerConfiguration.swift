@@ -23,9 +23,8 @@ package struct ServerConfiguration: Sendable {
     /// it.
     package var crossOrigin: CrossOrigin?
 
-    /// The maximum time from the first byte of a request to the end of its head. A phone's head fits into one packet.
-    /// For comparison, nginx waits 60 s, Apache's mod_reqtimeout 20 s. A slower request gets 503, or 408 if its method
-    /// is safe.
+    /// The maximum time from the first byte of a request to the end of its head. A phone's head fits into one packet. A
+    /// slower request gets 503, or 408 if its method is safe.
     package var headTimeoutMilliseconds = 10_000
     /// The time for a body. Received bytes extend it (`bodyBytesPerSecondMin`). A request whose body takes longer gets
     /// 503, or 408 if its method is safe.
@@ -37,8 +36,8 @@ package struct ServerConfiguration: Sendable {
     /// mod_reqtimeout.
     package var bodyBytesPerSecondMin = 500
     /// The time that a connection may be idle between requests or before the first request. Common proxies close an
-    /// idle connection after 60 s. This time is longer, so that the proxy closes first. If the server closed first, a
-    /// request that the proxy was just sending would be lost.
+    /// idle connection after 60 s, so the proxy closes first. If the server closed first, a request that the proxy was
+    /// just sending would be lost.
     package var idleTimeoutMilliseconds = 75_000
     /// A client that takes no byte of its response for this time is disconnected.
     package var writeStallMilliseconds = 30_000
@@ -53,11 +52,16 @@ package struct ServerConfiguration: Sendable {
     /// larger, it is written before the next request is parsed.
     package var outputBytesMax = 64 << 10
     /// The memory for bodies, incomplete requests and unread responses, over all connections: a quarter of a small
-    /// server's memory. Small amounts are not counted: on each connection, up to 8 KiB of output, and up to 8 KiB of
-    /// input with the fields of the request. A client with a valid credential may use a sixteenth of this memory, or
-    /// 2 MiB if that is more. Clients without a valid credential share one such amount for each address. A request that
-    /// does not fit gets 503. Unread responses may use half of the memory. Beyond that, the clients that have read
-    /// nothing for the longest time are disconnected.
+    /// server's memory. A request that does not fit gets 503.
+    ///
+    /// Small amounts on each connection are not counted: 8 KiB of output, and 8 KiB of input with the fields of the
+    /// request.
+    ///
+    /// A client with a valid credential may use a sixteenth of this memory, or 2 MiB if that is more. Clients without a
+    /// valid credential share one such amount for each address.
+    ///
+    /// Unread responses may use half of the memory. Beyond that, the clients that have read nothing for the longest
+    /// time are disconnected.
     package var bufferedBytesMax = 256 << 20
 
     package init(addresses: [SocketAddress]) {

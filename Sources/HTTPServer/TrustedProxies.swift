@@ -4,9 +4,8 @@
 package import HTTP1
 internal import Sockets
 
-/// The field in which the trusted proxies record the address of their peer. The proxies set only this field, which is
-/// either `Forwarded` or `X-Forwarded-For`. They forward the other of the two fields unchanged, as the client sent it,
-/// so this server ignores that field. The raw values are those of `TRUSTED_PROXIES_HEADER`.
+/// The field in which the trusted proxies record the address of their peer. They forward the other of the two fields as
+/// the client sent it, so this server ignores the other. The raw values are those of `TRUSTED_PROXIES_HEADER`.
 package enum ForwardingField: String, CaseIterable, Sendable {
     case xForwardedFor = "X-Forwarded-For"
     /// RFC 7239.
@@ -82,8 +81,10 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Walks from the last entry to the first, as long as the proxy that added the entry is trusted. Returns the first
-    /// address that is not trusted. This is the address of the client. If all addresses are trusted, returns the
-    /// address in the first entry. If an entry is unreadable, returns the address of the proxy that added it.
+    /// address that is not trusted: the address of the client.
+    ///
+    /// If all addresses are trusted, returns the address in the first entry. If an entry is unreadable, returns the
+    /// address of the proxy that added it.
     private func client(peer: String, _ chain: [ForwardedAddress]) -> ClientAddress {
         var client = peer
         for entry in chain.reversed() {

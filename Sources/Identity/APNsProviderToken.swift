@@ -1,6 +1,8 @@
 // Our token for APNs (Apple, "Establishing a token-based connection to APNs"): a JWT signed with a key of the developer
-// team. The process has one token for all connections. Apple accepts a token for an hour after its `iat`, and rejects
-// providers that renew it more often than every 20 minutes. This file does not depend on HTTP.
+// team. All connections of the process share one token.
+//
+// Apple accepts a token for an hour after its `iat`, and rejects providers that renew it more often than every 20
+// minutes.
 
 import Crypto
 import JourneyModel

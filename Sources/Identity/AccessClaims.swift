@@ -65,10 +65,10 @@ package struct TokenScope: Hashable, Sendable {
 }
 
 extension AccessClaims {
-    /// How many seconds in the future `iat` and `nbf` may be. The clock of another service may be that far ahead of
-    /// ours. Without this tolerance, a fresh token of that service would be rejected, and the app would sign the driver
-    /// out. `exp` has no tolerance, because a token is usually valid for an hour, and its issuer chose the exact second
-    /// of expiry.
+    /// How many seconds in the future `iat` and `nbf` may be, because the clock of another service may be ahead of
+    /// ours. Otherwise a fresh token of that service would be rejected, and the app would sign the driver out.
+    ///
+    /// `exp` has no tolerance, because the issuer chose the exact second of expiry.
     static let aheadSecondsMax = 60.0
 
     /// Maximum length of `sub` and `sid`, in Unicode scalars (contract, section 3: ids have 1 to 128 characters).
@@ -94,8 +94,9 @@ extension AccessClaims {
     }
 
     /// Returns whether the text has 1 to `lengthMax` Unicode scalars, and no control character (Cc), line separator or
-    /// paragraph separator. These characters are rejected because ids are shown in logs and sent to analytics. The
-    /// length is counted in scalars, because one visible character may consist of any number of scalars.
+    /// paragraph separator. These characters are rejected because ids are shown in logs and sent to analytics.
+    ///
+    /// The length is counted in scalars, because one visible character may consist of any number of scalars.
     static func isUsable(_ text: String, lengthMax: Int) -> Bool {
         var length = 0
         for scalar in text.unicodeScalars {

@@ -20,8 +20,8 @@ package struct AccessTokenIssuer: Sendable {
     /// `sid` belongs to no sign-in session. Such a token cannot be revoked by ending a session, and verifiers treat it
     /// like a token that another service issued.
     ///
-    /// Throws `claims` if no verifier would accept the driver, the session or the role, if `ttlSeconds` is not
-    /// positive, or if the expiry does not fit an Int64.
+    /// Throws `claims` if no verifier would accept the driver, the session or the role. Also throws `claims` if
+    /// `ttlSeconds` is not positive, or if the expiry does not fit an Int64.
     package func mint(
         driver: DriverID, sid: String? = nil, role: String?, ttlSeconds: Int64, now: Int64
     ) async throws -> String {

@@ -1,6 +1,7 @@
-// Implements the TokenVerifier port. JWTKit only parses the tokens. A signature check takes tens of microseconds, so a
-// verified token is cached until it expires. At every request, the verifier checks that the token's sign-in session has
-// not ended since then. This file does not depend on routes or responses.
+// Implements the TokenVerifier port. JWTKit only parses the tokens.
+//
+// A signature check takes tens of microseconds, so a verified token is cached until it expires. At every request, the
+// verifier checks that the token's sign-in session has not ended since then.
 
 import Foundation
 import JWTKit
@@ -8,15 +9,17 @@ import JourneyModel
 
 /// The port by which the verifier checks a token's sign-in session. The session may end before the token expires.
 package protocol SignInSessions: Sendable {
-    /// Returns whether a token of `caller`, issued at `issuedAt` (`iat`, seconds since 1970), may be used. A token with
-    /// `sid` may be used while its sign-in session is live and belongs to the driver. A token without `sid` may be used
-    /// if its driver was not deleted after the token was issued. Any request may call this method, so it reads only
-    /// memory. On a cache miss it returns a closure that reads the store.
+    /// Returns whether a token of `caller`, issued at `issuedAt` (`iat`, seconds since 1970), may be used. Any request
+    /// may call this method, so it reads only memory. On a cache miss it returns a closure that reads the store.
+    ///
+    /// A token with `sid` may be used while its sign-in session is live and belongs to the driver. A token without
+    /// `sid` may be used if its driver was not deleted after the token was issued.
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict
 
-    /// The revocation epoch, a number of 0 or more. A revocation first increments the epoch, and only then makes tokens
-    /// invalid. Therefore a token that was admitted needs no second check while the epoch stays the same. If the epoch
-    /// is nil, every token is checked at every request.
+    /// The revocation epoch, a number of 0 or more. If the epoch is nil, every token is checked at every request.
+    ///
+    /// A revocation first increments the epoch, and only then makes tokens invalid. Therefore a token that was admitted
+    /// needs no second check while the epoch stays the same.
     var revocationEpoch: Int? { get }
 }
 
@@ -58,8 +61,8 @@ package final class AccessTokenVerifier: TokenVerifier {
 
     /// - Parameters:
     ///   - trustExternal: whether tokens without a `sid` are accepted (`JWT_TRUST_EXTERNAL`).
-    ///   - signInSessions: checks sign-in sessions and deletions. If it is nil, every token with a `sid` is rejected,
-    ///     and a token without a `sid` is not rejected even if its driver was deleted.
+    ///   - signInSessions: checks sign-in sessions and deletions. If it is nil, every token with a `sid` is rejected. A
+    ///     token without a `sid` is then accepted even if its driver was deleted.
     package init(
         key: SigningKey, scope: TokenScope, trustExternal: Bool, signInSessions: (any SignInSessions)?,
         rememberedMax: Int = 65_536
@@ -83,7 +86,7 @@ package final class AccessTokenVerifier: TokenVerifier {
         return .needsLookup { [self] () async throws(TokenRefusal) in
             let verified = try claims(of: text).verified(in: scope, atSecondsSince1970: now)
             // The epoch is read before the session is checked. If the session is revoked during the check, the token is
-            // remembered with the epoch from before the revocation, and the next request checks it again.
+            // remembered with the earlier epoch, and the next request checks it again.
             let revocationEpoch = signInSessions?.revocationEpoch
             let caller = try await admitted(verified)
             remembered.remember(digest, verified)

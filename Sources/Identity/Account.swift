@@ -200,8 +200,10 @@ package enum AccountFailure: Error, Hashable, Sendable {
     case unavailable(String)
     /// 500: it is unknown whether the operation had an effect. The text is written to the log.
     case unknown(String)
-    /// The task was cancelled while it waited for a read, or between two steps of a deletion. A cancelled read has
-    /// changed nothing. A cancelled deletion has begun and is not undone: the background task UnfinishedErasures
-    /// completes it, at the latest after the next start of the server. Nothing is written to the log.
+    /// The task was cancelled while it waited for a read, or between two steps of a deletion. Nothing is written to the
+    /// log.
+    ///
+    /// A cancelled read has changed nothing. A cancelled deletion is not undone: the background task UnfinishedErasures
+    /// completes it, at the latest after the next start of the server.
     case cancelled
 }

@@ -1,5 +1,5 @@
-// The ports of the account services to the outside: the delivery of codes to phones, the exchange of authorization
-// codes with Apple, and the queue of revocations to send to Apple. AccountStore.swift has the ports to the stores.
+// The ports of the account services to the outside: delivery of codes, exchange of Apple's authorization codes, and the
+// queue of revocations for Apple. AccountStore.swift has the ports to the stores.
 
 package import JourneyModel
 package import Secrets
@@ -7,8 +7,9 @@ package import Secrets
 /// The delivery of one-time codes to phones.
 package protocol CodeDelivery: Sendable {
     /// Queues the code and returns immediately, without a result. The length of the queue is limited. A failed attempt
-    /// is repeated with growing delays until `expiresAt`. Only failures are logged. In development, the code may be
-    /// written to the log instead of being sent (`OTP_DELIVERY=log`).
+    /// is repeated with growing delays until `expiresAt`, and only failures are logged.
+    ///
+    /// With `OTP_DELIVERY=log`, the code is written to the log instead of being sent.
     func deliver(_ code: OutgoingCode)
 }
 
@@ -38,18 +39,21 @@ package protocol AppleCodeExchange: Sendable {
 
 package enum AppleCodeExchangeOutcome: Hashable, Sendable {
     /// Apple's refresh token, sealed (encrypted, see FieldEncryption). The associated data of the encryption is SHA-256
-    /// of the bytes of Apple's subject, so a sealed token cannot be opened if it is copied to another person's row. The
-    /// queue of revocations stores only this digest and not the subject, because the digest suffices to open the sealed
-    /// token.
+    /// of Apple's subject, so a sealed token cannot be opened in another person's row.
+    ///
+    /// The queue of revocations stores only this digest and not the subject, because the digest suffices to open the
+    /// sealed token.
     case sealed([UInt8])
     /// `reason` is a word for the audit, for example `unreachable`, `refused` or `other_subject`. The words do not
     /// change between releases, and contain no secrets.
     case failed(reason: String)
 }
 
-/// A queue of Apple's refresh tokens that are to be revoked. An entry is stored until Apple confirms the revocation.
-/// The store adds entries, and a delivery loop in each server reads them. If two servers send the same revocation, the
-/// second one has no effect. An entry identifies a person only by the sealed token and by a digest of Apple's subject.
+/// A queue of Apple's refresh tokens that are to be revoked. The store adds entries, and a delivery loop in each server
+/// reads them. An entry is stored until Apple confirms the revocation.
+///
+/// If two servers send the same revocation, the second one has no effect. An entry identifies a person only by the
+/// sealed token and by a digest of Apple's subject.
 package protocol AppleRevocationQueue: Sendable {
     /// Returns the revocation that has been due longest at `now`; nil if none is due.
     func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation?
@@ -62,9 +66,10 @@ package protocol AppleRevocationQueue: Sendable {
 }
 
 package struct AppleRevocation: Hashable, Sendable {
-    /// The maximum pause between a failure and the next attempt, in seconds. If the stored time of the next attempt is
-    /// further in the future than this pause plus `ServerClocks.differenceMillisecondsMax`, the clock was set back
-    /// after the failure. The store then returns the revocation as due.
+    /// The maximum pause between a failure and the next attempt, in seconds.
+    ///
+    /// If the next attempt is further ahead than this pause plus `ServerClocks.differenceMillisecondsMax`, the clock
+    /// was set back after the failure. The store then returns the revocation as due.
     package static let retrySecondsMax = 3_600
 
     package var id: Int64

@@ -18,9 +18,10 @@ package enum AccountRules {
     /// session.
     package static let sessionsPerDriverMax = 100
     package static let devicesPerDriverMax = 100
-    /// Maximum number of stored refresh tokens of one sign-in session. Spent tokens are stored too, so that their reuse
-    /// is detected. The limit is higher than the number of hourly refreshes in a session's sixty days (1440). Beyond
-    /// the limit, the oldest spent tokens are deleted. A deleted token is rejected like an unknown token.
+    /// Maximum number of stored refresh tokens of one sign-in session. It is higher than the number of hourly refreshes
+    /// in a session's sixty days (1440). Spent tokens are stored too, so that their reuse is detected.
+    ///
+    /// Beyond the limit, the oldest spent tokens are deleted. A deleted token is rejected like an unknown token.
     package static let refreshTokensPerSessionMax = 2000
 
     static func acceptsName(_ name: String) -> Bool {
@@ -46,9 +47,10 @@ package enum AccountRules {
         return name.isEmpty ? nil : name
     }
 
-    /// Returns whether a token with this `iat` may have been issued before the erasure. The `iat` of such a token can
-    /// be later than `erasedAtSeconds` for two reasons. The time of the erasure is rounded down to a whole second. The
-    /// clock of another service may be ahead of ours by up to `AccessClaims.aheadSecondsMax`.
+    /// Returns whether a token with this `iat` may have been issued before the erasure. Such an `iat` can be later than
+    /// `erasedAtSeconds` for two reasons:
+    /// - The time of the erasure is rounded down to a whole second.
+    /// - The clock of another service may be ahead of ours by up to `AccessClaims.aheadSecondsMax`.
     package static func isErased(issuedAt: Double, erasedAtSeconds: Int64) -> Bool {
         issuedAt < Double(erasedAtSeconds) + 1 + AccessClaims.aheadSecondsMax
     }
@@ -57,9 +59,8 @@ package enum AccountRules {
     /// was admitted before the erasure, and is still running, could create the account again.
     package static let erasureSettlesMilliseconds: Int64 = 60_000
 
-    /// Returns whether `now` is within `erasureSettlesMilliseconds` after the erasure. Also returns false if `erasedAt`
-    /// is later than any server's clock can be at `now`, because the clock must then have been set back after the
-    /// erasure.
+    /// Returns whether `now` is within `erasureSettlesMilliseconds` after the erasure. Returns false if `erasedAt` is
+    /// later than any server's clock can be at `now`, because the clock was then set back.
     package static func isSettling(erasedAt: Moment, at now: Moment) -> Bool {
         erasedAt <= ServerClocks.latest(at: now) && now.milliseconds(since: erasedAt) < erasureSettlesMilliseconds
     }
@@ -83,9 +84,10 @@ package enum RepeatRule {
     package static let milliseconds: Int64 = 10_000
 
     /// Returns whether `now` is at most `milliseconds` before or after `first`. `now` may be before `first`, because
-    /// queued requests can be processed out of order. A `now` that is more than `milliseconds` before `first` means
-    /// that the clock was set back. It is not accepted, because requests would otherwise count as repeats until the
-    /// clock has passed `first` again.
+    /// queued requests can be processed out of order.
+    ///
+    /// If `now` is more than `milliseconds` before `first`, the clock was set back. Returns false, because requests
+    /// would otherwise count as repeats until the clock has passed `first` again.
     package static func isRepeat(of first: Moment, at now: Moment) -> Bool {
         let elapsed = now.milliseconds(since: first)
         return -milliseconds <= elapsed && elapsed <= milliseconds
@@ -98,8 +100,7 @@ package enum ServerClocks {
     package static let differenceMillisecondsMax: Int64 = 60_000
 
     /// Returns the latest time that a server with the same database can have stored by `now`, if no clock was set back.
-    /// A stored time that is later was therefore stored before a clock was set back. Callers ignore such a time.
-    /// Otherwise, they would wait until the clock reaches it again.
+    /// Callers ignore a stored time that is later. Otherwise, they would wait until the clock reaches it again.
     package static func latest(at now: Moment) -> Moment { now.advanced(byMilliseconds: differenceMillisecondsMax) }
 }
 
@@ -170,13 +171,14 @@ package struct GuessCounts: Hashable, Sendable {
     }
 }
 
-/// The limits on wrong guesses of a code. They are checked before a guess is compared. A guess is compared with at most
-/// two codes: the newest code that the address requested for the phone number, and the newest code of the phone number.
+/// The limits on wrong guesses of a code, checked before a guess is compared. A guess is compared with at most two
+/// codes of the phone number: the newest, and the newest that the address requested.
 ///
 /// Guesses from the address that requested a code are counted separately, so that guesses from other addresses cannot
-/// use up its limit. The owner of the phone number can therefore always request a code and sign in with it. An attacker
-/// gains little by requesting codes, for two reasons. A phone number gets at most 5 codes an hour. After 25 wrong
-/// guesses within a day, each new code allows only one guess.
+/// use up its limit. The owner of the phone number can therefore always request a code and sign in with it.
+///
+/// An attacker gains little by requesting codes, because a phone number gets at most 5 codes an hour. Besides, after 25
+/// wrong guesses within a day, each new code allows only one guess.
 ///
 /// With the default limits, at most 175 guesses are compared for one phone number within 24 hours:
 ///
@@ -269,10 +271,9 @@ package struct CodeSendLimits: Hashable, Sendable {
 
     /// Returns the seconds until one more code may be sent, or nil if it may be sent now.
     ///
-    /// - Parameter limitingSendTimes: one element for each limit that applies to all phone numbers, with or without an
-    ///   account. For a limit of n codes within the time window, the element is the time of the n-th most recent send.
-    ///   When that send is older than the window, the limit allows one more code. The element is nil if there were
-    ///   fewer than n sends, or if n is 0.
+    /// - Parameter limitingSendTimes: one element for each limit on all phone numbers, with or without an account. For
+    ///   a limit of n codes within the time window, it is the time of the n-th most recent send. It is nil for fewer
+    ///   than n sends, or if n is 0.
     package static func retryAfterSeconds(_ limitingSendTimes: [Moment?], at now: Moment) -> Int64? {
         let milliseconds = limitingSendTimes.compactMap { $0 }
             .map { windowMilliseconds - now.milliseconds(since: $0) }.max()

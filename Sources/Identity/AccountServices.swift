@@ -1,5 +1,4 @@
-// The services that the module API calls for sign-in and accounts. The routes are in the contract, section 6. This
-// module implements the services, using the ports to the stores (AccountStore.swift). The module API uses only these
+// The services that the module API calls for sign-in and accounts (contract, section 6). The module API uses only these
 // protocols, so that its tests can replace the implementation.
 
 package import JourneyModel
@@ -7,8 +6,10 @@ package import Secrets
 
 package protocol SignInService: Sendable {
     /// POST /auth/apple, called after the identity token was verified. Throws `unauthorized` if the nonce was used
-    /// before and this request is not a repeat (RepeatRule). Exchanges the authorization code if the exchange is
-    /// configured. If the exchange fails, the sign-in still succeeds.
+    /// before and this request is not a repeat (RepeatRule).
+    ///
+    /// Exchanges the authorization code if the exchange is configured. If the exchange fails, the sign-in still
+    /// succeeds.
     func signIn(
         _ identity: AppleIdentity, authorizationCode: Secret<String>?, profile: FirstProfile, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair
@@ -22,9 +23,11 @@ package protocol SignInService: Sendable {
     /// the token.
     func identityTokenRefused(reason: String, from origin: RequestOrigin) async
 
-    /// POST /auth/otp/start. Normalises `phone`. Throws `invalid` with pointer /phone if `phone` is not a phone number.
-    /// Throws `limited` if a limit on sent codes is used up. Returns when the code is stored or held back
-    /// (`CodeIssue.heldBack`). A stored code is delivered later.
+    /// POST /auth/otp/start. Returns when the code is stored or held back (`CodeIssue.heldBack`). A stored code is
+    /// delivered later.
+    ///
+    /// Normalises `phone`. Throws `invalid` with pointer /phone if `phone` is not a phone number. Throws `limited` if a
+    /// limit on sent codes is used up.
     func sendCode(to phone: String, from origin: RequestOrigin) async throws(AccountFailure)
 
     /// POST /auth/otp/verify and /v1/auth/otp/verify. Throws `unauthorized` if the code is not valid, whatever the

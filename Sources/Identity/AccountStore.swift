@@ -1,6 +1,7 @@
-// The ports by which the account services use the store. Every method that changes data, except `completeErasures`,
-// runs one transaction. The transaction applies the rules in AccountRules.swift to the rows that it reads. The method
-// returns after the change is on disk. Random values and the time are parameters.
+// The ports by which the account services use the store. Random values and the time are parameters.
+//
+// Every method that changes data, except `completeErasures`, runs one transaction. The transaction applies the rules in
+// AccountRules.swift to the rows that it reads. The method returns after the change is on disk.
 //
 // Some rejections change rows: a wrong guess is counted, and the reuse of a refresh token ends the token's session.
 // Such a rejection is an outcome and not an error, because an error would roll the changes back.
@@ -37,29 +38,30 @@ package struct NewRefreshToken: Hashable, Sendable {
 
 package enum SignInOutcome: Hashable, Sendable {
     case signedIn(User)
-    /// The driver has already signed in with the same identity token within the last ten seconds (RepeatRule), and the
-    /// session of that sign-in still exists. If that session has a refresh token, the token is unused. Nothing new was
-    /// created.
+    /// The driver has already signed in with the same identity token within the last ten seconds (RepeatRule). The
+    /// session of that sign-in still exists, and its refresh token, if it has one, is unused. Nothing new was created.
     case repeated(User)
     /// The nonce was used before, or the code is not valid.
     case refused
 }
 
 package protocol SignInStore: Sendable {
-    /// Marks the nonce as used, finds or creates the account, and creates the session. Returns `repeated` for a repeat
-    /// (RepeatRule) with the same identity token, and then creates nothing. The repeat needs no session of its own:
-    /// `new.sid` is derived from the identity token, so the first request has created the session with this id.
+    /// Marks the nonce as used, finds or creates the account, and creates the session.
+    ///
+    /// For a repeat (RepeatRule) with the same identity token, returns `repeated` and creates nothing. `new.sid` is
+    /// derived from the identity token, so the first request has already created the session with this id.
     func signIn(
         _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
 
-    /// If the outcome is `sealed`, stores Apple's encrypted refresh token with the identity, or adds it to the queue of
-    /// revocations if the identity no longer exists. If the outcome is `failed`, only writes an audit entry.
+    /// If the outcome is `failed`, only writes an audit entry. If the outcome is `sealed`, stores Apple's encrypted
+    /// refresh token with the identity. If the identity no longer exists, adds the token to the queue of revocations
+    /// instead.
     func keep(
         _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async throws(AccountFailure)
 
-    /// Stores a new code, unless a limit on sent codes is used up or the code is held back. The new code replaces the
+    /// Stores a new code if no limit on sent codes is used up and the code is not held back. The new code replaces the
     /// code that the same address requested before for the same phone number.
     func issueCode(_ new: NewCode, limits: CodeSendLimits) async throws(AccountFailure) -> CodeIssue
 
@@ -149,9 +151,9 @@ package protocol AccountRecordStore: ErasureCompletion {
 
 /// The completion of deletions that take more than one transaction.
 package protocol ErasureCompletion: Sendable {
-    /// Completes the unfinished deletions of this driver, or of all drivers if `driver` is nil. Uses many short
-    /// transactions, so that other transactions can run between them. Returns the number of these deletions when all of
-    /// them are complete. If one of them fails, tries the others before it throws.
+    /// Completes the unfinished deletions of this driver, or of all drivers if `driver` is nil, and returns their
+    /// number. Uses many short transactions, so that other transactions can run between them. If a deletion fails,
+    /// tries the others before it throws.
     func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int
 }
 

@@ -1,5 +1,5 @@
-// Our token for the App Store Server API. It is a JWT signed with the key of App Store Connect. Each app has its own
-// token, which is used until shortly before it expires. This file does not depend on HTTP.
+// Our token for the App Store Server API: a JWT signed with the key of App Store Connect. Each app has its own token,
+// which is used until shortly before it expires.
 
 import JWTKit
 package import Secrets

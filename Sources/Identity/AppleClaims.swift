@@ -1,6 +1,7 @@
-// The rules for accepting the claims of Apple's tokens (contract, section 6). The rules are pure functions. They take
-// verified JSON, the expected values and the time. They return an identity or a notification, or throw a reason.
-// Signatures and keys are checked in AppleTokenVerifier.
+// The rules for accepting the claims of Apple's tokens (contract, section 6). They are pure functions of verified JSON,
+// the expected values and the time. They return an identity or a notification, or throw a reason.
+//
+// AppleTokenVerifier checks signatures and keys.
 
 import Foundation
 import JourneyModel
@@ -112,8 +113,9 @@ struct AppleClaims {
     }
 
     /// Returns a time in seconds. Apple documents seconds but sends milliseconds. A number with twelve or more digits
-    /// must be in milliseconds, because a current time in seconds has ten digits. Returns nil for a number with fewer
-    /// than ten digits, because it cannot be the time of an event.
+    /// counts as milliseconds, because a current time in seconds has ten digits.
+    ///
+    /// Returns nil for a number with fewer than ten digits, because it cannot be the time of an event.
     private static func seconds(_ time: JSONValue?) -> Int64? {
         guard let number = time?.finiteNumber, number >= 1e9, number < 0x1p53 else { return nil }
         return Int64(number < 1e11 ? number : number / 1000)

@@ -1,12 +1,10 @@
-// Our client secret for Apple's token endpoint. The secret is a JWT, signed with the team's key. Each call gets a new
-// one. This file does not depend on HTTP.
+// Our client secret for Apple's token endpoint: a JWT signed with the team's key. Each call gets a new one.
 
 import JWTKit
 package import Secrets
 
 package struct AppleClientSecret: Sendable {
-    /// Lifetime of a secret. Apple allows six months. One call needs only seconds. The rest of the lifetime allows for
-    /// clock skew.
+    /// Lifetime of a secret; Apple allows six months. One call needs only seconds, and the rest allows for clock skew.
     static let timeToLiveSeconds: Int64 = 300
     static let audience = "https://appleid.apple.com"
 

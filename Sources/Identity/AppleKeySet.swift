@@ -1,6 +1,8 @@
 // A cache of Apple's keys, so that a sign-in normally does not wait for Apple. At most one fetch is in progress at a
-// time. A client can invent any number of key ids. Fetches for key ids that the set lacks are therefore at least a
-// minute apart. This file does not depend on HTTP, and the clock is passed in.
+// time.
+//
+// A client can invent any number of key ids. Fetches for key ids that the set lacks are therefore at least a minute
+// apart.
 
 package import JourneyModel
 
@@ -27,7 +29,7 @@ package actor AppleKeySet {
     static let freshSeconds = 300...86_400
     static let freshSecondsDefault = 3600
     /// The maximum time in seconds for which stale keys are used while Apple is unreachable. It is limited because
-    /// Apple removes a leaked key from the set, and a server notices the removal only when it fetches a new set.
+    /// Apple may remove a leaked key, which a server notices only when it fetches a new set.
     static let staleSecondsMax = 7 * 86_400
     /// Minimum interval between two fetches for key ids missing from the set (contract, section 6), and between two
     /// attempts to replace a stale set.
@@ -90,9 +92,10 @@ package actor AppleKeySet {
         return now < freshUntil.advanced(bySeconds: Self.staleSecondsMax)
     }
 
-    /// Returns the seconds until a fetch for a missing key id is allowed, or nil if it is allowed now. If the time of
-    /// the last fetch or search is in the future, the clock was set back after it. This time is then ignored, so that
-    /// nobody waits until the clock reaches it again.
+    /// Returns the seconds until a fetch for a missing key id is allowed, or nil if it is allowed now.
+    ///
+    /// If the time of the last fetch or search is in the future, the clock was set back after it. This time is then
+    /// ignored, so that nobody waits until the clock reaches it again.
     private func secondsToWait(hasKeys: Bool, at now: Moment) -> Int64? {
         let since: Moment?
         let pause: Int64

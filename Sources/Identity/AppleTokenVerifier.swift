@@ -1,6 +1,8 @@
-// Verifies tokens signed by Apple. The checks are made in this order: form, algorithm, key, signature, claims. JWTKit
-// is not used, for two reasons. JWTKit's AppleIdentityToken (version 5.7.1) crashes the process on `"aud": []`. And
-// JWTKit has a JSON decoder of its own, which may read the signed bytes differently from the server's strict parser.
+// Verifies tokens signed by Apple. The checks are made in this order: form, algorithm, key, signature, claims.
+//
+// JWTKit is not used, for two reasons:
+// - JWTKit's AppleIdentityToken (version 5.7.1) crashes the process on `"aud": []`.
+// - JWTKit's own JSON decoder may read the signed bytes differently from the server's strict parser.
 
 package struct AppleTokenVerifier: AppleTokenVerifying {
     private let clientIDs: [String]

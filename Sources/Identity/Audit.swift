@@ -19,37 +19,41 @@ package enum AuditAction: String, CaseIterable, Hashable, Sendable {
     case deviceAdded = "device_added"
     case deviceRemoved = "device_removed"
     case appleNotice = "apple_notice"
-    /// `dwell driver sign-out` and `dwell driver erase`, which an operator runs at a driver's request.
+    /// An operator ran `dwell driver sign-out` (`operatorSignOut`) or `dwell driver erase` (`operatorErasure`) at a
+    /// driver's request.
     case operatorSignOut = "operator_sign_out"
     case operatorErasure = "operator_erasure"
-    /// `dwell purchases move`. An audit entry is written for the previous owner of the purchase and for the new one.
+    /// An operator ran `dwell purchases move`. One audit entry is written for the purchase's previous owner, and one
+    /// for its new owner.
     case operatorPurchaseMove = "operator_purchase_move"
     /// A service requested the verification code of the driver's session.
     case sessionCode = "session_code"
     /// The driver entered a verification code.
     case sessionVerified = "session_verified"
-    /// A request with a wrong OPS_TOKEN or METRICS_TOKEN. The reason names the token.
+    /// A request was rejected because its OPS_TOKEN or METRICS_TOKEN was wrong. The entry's `reason` says which of the
+    /// two.
     case operatorRefused = "operator_refused"
 }
 
 package enum AuditOutcome: String, Hashable, Sendable {
     case done
     case refused
-    /// The request succeeded, but a part of it failed, for example the exchange of an authorization code with Apple.
+    /// The action failed, but the request succeeded without it. An example is the exchange of an authorization code
+    /// with Apple.
     case failed
 }
 
 /// One audit entry, as read.
 package struct AuditEntry: Hashable, Sendable {
-    /// The entry's id. Ids ascend in the order in which entries are added. On PostgreSQL, transactions may be committed
-    /// in another order, so an entry may become visible after an entry with a higher id.
+    /// The entry's id. Each added entry gets a higher id than the entries before it. On PostgreSQL, an entry may still
+    /// become visible after an entry with a higher id, because transactions may be committed in another order.
     package var id: Int64
     package var at: Moment
     package var action: AuditAction
     package var outcome: AuditOutcome
-    /// If the entry is about a deletion that was carried out, this is the id of the deletion's receipt. Otherwise, this
-    /// is a word for the reason of the outcome; these words do not change between releases. Nil if the outcome needs no
-    /// reason.
+    /// If the entry records that a driver was deleted, this is the id of the deletion's receipt. In other entries, it
+    /// is a word for the reason of the outcome, or nil if no reason is needed. These words do not change between
+    /// releases.
     package var reason: String?
     /// Nil when no driver was recognised.
     package var driver: DriverID?

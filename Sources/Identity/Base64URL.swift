@@ -1,10 +1,10 @@
-// base64url without padding (RFC 4648, section 5; RFC 7515, section 2). Foundation supports only the standard alphabet
-// of base64. Replacing the characters that differ would take longer than verifying the signature of the same data. This
-// file therefore encodes and decodes with tables of its own.
+// base64url without padding (RFC 4648, section 5; RFC 7515, section 2). Foundation is not used, because it supports
+// only the standard alphabet of base64. Converting between the two alphabets would take longer than verifying a
+// signature of the same data.
 
 package enum Base64URL {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
-    /// The six-bit value of each character; `invalid` for bytes outside the alphabet.
+    /// Maps each byte to its six-bit value, or to `invalid` if the byte is not in the alphabet.
     private static let values: [UInt8] = {
         var values = [UInt8](repeating: invalid, count: 256)
         for (value, byte) in alphabet.enumerated() { values[Int(byte)] = UInt8(value) }
@@ -16,16 +16,16 @@ package enum Base64URL {
         bytes.withContiguousStorageIfAvailable(encode) ?? Array(bytes).withUnsafeBufferPointer(encode)
     }
 
-    /// Decodes a text. Returns nil for a length that no encoding has, and for a character outside the alphabet. The
-    /// last character may have bits that belong to no byte. If `isCanonical` is true, these bits must be zero, or the
-    /// result is nil. Different texts then always decode to different bytes. If `isCanonical` is false, these bits are
-    /// ignored.
+    /// Decodes a text. Returns nil if no base64url text has this length, or if a character is not in the alphabet.
+    ///
+    /// The last character may have bits that belong to no byte. If `isCanonical` is true, these bits must be zero, so
+    /// that different texts always decode to different bytes. Otherwise these bits are ignored.
     package static func bytes(of text: some StringProtocol, isCanonical: Bool = false) -> [UInt8]? {
         let decode = { (text: UnsafeBufferPointer<UInt8>) in bytes(of: text, isCanonical: isCanonical) }
         return text.utf8.withContiguousStorageIfAvailable(decode) ?? Array(text.utf8).withUnsafeBufferPointer(decode)
     }
 
-    /// Decodes text given as ASCII bytes, by the rules of `bytes(of:isCanonical:)` above.
+    /// Decodes a text that is passed as ASCII bytes. The rules are those of the other `bytes(of:isCanonical:)` above.
     static func bytes(of text: UnsafeBufferPointer<UInt8>, isCanonical: Bool) -> [UInt8]? {
         let rest = text.count % 4
         guard rest != 1 else { return nil }
@@ -33,8 +33,8 @@ package enum Base64URL {
             var isValid = true
             let count = text.count / 4 * 3 + max(rest - 1, 0)
             let bytes = [UInt8](unsafeUninitializedCapacity: count) { bytes, initializedCount in
-                // The bitwise OR of all six-bit values. A byte outside the alphabet has the value 0xFF, which sets the
-                // upper two bits. These bits stay set, so one check at the end finds every such byte.
+                // The bitwise OR of all values. A byte outside the alphabet has the value 0xFF, so it sets the upper
+                // two bits of `marks`. One check at the end therefore shows whether there was such a byte.
                 var marks: UInt8 = 0
                 var (input, output) = (0, 0)
                 func next() -> UInt32 {

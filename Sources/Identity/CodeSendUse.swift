@@ -1,6 +1,6 @@
 // How much of a limit on one-time codes is used up, and whether this is enough to raise an alarm.
 
-/// How much of a limit on sent codes was used up within the last hour.
+/// A limit on the number of sent codes, and how much of it was used in the last hour.
 package struct CodeSendUse: Hashable, Sendable {
     package enum Limit: String, Hashable, Sendable, CaseIterable {
         /// OTP_SENDS_TOTAL
@@ -8,9 +8,10 @@ package struct CodeSendUse: Hashable, Sendable {
         /// The part of OTP_SENDS_TOTAL that is available to phone numbers without an account.
         case newcomers
         /// OTP_SENDS_PER_PREFIX. `count` is the number of codes sent to phone numbers that have the same first six
-        /// digits and no account. In the result of a request for a code (`CodeIssue`), these are the first six digits
-        /// of the request's phone number. In the result of `codeSendUses`, they are the six digits to which the most
-        /// codes were sent.
+        /// digits and no account.
+        ///
+        /// In a `CodeIssue`, the six digits are those of the request's phone number. In the result of `codeSendUses`,
+        /// they are the six digits whose phone numbers got the most codes.
         case prefix
     }
 

@@ -1,7 +1,6 @@
-// Parses and makes a compact JWS (RFC 7515, section 7.1). Parsing splits a received JWS into its parts, but does not
-// verify its signature. The header is parsed by the same strict parser as all other JSON. Each part must have the
-// canonical encoding, so that no two texts decode to the same JWS. This file does not depend on algorithms, keys or
-// claims.
+// Parses and makes a compact JWS (RFC 7515, section 7.1), but does not verify signatures. The header is parsed by the
+// same strict parser as all other JSON. Each part must have the canonical encoding, so that no two texts decode to the
+// same JWS.
 
 import Foundation
 package import JourneyModel
@@ -21,15 +20,15 @@ package struct CompactJWS: Sendable {
     /// Returns nil if `text` is longer than `bytesMax` or is not a compact JWS. The length is checked before any
     /// parsing.
     ///
-    /// - Parameter knownHeader: looks up a header that was parsed before, by its base64url text. If it returns nil, the
-    ///   header is parsed now.
+    /// - Parameter knownHeader: takes a header in base64url, and returns its JSON if this header was parsed before. If
+    ///   it returns nil, the initializer parses the header.
     package init?(_ text: String, bytesMax: Int, knownHeader: (String) -> JSONValue? = { _ in nil }) {
         guard text.utf8.count <= bytesMax else { return nil }
         var text = text
         let parts = text.withUTF8 { text -> Parts? in
             guard let first = text.firstIndex(of: Self.dot), let last = text.lastIndex(of: Self.dot), first < last,
-                // A third dot would be inside the payload. Decoding the payload then fails, because a dot is outside
-                // the alphabet.
+                // If the text has a third dot, that dot is in the payload. Decoding the payload then fails, because a
+                // dot is not in the alphabet.
                 let payload = Self.bytes(UnsafeBufferPointer(rebasing: text[(first + 1)..<last])),
                 let signature = Self.bytes(UnsafeBufferPointer(rebasing: text[(last + 1)...]))
             else { return nil }
@@ -63,8 +62,8 @@ package struct CompactJWS: Sendable {
 
     private static let dot = UInt8(ascii: ".")
 
-    /// Returns the bytes of a part. The part must not be empty and must be canonical: the unused bits of the last
-    /// character are zero.
+    /// Decodes a part of the JWS. Returns nil if the part is empty, is not base64url, or has unused bits in its last
+    /// character that are not zero.
     private static func bytes(_ part: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard let bytes = Base64URL.bytes(of: part, isCanonical: true), !bytes.isEmpty else { return nil }
         return bytes

@@ -1,11 +1,11 @@
 // Derives refresh tokens instead of choosing them at random. A client that lost a response can therefore repeat its
-// request, and gets the same refresh token again. A sign-in with Apple derives the refresh token from the identity
-// token. A refresh derives the new refresh token from the previous one. Every process with the signing key derives the
-// same token, even after a restart, so no token has to be stored. The stores' rules (AccountRules.swift) decide when a
-// repeat is allowed.
+// request, and gets the same refresh token again. The rules in AccountRules.swift decide when a repeat is allowed.
 //
-// Only the first token after a sign-in with a one-time code is random: such a sign-in cannot be repeated, because a
-// code is accepted only once.
+// A sign-in with Apple derives the refresh token from the identity token. A refresh derives it from the previous
+// refresh token. Every process with the signing key derives the same token, so no token has to be stored.
+//
+// The first token after a sign-in with a one-time code is random. Such a sign-in cannot be repeated, because a code is
+// accepted only once.
 
 import Crypto
 import Foundation
@@ -33,13 +33,13 @@ package struct DerivedTokens: Sendable {
         RefreshToken(bytes: code(token.reveal(), successorKey))
     }
 
-    /// Returns the first refresh token of the sign-in with that identity token.
+    /// Returns the first refresh token after a sign-in with this identity token.
     func refreshToken(of identity: AppleIdentity) -> RefreshToken {
         RefreshToken(bytes: code("refresh token:" + identity.tokenDigest.hexadecimal, signInKey))
     }
 
-    /// Returns the id of the sign-in session for that identity token. The id also depends on `kind`: for the same
-    /// identity token, the session of a token pair and the session of a single token have different ids.
+    /// Returns the id of the sign-in session for that identity token. The id also depends on `kind`, so the session of
+    /// a token pair and the session of a single token have different ids.
     func sid(of identity: AppleIdentity, _ kind: SignInKind) -> String {
         RandomID.text(
             prefix: "sid_", bytes: code("\(kind.rawValue) session:" + identity.tokenDigest.hexadecimal, signInKey))

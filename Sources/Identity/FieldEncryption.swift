@@ -1,5 +1,5 @@
 // Encrypts stored values with a key derived from DATA_KEY, so that a copy of the database alone does not reveal these
-// values. This file does not depend on where the sealed bytes are stored.
+// values. This file does not depend on where the encrypted values are stored.
 
 import Crypto
 import Foundation
@@ -10,7 +10,7 @@ package struct FieldEncryption: Sendable {
     private static let version: UInt8 = 1
     private let key: Secret<SymmetricKey>
 
-    /// `dataKey`: the 32 bytes of `DATA_KEY`. A separate key is derived for each purpose (RFC 5869).
+    /// `dataKey`: the 32 bytes of `DATA_KEY`. The key for Apple's refresh tokens is derived from it (RFC 5869).
     package init(dataKey: Secret<[UInt8]>) {
         key = Secret(
             HKDF<SHA256>.deriveKey(

@@ -1,6 +1,8 @@
-// Digests of values that must not be recoverable from the database alone. Such values are easily guessed, for example
-// phone numbers, codes of six digits, and addresses. A digest is HMAC-SHA256 with a key that is derived from the
-// signing key and never stored. Each purpose has its own key, so that digests of different purposes cannot be linked.
+// Digests of values that are easily guessed, for example phone numbers, codes of six digits, and addresses. Nobody must
+// be able to recover these values from the database alone.
+//
+// A digest is HMAC-SHA256 with a key that is derived from the signing key and never stored. Each purpose has its own
+// key, so that digests of different purposes cannot be linked.
 
 package import Crypto
 import Foundation
@@ -17,10 +19,11 @@ package struct KeyedHashes: Sendable {
     private let sessionCodeKey: SymmetricKey
     private let serviceEventKey: SymmetricKey
 
-    /// The keys are derived from the signing key and not from `DATA_KEY`, because of tombstones. The tombstone of a
-    /// deleted driver contains a digest of the driver's id, by which the server recognises and rejects the driver's
-    /// tokens. The digest becomes useless if the signing key is replaced. Nothing is lost by that, because the tokens
-    /// become invalid at the same time.
+    /// The keys are derived from the signing key and not from `DATA_KEY`. A deleted driver leaves a tombstone, which
+    /// contains a digest of the driver's id. The server uses this digest to recognise and reject the driver's tokens.
+    ///
+    /// If the signing key is replaced, the digests in tombstones no longer match. They are no longer needed, because
+    /// all tokens that were signed with the old key are then invalid.
     package init(signingKey: SigningKey) {
         self.init(secret: signingKey.secretBytes.reveal())
     }
@@ -41,7 +44,7 @@ package struct KeyedHashes: Sendable {
         serviceEventKey = key("service event")
     }
 
-    /// Returns the digest of a phone number. Like every digest that this type returns as an array, it has 32 bytes.
+    /// Returns the digest of a phone number. Every digest that this type returns as an array has 32 bytes.
     package func phone(_ number: PhoneNumber) -> [UInt8] { Self.digest(number.e164, phoneKey) }
 
     /// Returns the digest of a code for that phone number. The same code for another phone number has another digest.
@@ -67,20 +70,21 @@ package struct KeyedHashes: Sendable {
     package func prefix(of number: PhoneNumber) -> [UInt8] { Self.digest(number.prefix + "...", phoneKey) }
 
     /// Returns the name of a driver in log lines: 16 hexadecimal digits, which change only if the signing key changes.
-    /// A reader of the log cannot find the driver by this name. Computing the name needs both the signing key and the
-    /// driver's id. No table maps the name to the driver, and the name differs from every other digest of the driver.
+    ///
+    /// A reader of the log cannot find the driver by this name, because computing it needs the signing key. No table
+    /// maps the name to the driver, and the name differs from every other digest of the driver.
     package func logName(_ driverID: String) -> String {
         Self.digest(driverID, logKey).prefix(8).hexadecimal
     }
 
     /// Returns the name under which Redis stores an event that a service posted: 32 hexadecimal digits. `text` must
-    /// identify the event's driver too, because an event of another driver needs another name.
+    /// identify both the event and its driver, because events of two drivers need different names.
     package func serviceEvent(_ text: String) -> String {
         Self.digest(text, serviceEventKey).prefix(16).hexadecimal
     }
 
-    /// Returns a digest of a secret setting, so that the settings of two servers can be compared. The digest has 16
-    /// hexadecimal digits. Returns an empty text for an empty setting.
+    /// Returns a digest of the secret setting `name`: 16 hexadecimal digits, or an empty text for an empty setting. Two
+    /// servers compare these digests to find out whether they have the same secret.
     package func settingName(_ secret: String, of name: String) -> String {
         secret.isEmpty ? "" : Self.digest("\(name)=\(secret)", settingKey).prefix(8).hexadecimal
     }

@@ -1,9 +1,8 @@
 // The key that a server generates on its first start and stores next to its database. It is for development only: with
 // APP_ENV=production, the configuration rejects this key.
 //
-// The file holds 256 random bits as 64 hexadecimal digits. The secret is this text itself, and not the bits that it
-// encodes. The file therefore has the same form as a file that an operator writes for JWT_SECRET_FILE, and
-// JWT_SECRET_FILE may name it.
+// The file holds 256 random bits as 64 hexadecimal digits. The secret is the text of these digits, not the bits.
+// JWT_SECRET_FILE expects a file of the same form, so it may name this file.
 
 import Crypto
 import Foundation
@@ -62,8 +61,10 @@ package struct LocalKeyFile: Sendable {
     }
 
     /// Writes the key into a file with another name, and then links that file to `path`. Therefore no process reads an
-    /// incomplete key. link(2) fails if `path` exists. If two processes start at the same time, one of them creates the
-    /// file, and the other uses the key in that file.
+    /// incomplete key.
+    ///
+    /// link(2) fails if `path` exists. If two processes start at the same time, one of them creates the file, and the
+    /// other uses the key in that file.
     private func create() throws(SigningKeyError) {
         try createFolder()
         let draft = path + ".\(getpid()).\(UInt64.random(in: 0 ... .max))"

@@ -1,5 +1,5 @@
-// Which alerts a device shows (PUT /native/devices/{token}, member `notifications`), with the JSON form that the route,
-// the database and the export share.
+// The driver's choice of the alerts that a device shows (PUT /native/devices/{token}, member `notifications`). The
+// route, the database and the export share its JSON form.
 
 package import JourneyModel
 
@@ -31,9 +31,10 @@ package struct NotificationPreferences: Hashable, Sendable {
 
     package func allows(_ kind: AlertKind) -> Bool { !isQuiet && !muted.contains(kind) }
 
-    /// Reads the JSON object. A member that is absent or null has its default. Unknown members are ignored. If a known
-    /// member is neither null nor a Boolean, the result is a failure with that member's name (the first one, if there
-    /// are several). If `value` is not an object, the result is a failure with an empty name.
+    /// Reads the JSON object. A member that is absent or null has its default. Unknown members are ignored.
+    ///
+    /// If a known member is neither null nor a Boolean, the result is a failure with the name of the first such member.
+    /// If `value` is not an object, the result is a failure with an empty name.
     package static func read(_ value: JSONValue) -> Result<NotificationPreferences, InvalidMember> {
         guard case .object = value else { return .failure(InvalidMember(name: "")) }
         var preferences = NotificationPreferences()

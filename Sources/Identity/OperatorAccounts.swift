@@ -15,12 +15,13 @@ package protocol OperatorAccountStore: ErasureCompletion {
     func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool
     /// Returns those of `erasures` that this database lacks.
     func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures
-    /// Stores a tombstone for each of these deleted drivers, so that the driver's tokens are rejected. None of these
-    /// drivers has stored data from before the deletion.
+    /// Stores a tombstone for each of `erasures`, so that the tokens of the deleted driver are rejected. None of the
+    /// drivers has data in this database from before the deletion.
     func addTombstones(_ erasures: [RecordedErasure], at now: Moment) async throws(AccountFailure)
-    /// Waits until deleted bytes are gone from SQLite's WAL. Returns false if, after `timeout`, a read transaction
-    /// still needs the old state of the database. A running server removes the bytes when that transaction ends.
-    /// Returns true at once on PostgreSQL.
+    /// Waits until deleted bytes are gone from SQLite's WAL. Returns true at once on PostgreSQL.
+    ///
+    /// Returns false if, after `timeout`, a read transaction still needs the old state of the database. A running
+    /// server removes the bytes when that transaction ends.
     func finishRemoval(within timeout: Duration) async -> Bool
 }
 
@@ -63,11 +64,11 @@ package struct OperatorAccounts: Sendable {
         try await store.missing(erasures)
     }
 
-    /// Repeats the deletions in `erasures` that this database lacks, because a restore has undone them:
+    /// Finds the deletions in `erasures` that this database lacks, for example after a restore. For each of them:
     ///
-    /// - If the driver has stored data from before the deletion, deletes the driver again, with the time `now`. The
-    ///   receipt of the new deletion has the recorded id, or a new id if none was recorded.
-    /// - Otherwise, only stores a tombstone.
+    /// - If this database has data of the driver from before the deletion, the driver is deleted again. The new receipt
+    ///   has the time `now` and the recorded id, or a new id if none was recorded.
+    /// - Otherwise, only a tombstone is stored.
     ///
     /// Then completes all unfinished deletions in this database. Returns the deletions that were missing.
     package func repeatErasures(

@@ -9,9 +9,8 @@ package struct RecordedErasure: Hashable, Sendable {
     /// HMAC of the driver's id (KeyedHashes), 32 bytes.
     package var digest: [UInt8]
     package var at: Moment
-    /// The id of the receipt. Receipts are found by the time of the deletion. If several deletions have the same
-    /// millisecond, it is unknown which receipt belongs to which of them, and `receipt` is nil. It is also nil if there
-    /// is no receipt of that time.
+    /// The id of the deletion's receipt. The receipt is looked up by the time of the deletion. Nil if no receipt has
+    /// that time, or if several receipts have it and cannot be told apart.
     package var receipt: String?
 
     package init(digest: [UInt8], at moment: Moment, receipt: String?) {
@@ -36,7 +35,7 @@ package struct RecordedErasure: Hashable, Sendable {
     }
 }
 
-/// The deletions that another database or a list has, but this database lacks.
+/// Deletions that are recorded in another database or in a list, but not in this database.
 package struct MissingErasures: Sendable {
     /// Deleted drivers whose data a restore brought back, the oldest deletion first.
     package var drivers: [(driver: DriverID, erasure: RecordedErasure)] = []

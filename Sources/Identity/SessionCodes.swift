@@ -1,6 +1,6 @@
-// Verification codes of sessions (contract, section 3, "Verification codes"). A service requests the code of a session
-// and shows it at the merchant. The driver enters the code in the app. This proves that the driver is at the merchant.
-// The rules are here; the store applies them in one transaction.
+// Verification codes of sessions (contract, section 3, "Verification codes"). They prove that the driver is at the
+// merchant: a service shows the code there, and the driver enters it in the app. The store applies the rules in one
+// transaction.
 
 package import JourneyModel
 package import Secrets
@@ -25,27 +25,28 @@ package struct StoredSessionCode: Hashable, Sendable {
 
 /// The verdict on a code that a driver enters.
 package enum SessionCodeRule: Hashable, Sendable {
-    /// The code is right. `acceptedAt` is the time of the verification. It was determined when the code was first
-    /// accepted: now, or at an earlier request.
+    /// The code is right. `acceptedAt` is the time of the verification, which is determined when the code is first
+    /// accepted. A repeated request gets the same time.
     case right(acceptedAt: Moment)
     case wrong(triesLeft: Int)
-    /// No code can be accepted: the session has no code, the code has expired, its tries are used up, or the session is
-    /// not in progress. A wrong code also gets this verdict if the right code was accepted before.
+    /// No code can be accepted, because the session is not in progress or has no valid code. A code is invalid after
+    /// its expiry and after the last try. A wrong code also gets this verdict if the right code was accepted before.
     case unavailable
 
-    /// The number of wrong codes after which a code is no longer accepted. A guesser therefore succeeds with a
-    /// probability of 5 in 1,000,000 per code.
+    /// The number of wrong tries after which the session's code is no longer accepted. A guesser therefore succeeds
+    /// with a probability of 5 in 1,000,000 per code.
     package static let triesMax = 5
 
-    /// Judges a code. A code that was accepted stays right, so that a request whose response was lost can be repeated.
+    /// Judges the code that the driver entered (`guess`). If the right code was accepted before, it is accepted again,
+    /// so that a request whose response was lost can be repeated.
     ///
     /// - Parameter verifiedAt: the time of the verification if the code is accepted now (`verificationTime`). Nil if
     ///   the session is not in progress at `now`.
     package static func judge(
         _ code: StoredSessionCode, guess: [UInt8], verifiedAt: Moment?, at now: Moment
     ) -> SessionCodeRule {
-        // The code is compared in every case, so that the response time does not show whether a code can still be
-        // accepted.
+        // The comparison is made even if no code can be accepted. Otherwise the response time would show whether a code
+        // can be accepted.
         let isRight = code.digest.equalsInConstantTime(guess)
         if let acceptedAt = code.acceptedAt { return isRight ? .right(acceptedAt: acceptedAt) : .unavailable }
         guard code.wrongCount < triesMax, now <= code.expiresAt, let verifiedAt else { return .unavailable }
@@ -54,13 +55,14 @@ package enum SessionCodeRule: Hashable, Sendable {
 
     /// Returns the time that the verification gets if a code is accepted at `now`. This time is usually `now`.
     ///
-    /// If a clock was ahead, the time of the driver's last event may be `now` or later. In the order of events, a
-    /// verification at `now` could then come before the events that began the session, and the fold would reject the
-    /// verification. In this case, the verification therefore gets the millisecond after the last event, but at most
-    /// the time of the session's next deadline.
+    /// If a clock was ahead, the time of the driver's last event may be `now` or later. A verification at `now` could
+    /// then come before the events that began the session, and the fold would reject it.
+    ///
+    /// The verification then gets the time one millisecond after the last event. If the session's next deadline is
+    /// earlier, the verification gets the time of that deadline.
     ///
     /// - Parameters:
-    ///   - journey: the driver's journey at `now`. It is in a session.
+    ///   - journey: the driver's journey at `now`, with a session in progress.
     ///   - lastEventAt: the corrected time of the driver's last event; nil if that event was deleted.
     package static func verificationTime(of journey: Journey, lastEventAt: Moment?, at now: Moment) -> Moment {
         guard let lastEventAt, lastEventAt >= now else { return now }
@@ -79,8 +81,8 @@ package enum SessionCodeIssue: Hashable, Sendable {
 
 /// The port of the stored codes.
 package protocol SessionCodeStore: Sendable {
-    /// Stores the digest of a new code in place of the session's earlier one. The session may belong to any driver,
-    /// because a service requests the code.
+    /// Stores the digest of the session's new code, which replaces any earlier code. The session may belong to any
+    /// driver, because a service requests the code.
     func issue(
         codeWithDigest digest: [UInt8], ofSession sessionID: String, at now: Moment
     ) async throws(AccountFailure) -> SessionCodeIssue

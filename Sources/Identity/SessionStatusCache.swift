@@ -1,9 +1,11 @@
-// A cache of the status of sign-in sessions. Every request with an access token uses the cache, because requests of a
-// revoked session or a deleted driver must be rejected at once (contract, section 6). The number of entries is limited.
+// A cache of the status of sign-in sessions, with a limited number of entries. Every request with an access token uses
+// it, because a revoked session or a deleted driver must be rejected at once (contract, section 6).
 //
-// The status of a session is read from the store once, and then kept until the store's feed of revocations (a numbered
-// list) reports a change. A process applies its own revocations before it sends the response. It applies the
-// revocations of other processes at the next poll. The cache does not depend on why a session ended.
+// The status of a session is read from the store when it is first needed. It stays in the cache until the store's feed
+// of revocations (a numbered list) reports a change.
+//
+// A process applies its own revocations before it sends the response. It applies the revocations of other processes at
+// the next poll.
 
 import Caching
 package import JourneyModel
@@ -15,8 +17,8 @@ package protocol SessionStatusStore: Sendable {
     /// Returns the status of the driver's tokens without `sid`.
     func status(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SessionStatus
 
-    /// Returns the revocations whose number is higher than `id`. If `id` is nil, returns no revocations, but only the
-    /// number of the last one so far. `concernsAll` is then true.
+    /// Returns the revocations whose number is higher than `id`. If `id` is nil, the result contains no revocations,
+    /// but the number of the last one, and `concernsAll` is true.
     func revocations(after id: Int64?) async throws(AccountFailure) -> RecentRevocations
 }
 
@@ -82,13 +84,15 @@ package final class SessionStatusCache: SignInSessions {
     private let store: any SessionStatusStore
     private let pollMilliseconds: Int
     private let state: Mutex<State>
-    /// The revocation epoch. It is incremented under the lock of `state` whenever `catchUp` removes entries. It is not
-    /// incremented when the cache evicts entries to make room. If the epoch was incremented while a status was read
-    /// from the store, the status may be older than a revocation, and is not cached.
+    /// The revocation epoch. It is incremented under the lock of `state` whenever `catchUp` removes entries, but not
+    /// when the cache evicts entries to make room.
+    ///
+    /// If the epoch changes while a status is read from the store, the status may be older than a revocation. Such a
+    /// status is not cached.
     private let epoch = Atomic<Int>(0)
 
-    /// Creates an empty cache. The task `run` applies a revocation by another process within `pollMilliseconds` plus
-    /// the time of a read.
+    /// Creates an empty cache. The task `run` applies a revocation by another process after at most `pollMilliseconds`,
+    /// plus the time to read the feed.
     package init(store: any SessionStatusStore, rememberedMax: Int = 65_536, pollMilliseconds: Int = 200) {
         self.store = store
         state = Mutex(State(known: TwoGenerationCache(generationCountMax: rememberedMax / 2)))
@@ -108,8 +112,8 @@ package final class SessionStatusCache: SignInSessions {
         return Self.refusal(known.status, issuedAt: issuedAt).map { .refused($0) } ?? .admitted
     }
 
-    /// - Parameter epoch: the epoch before the store is read. If the epoch has changed after the read, the status may
-    ///   be older than a revocation and is not cached.
+    /// - Parameter epoch: the epoch before the status is read from the store. If the epoch changes during this read,
+    ///   the status may be older than a revocation and is not cached.
     private func lookUp(
         _ caller: Caller, _ key: Key, issuedAt: Double, knownAt epoch: Int
     ) async throws(TokenRefusal) {
@@ -140,8 +144,8 @@ package final class SessionStatusCache: SignInSessions {
         }
     }
 
-    /// Applies all revocations so far, by all processes. The poll calls this method. After a revocation by this
-    /// process, the method is also called before the response is sent.
+    /// Applies the revocations that all processes have made so far. `run` calls this method at every poll. It is also
+    /// called after each revocation by this process, before the response is sent.
     ///
     /// If the feed cannot be read, the cache is cleared, and every request reads the store until the feed can be read
     /// again. While the store fails, a request gets `undecided` instead of an outdated status.
@@ -150,13 +154,14 @@ package final class SessionStatusCache: SignInSessions {
         do throws(AccountFailure) {
             let revocations = try await store.revocations(after: last)
             state.withLock { state in
-                // The number may be lower than before, in two cases: another read has returned first, or the database
-                // has lost its last revocations, for example by a failover. The next read then begins at this number.
+                // This number may be lower than the one before, because another read returned first, or because a
+                // failover lost the last revocations. The next read then begins at the lower number.
                 state.lastRevocation = revocations.last
-                // `last` is nil at the first read of the feed and at the first one after a failure. Such a read skips
-                // all earlier revocations. A status look-up that began before this read may still return a status that
-                // is older than a skipped revocation. `forgetAll` increments the epoch, so that such a status is not
-                // cached.
+                // `last` is nil at the first read of the feed, and at the first read after a failed one. Such a read
+                // skips all earlier revocations.
+                //
+                // A status look-up that began earlier may still return a status that is older than a skipped
+                // revocation. `forgetAll` increments the epoch, so that such a status is not cached.
                 if revocations.concernsAll || last == nil { return forgetAll(&state) }
                 guard !revocations.sids.isEmpty else { return }
                 epoch.wrappingAdd(1, ordering: .releasing)
@@ -164,9 +169,8 @@ package final class SessionStatusCache: SignInSessions {
             }
         } catch {
             state.withLock { state in
-                // The database may be failing over to a standby that lacks the last revocations. Before the next read,
-                // new revocations may then get the numbers of the lost ones. So the next read begins anew, as if it
-                // were the first.
+                // The database may be failing over to a standby that lacks the last revocations. New revocations may
+                // then get the numbers of the lost ones. The next read would miss them if it began at the old number.
                 state.lastRevocation = nil
                 forgetAll(&state)
             }

@@ -37,9 +37,11 @@ package struct TokenLifetimes: Hashable, Sendable {
 package enum PairClient: Hashable, Sendable {
     /// An app that can renew its pair whenever needed.
     case current
-    /// A shipped v1 app. The web view of the app signs in and renews the tokens. The native part of the app posts
-    /// events with the last access token that it got from the web view. A suspended web view cannot renew the token,
-    /// but the native part continues to post events. The token must therefore be valid for longer.
+    /// A shipped v1 app. Its web view signs in and renews the tokens. Its native part posts events with the last access
+    /// token that it got from the web view.
+    ///
+    /// A suspended web view cannot renew the token, but the native part continues to post events. The token must
+    /// therefore be valid for longer.
     case v1
 }
 

@@ -50,8 +50,8 @@ package struct SignIns: SignInService {
             user = signedIn
             await revoked()
             if let authorizationCode { await exchange(authorizationCode, of: identity, driver: user.id, from: origin) }
-        // This request repeats an earlier sign-in, which has already exchanged the authorization code. A code can be
-        // exchanged only once.
+        // This request repeats an earlier sign-in, which has already exchanged the authorization code. The code is not
+        // exchanged again, because Apple accepts it only once.
         case .repeated(let signedIn): user = signedIn
         case .refused: throw .unauthorized
         }
@@ -72,15 +72,14 @@ package struct SignIns: SignInService {
         }
     }
 
-    /// Exchanges the authorization code. The person is already signed in, so if the exchange fails, only an audit entry
-    /// is written. If this entry cannot be written either, nothing more is done, because the next request will report
-    /// that the store fails.
+    /// Exchanges the authorization code. The driver stays signed in if the exchange fails, and an audit entry records
+    /// the failure. An error of the store is ignored here, because the next request will report it.
     private func exchange(
         _ authorizationCode: Secret<String>, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async {
         guard let exchange else { return }
-        // If the phone disconnects, the task of the request is cancelled, but this unstructured task continues and
-        // stores the outcome. The exchange could not be repeated, because a code can be exchanged only once.
+        // If the phone disconnects, the request's task is cancelled. This unstructured task still continues and stores
+        // the outcome, because the exchange cannot be repeated: a code can be exchanged only once.
         await Task { [store] in
             let outcome = await exchange.exchange(authorizationCode, of: identity)
             try? await store.keep(outcome, of: identity, driver: driver, from: origin)

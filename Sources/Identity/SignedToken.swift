@@ -1,7 +1,7 @@
 // A compact JWS (RFC 7515, section 7.1) signed with RS256, split into its parts. One strict parser reads both JSON
 // parts and rejects duplicate members. The claims that are checked are therefore exactly the claims that were signed.
-// This file does not depend on the meaning of claims. It does not look up keys either: the caller finds the key by its
-// id and passes it.
+//
+// The caller looks up the key by `keyName` and passes the key to `claims(signedBy:)`.
 
 import Crypto
 import Foundation
@@ -44,8 +44,8 @@ struct SignedToken: Sendable {
         return claims
     }
 
-    /// Returns the claims of a token without verifying its signature. Use only for a token received over TLS from the
-    /// endpoint that issued it (OpenID Connect Core, section 3.1.3.7, rule 6), never for client input.
+    /// Returns the claims of a token without verifying its signature. Use it only for a token received over TLS from
+    /// the token's issuer (OpenID Connect Core, section 3.1.3.7, rule 6), never for client input.
     static func claimsOfTrustedSender(_ text: String) -> JSONValue? {
         let parts = text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
         guard text.utf8.count <= bytesMax, parts.count == 3, let payload = CompactJWS.bytes(parts[1]) else {

@@ -36,8 +36,8 @@ package struct UnfinishedErasures: Sendable {
         self.failed = failed
     }
 
-    /// Runs until the task is cancelled. A deletion in progress then stops between two of its transactions. After the
-    /// next start of the server, this task continues it.
+    /// Runs until the task is cancelled. A deletion in progress then stops between two of its transactions. The
+    /// deletion continues after the next start of the server.
     package func run() async {
         while !Task.isCancelled {
             do throws(AccountFailure) {

@@ -1,5 +1,5 @@
-// A cache of verified tokens. It maps a token's digest to the token's claims. TwoGenerationCache limits the number of
-// tokens: tokens in use are kept, and the others are dropped. The cache has no clock, so the caller checks the expiry.
+// A cache that maps the digest of each verified token to the token's claims. TwoGenerationCache limits the number of
+// tokens, and keeps those that were used recently. The cache has no clock, so the caller checks the expiry.
 
 import Caching
 import Crypto
@@ -43,18 +43,16 @@ struct VerifiedToken: Sendable {
 /// A cached token. It is a class, so that a look-up only retains an object and copies nothing else.
 final class RememberedToken: Sendable {
     let token: VerifiedToken
-    /// The revocation epoch (`SignInSessions.revocationEpoch`) in which the token last passed the check that its
-    /// sign-in session is not revoked. The epoch is read before that check. The value is -1 if the token never passed
-    /// the check.
+    /// The revocation epoch (`SignInSessions.revocationEpoch`) of the last check that found the token's sign-in session
+    /// not revoked. The epoch is read before the check. The value is -1 if no check succeeded.
     private let admittedAt = Atomic<Int>(-1)
 
     init(_ token: VerifiedToken) {
         self.token = token
     }
 
-    /// Returns whether the token passed the check of its session in this epoch. Every revocation that this process
-    /// applies begins a new epoch. If the token passed the check in the current epoch, its session has not been revoked
-    /// since the check, and its driver has not been deleted.
+    /// Returns whether the token passed the check of its session in this epoch. If this is the current epoch, the check
+    /// is still valid, because every revocation that this process applies begins a new epoch.
     func wasAdmitted(at revocationEpoch: Int) -> Bool {
         admittedAt.load(ordering: .relaxed) == revocationEpoch
     }

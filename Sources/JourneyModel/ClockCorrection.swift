@@ -1,56 +1,61 @@
-// Corrects a phone's clock by comparing it with the server's clock (contract, section 3, "Clocks"). The correction is a
-// pure function of the times of one event and the driver's `ClockMemory`. The store keeps the `ClockMemory` between
-// events.
+// Corrects the times of a phone's events for the error of the phone's clock (contract, section 3, "Clocks"). The
+// correction depends only on the times of one event and on the driver's `ClockMemory`. The store keeps the
+// `ClockMemory` between events.
 
-/// The rule by which an event's time on the server's clock was determined.
+/// The rule that determined how an event's time was converted to the server's clock.
 public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     /// The event has no send time.
     case noSendTime = "no_send_time"
-    /// The send time and the receive time differ by at most five minutes, or the sender is a service.
+    /// The send time differs from the receive time by at most five minutes. For a service, the send time may differ by
+    /// more.
     case rightClock = "right_clock"
-    /// `X-Sent-At` shows the error of the clock. The phone sets this header to the present time at each attempt.
+    /// The correction is the skew: the receive time minus the send time `X-Sent-At`. The phone sets this header anew at
+    /// each attempt, so the skew shows the error of the clock.
     case sentAt = "sent_at"
-    /// The skew differs by at most a minute from the last correction of the driver's phone. That last correction is
-    /// used again.
+    /// The skew differs by at most a minute from the last correction for the driver's phone, so that correction is used
+    /// again.
     case knownCorrection = "known_correction"
-    /// The correction is the skew computed from `timestamp`. Nothing was known yet about the clock of the driver's
-    /// phone. The `timestamp` is more than a minute later than `occurred_at`, so it was set when the event was sent.
+    /// The correction is the skew computed from `timestamp`. It is used because nothing was known yet about the phone's
+    /// clock. The `timestamp` was set when the event was sent, because it is more than a minute later than
+    /// `occurred_at`.
     case firstEvents = "first_events"
-    /// Two events agree that the clock has an error (`ClockMemory.agreed`). The correction is the smaller of their two
-    /// skews, each computed from the `timestamp` of its event.
+    /// The skews of several events agree (`ClockMemory.agreed`), so the clock has an error. The correction is the
+    /// smaller of this event's skew and a remembered skew. Both are computed from `timestamp`.
     case recentEventsAgree = "recent_events_agree"
-    /// The skew computed from `timestamp` suggests that the clock has an error, but no other event confirms this error.
-    /// The `timestamp` may come from an earlier attempt, because a retry repeats the body of the first attempt. The
-    /// skew is therefore not used. The correction is one that earlier events have shown, or 0.
+    /// The skew computed from `timestamp` suggests an error of the clock, but no other event confirms this error. The
+    /// skew is not used, because `timestamp` may come from an earlier attempt: a retry repeats the body of the first
+    /// attempt.
+    ///
+    /// The correction comes from earlier events. It is 0 if no earlier correction fits the skew.
     case loneTimestamp = "lone_timestamp"
-    /// The corrected time would be more than five minutes after the receive time. The event gets the receive time
-    /// instead.
+    /// The corrected time would be more than five minutes after the receive time, so the receive time is used.
     case aheadOfReceipt = "ahead_of_receipt"
 }
 
-/// The correction of one event's `occurred_at`, computed from the times sent with the event.
+/// The result of correcting one event's `occurred_at` for the error of the sender's clock.
 public struct ClockCorrection: Hashable, Sendable {
     /// `occurred_at` converted to the server's clock. Events are ordered by this time.
     public var corrected: Moment
-    /// Receive time minus send time. The network delay is part of the skew. The skew is negative for a clock that is
-    /// ahead. It is 0 if the event has no send time.
+    /// Receive time minus send time. The skew contains the network delay. It is negative if the clock is ahead by more
+    /// than this delay, and 0 if the event has no send time.
     public var skewMilliseconds: Int64
     /// Milliseconds added to `occurred_at`: 0, the skew of this event, or a correction known from earlier events. If
-    /// `rule` is `aheadOfReceipt`, this number is not used: `corrected` is the receive time.
+    /// `rule` is `aheadOfReceipt`, `corrected` is the receive time and not this sum.
     public var correctionMilliseconds: Int64
     public var rule: ClockRule
-    /// The memory after this event, to be stored for the driver's next event.
+    /// The memory after this event. The store keeps it for the driver's next event.
     public var memory: ClockMemory
 
-    /// A clock that differs from the server's clock by at most this time is not corrected. Exception: if the skew is
-    /// close to the last correction (`reuseMilliseconds`), that correction is used again (`knownCorrection`).
+    /// If the skew is at most this large, the clock is not corrected. Exception: if the skew is within
+    /// `reuseMilliseconds` of the last correction, that correction is used again (`knownCorrection`).
     public static let toleranceMilliseconds: Int64 = 5 * 60 * 1000
-    /// Two skews that differ by at most this time are assumed to come from the same clock. Their difference is assumed
+    /// Two skews that differ by at most this time are taken as the same error of a clock. Their difference is assumed
     /// to be network delay.
     public static let reuseMilliseconds: Int64 = 60 * 1000
 
     /// Returns the clock correction for an event of a service. A service's clock counts as right, so only the rule
-    /// `ahead_of_receipt` can shift the event. The event does not change `memory`, which describes the driver's phone.
+    /// `ahead_of_receipt` can change the event's time. The event does not change `memory`, because `memory` describes
+    /// the driver's phone.
     public static func ofService(
         occurredAt: Moment, sentAt: Moment?, receivedAt: Moment, memory: ClockMemory
     ) -> ClockCorrection {
@@ -65,7 +70,7 @@ public struct ClockCorrection: Hashable, Sendable {
     ///   - sentAt: `X-Sent-At`, measured by the same clock as `occurredAt`.
     ///   - timestamp: `timestamp` of the body; used only if `sentAt` is nil. If both are nil, the clock is not
     ///     corrected.
-    ///   - memory: the `memory` that resulted from the driver's previous event, in order of arrival.
+    ///   - memory: the `memory` after the event of this driver that arrived before this one.
     public init(
         occurredAt: Moment, sentAt: Moment?, timestamp: Moment? = nil, receivedAt: Moment, memory: ClockMemory
     ) {

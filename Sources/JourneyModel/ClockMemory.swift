@@ -1,16 +1,17 @@
 // Remembers what a driver's events have shown about the phone's clock, and computes the correction of the next event
-// (contract, section 3, "Clocks"). All functions are pure. The memory is small, because it is stored in the driver's
-// row.
+// (contract, section 3, "Clocks"). The results depend only on the arguments and the memory. The memory is small,
+// because it is stored in the driver's row.
 
-/// What a driver's events have shown so far about the phone's clock. Events are taken in order of arrival.
+/// What a driver's events, in order of arrival, have shown so far about the phone's clock.
 public struct ClockMemory: Hashable, Sendable {
-    /// A skew that was measured with a `timestamp` and not used as a correction, because no other event confirmed it.
+    /// A skew (receive time minus send time) that was computed from a `timestamp`. The skew was not used as a
+    /// correction, because no other event confirmed it.
     public struct LoneSkew: Hashable, Sendable {
         public var skewMilliseconds: Int64
         /// When the first event with this skew was received.
         public var receivedAt: Moment
-        /// Number of events with this skew, at most 2: the value 2 means two or more. Skews that differ by at most 2 s
-        /// count as equal, because times in whole seconds are not more precise.
+        /// 1 for one event with this skew, 2 for two or more. Skews that differ by at most 2 s count as equal, because
+        /// times in whole seconds are not more precise.
         public var count: UInt8
 
         public init(skewMilliseconds: Int64, receivedAt: Moment, count: UInt8) {
@@ -22,7 +23,7 @@ public struct ClockMemory: Hashable, Sendable {
 
     /// The last correction that was accepted and not zero.
     public var lastCorrectionMilliseconds: Int64?
-    /// Whether the clock was right, within the tolerance, in at least one event.
+    /// Whether at least one event showed that the clock is right, within the tolerance.
     public var sawRightClock: Bool
     /// The unconfirmed skews, oldest first, at most `loneSkewsMax`.
     public var loneSkews: [LoneSkew]
@@ -37,11 +38,10 @@ public struct ClockMemory: Hashable, Sendable {
         self.loneSkews = loneSkews
     }
 
-    /// The maximum age of a lone skew in milliseconds. A lone skew above this age can no longer confirm a new
-    /// event.
+    /// The maximum age of a lone skew. An older lone skew no longer confirms the skew of a new event.
     static let recentMilliseconds: Int64 = 60 * 60 * 1000
-    /// Two skews that differ by at most this much count as equal. The tolerance covers rounding to whole seconds and a
-    /// short network delay.
+    /// Two skews that differ by at most this much count as equal. The difference may come from rounding to whole
+    /// seconds and from a short network delay.
     static let sameSkewMilliseconds: Int64 = 2 * 1000
 
     /// Returns the clock correction for an event with this skew (measured clock error), and the rule that gave the
@@ -50,14 +50,13 @@ public struct ClockMemory: Hashable, Sendable {
     /// - Parameters:
     ///   - isOfThisAttempt: true if the send time is `X-Sent-At`, which is set anew at each attempt. False if it is
     ///     `timestamp`, which may come from an earlier attempt.
-    ///   - sentAfterMilliseconds: send time minus `occurred_at`, by the phone's clock.
+    ///   - sentAfterMilliseconds: send time minus `occurred_at`, both by the phone's clock.
     mutating func correction(
         forSkew skew: Int64, isOfThisAttempt: Bool, sentAfterMilliseconds: Int64, receivedAt: Moment
     ) -> (milliseconds: Int64, rule: ClockRule) {
-        // The last correction is checked before the tolerance, because a clock may be off by about five minutes. The
-        // skew of such a clock contains the network delay, and is sometimes above the tolerance and sometimes below. If
-        // the tolerance were checked first, some events of this clock would be corrected and others not, and the order
-        // of the events would be wrong.
+        // The last correction is checked before the tolerance. If a clock is wrong by about five minutes, the varying
+        // network delay puts only some of its skews above the tolerance. If the tolerance were checked first, only some
+        // of its events would be corrected, and their order would be wrong.
         if let last = lastCorrectionMilliseconds, last != 0,
             Self.distance(skew, last) <= ClockCorrection.reuseMilliseconds
         {
@@ -68,8 +67,9 @@ public struct ClockMemory: Hashable, Sendable {
             return (0, .rightClock)
         }
         if isOfThisAttempt { return (adopt(skew), .sentAt) }
-        // A `timestamp` later than `occurred_at` was set when the event was sent, so it shows the error of the clock. A
-        // `timestamp` equal to `occurred_at` shows nothing, because both may be the time at which the event happened.
+        // A `timestamp` more than a minute later than `occurred_at` was set when the event was sent. Its skew therefore
+        // shows the error of the clock. Otherwise, `timestamp` may also be the time of the event, and the skew may only
+        // be a long delay.
         if !hasKnownClock, sentAfterMilliseconds > ClockCorrection.reuseMilliseconds {
             return (adopt(skew), .firstEvents)
         }
@@ -89,17 +89,18 @@ public struct ClockMemory: Hashable, Sendable {
     /// Returns a clock correction if a remembered skew agrees with this skew. The correction is the smaller of the two
     /// skews, because the smaller one contains less network delay. Returns nil if no remembered skew agrees.
     ///
-    /// If the skews of two events are equal, the phone's clock and the server's clock advanced by the same time from
-    /// one event to the other. Small differences of the skews come from the network.
+    /// If two events have almost equal skews, the skew is probably the error of the phone's clock. The small difference
+    /// comes from the network.
     ///
-    /// For two events received more than a minute apart, the skews agree if they differ by at most a minute. If the
-    /// clock were right, these skews would be pure network delays of more than five minutes. Two delays of such a
-    /// length would hardly be that similar, so the clock is wrong.
+    /// If two events are received more than a minute apart, their skews agree if they differ by at most a minute. With
+    /// a right clock, both skews would be network delays of more than five minutes. Two such delays would rarely be so
+    /// similar.
     ///
-    /// For events received within a minute of each other, three conditions must hold. The skews differ by at most two
-    /// seconds. At least three events have such a skew. Nothing is known yet about the driver's clock. Two events would
-    /// not be enough: if both happened in one second and then waited together for a connection, their skews are equal
-    /// even if the clock is right.
+    /// Events received within a minute of each other agree only if at least three of their skews differ by at most two
+    /// seconds. A further condition is that nothing is known yet about the driver's clock.
+    ///
+    /// Two such events are not enough, because their skews may be equal even with a right clock. This is so if both
+    /// events happened in one second and then waited together for a connection.
     private func agreed(_ skew: Int64, receivedAt: Moment) -> Int64? {
         for lone in loneSkews where Self.isRecent(lone, at: receivedAt) {
             let difference = Self.distance(skew, lone.skewMilliseconds)
@@ -128,9 +129,9 @@ public struct ClockMemory: Hashable, Sendable {
         distance(now.millisecondsSinceEpoch, lone.receivedAt.millisecondsSinceEpoch) <= recentMilliseconds
     }
 
-    /// Returns the largest known clock correction that is not above `skew`, or 0 if there is none. A skew is the
-    /// clock's error plus the network delay, and the delay is never negative. The clock's error is therefore not above
-    /// `skew`. Of the possible corrections, the largest one assumes the shortest delay.
+    /// Returns the largest known correction that is at most `skew`, or 0 if there is none. A larger correction is
+    /// impossible, because `skew` is the clock's error plus the network delay. The largest possible correction assumes
+    /// the shortest delay.
     private func lastClock(before skew: Int64) -> Int64 {
         let known = [sawRightClock ? 0 : nil, lastCorrectionMilliseconds].compactMap(\.self)
         return known.filter { $0 <= skew }.max() ?? 0

@@ -1,10 +1,8 @@
-// The names of events. For each name, a table contains the two spellings and the rank in the order of events of one
-// millisecond. The table also says whether the event requires a session (contract, section 1). Transition.swift has the
-// state to which each event leads.
+// The names of events, with a table of each name's two spellings, its rank and whether it requires a session (contract,
+// section 1). The rank orders events of one millisecond. Transition.swift lists the state to which each event leads.
 
-/// The name of an event, in the canonical form that is stored. The one name `exitedChargerAnchorZone` has two cases in
-/// this enumeration: `departedCharger` if the event has a session, and `anchorLost` if it has none (contract, section
-/// 1).
+/// The name of an event. Two cases have the canonical name `exitedChargerAnchorZone` (contract, section 1). The case is
+/// `departedCharger` if the event has a session, and `anchorLost` if it has none.
 public enum EventName: Hashable, Sendable {
     case chargerTargeted
     case enteredChargerIntentZone
@@ -84,9 +82,8 @@ extension EventName {
     /// Whether an event of this name must have a `session_id`.
     public var requiresSession: Bool { row.requiresSession }
 
-    /// Whether the event confirms something that only the web or a partner can observe: that a session was activated,
-    /// or that a visit was verified. Under `TRUSTED_CONFIRMATIONS=service`, such an event has an effect only if a
-    /// service sent it.
+    /// Whether the event confirms what only the web or a partner can observe: an activation or a visit. Under
+    /// `TRUSTED_CONFIRMATIONS=service`, such an event has an effect only if a service sent it.
     public var isConfirmation: Bool { self == .exclusiveActivatedByWeb || self == .visitVerifiedByWeb }
 
     /// The rank that orders events of one millisecond if they have the same `sequence` or none. Listed names have 0 to

@@ -1,6 +1,5 @@
-// Reads an EventName from one of two sources: the spelling in a request, or the canonical name in a stored row. An
-// invalid spelling in a request is a field error. This file does not depend on routes. Of a row, it uses only the
-// canonical name and whether there is a session id.
+// Reads an EventName from the spelling in a request, or from the canonical name in a stored row. An invalid spelling in
+// a request is a field error.
 
 extension EventName {
     /// Reads the member `event` of a submission: the canonical name or the spelling of v1 clients. Both are
@@ -27,8 +26,8 @@ extension EventName {
         }
         var name = named
         if name == .anchorLost && hasSession {
-            // Only the spelling `exitedChargerAnchorZone` can mean two events. It means `departedCharger` if there is a
-            // session, and otherwise `anchorLost`: the driver left the anchor zone before a session began.
+            // The event has a session. The spelling `exitedChargerAnchorZone` then means `departedCharger`. The
+            // spelling `anchor_lost` is an error, because an anchor is lost only before a session begins.
             guard text == name.canonical else {
                 return .failure(
                     FieldError(pointer: pointer + "/session_id", detail: "must be absent from anchor_lost"))
@@ -41,9 +40,10 @@ extension EventName {
         return .success((name, text))
     }
 
-    /// Restores the name of a stored event from its `canonical` name. `hasSession` is whether the stored event has a
-    /// session id. `anchorLost` and `departedCharger` share a canonical name, and only the session id distinguishes
-    /// them. Returns nil for a text that is not a valid name.
+    /// Restores the name of a stored event from its `canonical` name. Returns nil for a text that is not a valid name.
+    ///
+    /// `hasSession` says whether the stored event has a session id. It distinguishes `anchorLost` and
+    /// `departedCharger`, which share a canonical name.
     public init?(canonical: String, hasSession: Bool) {
         guard Self.isName(canonical) else { return nil }
         self = Self.byCanonicalName[canonical] ?? .diagnostic(canonical)
@@ -72,10 +72,9 @@ extension EventName {
         return (.diagnostic(text), text)
     }
 
-    /// Both spellings of every listed name, and also `chargerTargetSet`, which the app's source documents use. Two
-    /// events have the spelling `exitedChargerAnchorZone`. The first row with it is that of `anchorLost`, because
-    /// `anchorLost` comes first in `listed`. If the event has a session, `reading` changes the name to
-    /// `departedCharger`.
+    /// Both spellings of every listed name, and `chargerTargetSet`, a further spelling of chargerTargeted. The spelling
+    /// `exitedChargerAnchorZone` is found as `anchorLost`, because `anchorLost` comes before `departedCharger` in
+    /// `listed`. If the event has a session, `reading` changes the name to `departedCharger`.
     private static let spellings =
         listed.map { (text: $0.canonical, length: $0.canonical.utf8.count, name: $0) }
         + listed.map { (text: $0.v1Spelling, length: $0.v1Spelling.utf8.count, name: $0) }

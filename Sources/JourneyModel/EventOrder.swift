@@ -1,5 +1,5 @@
-// The contract's total order of a driver's events (section 1, "The order"). Compares only stored members of the events.
-// The order of arrival has no effect.
+// The contract's total order of a driver's events (section 1, "The order"). The comparison uses only stored members of
+// the events, so the order of arrival has no effect.
 
 import Foundation
 
@@ -8,7 +8,8 @@ extension OrderedEvent: Comparable {
     ///
     /// - corrected time
     /// - origin: an event of a client comes before an expiry event of the server
-    /// - `sequence`: an event without it comes before an event with it; otherwise the lower one comes first
+    /// - `sequence`: an event without a `sequence` comes before an event with one; of two sequences, the lower one
+    ///   comes first
     /// - precision: a time that was sent with a fraction of a second comes before one without
     /// - lifecycle rank
     /// - event_id as bytes
@@ -26,8 +27,8 @@ extension OrderedEvent: Comparable {
         return earlier.precedesByRank(later)
     }
 
-    /// Returns whether the two events have the same time, origin and sequence (or no sequence), and both times were
-    /// sent without a fraction of a second. The journey before two such events decides which of them comes first.
+    /// Returns whether both times were sent without a fraction of a second, and the events have the same time, origin
+    /// and sequence (or none). The order of such events depends on the journey before them.
     public func sharesSecond(with other: OrderedEvent) -> Bool {
         isWholeSecond && other.isWholeSecond && occurredAt == other.occurredAt && origin == other.origin
             && sequence == other.sequence
@@ -44,10 +45,8 @@ extension OrderedEvent: Comparable {
         return earlier.idempotencyKey.utf8.lexicographicallyPrecedes(later.idempotencyKey.utf8)
     }
 
-    /// Compares sequences. An absent sequence comes before every present one. If sequences were compared only when both
-    /// are present, the order would not be transitive. For example, A has the sequence 1 and B has the sequence 2, so A
-    /// comes before B. An event C without a sequence would be compared by its rank, which could place C after B and
-    /// before A.
+    /// Compares sequences. An absent sequence comes before every present one. A comparison by rank would not be
+    /// transitive: an event without a sequence could come after sequence 2 but before sequence 1.
     private static func precedes(_ earlier: Int64?, _ later: Int64?) -> Bool {
         guard let later else { return false }
         guard let earlier else { return true }

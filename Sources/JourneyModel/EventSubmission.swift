@@ -9,8 +9,8 @@ public struct EventSubmission: Hashable, Sendable {
     public var eventID: String
     /// The driver that the event names (`driver_id`); nil if it names none.
     public var driverID: String?
-    /// The client sends 1 to 128 printable ASCII characters, case-sensitive. If the client is a service, the key is
-    /// `servicePrefix` followed by these characters. Keys must be unique per driver.
+    /// The key that the client sent: 1 to 128 printable ASCII characters, case-sensitive. If the client is a service,
+    /// `servicePrefix` precedes these characters. The key must be unique among the driver's events.
     public var idempotencyKey: String
     public var sessionID: String?
     public var chargerID: String?
@@ -21,7 +21,7 @@ public struct EventSubmission: Hashable, Sendable {
     public var occurredAtText: String
     /// The header `X-Sent-At`: the time of this attempt by the phone's clock.
     public var sentAt: Moment?
-    /// `timestamp` of the body. A retry with the same bytes repeats it.
+    /// `timestamp` of the body. A retry that sends the same bytes repeats this time.
     public var timestamp: Moment?
     public var source: String
     public var appState: String?
@@ -30,13 +30,17 @@ public struct EventSubmission: Hashable, Sendable {
     public var metadata: String?
     /// `metadata.previous_state` if it is the name of a state: the client's state before the event.
     public var previousState: JourneyState?
-    /// The sent members of `EventDetail.all`, as a compact JSON object in the order of `all`; nil if none was sent.
+    /// The members of `EventDetail.all` that the client sent, as a compact JSON object in the order of `all`. Nil if
+    /// the client sent none.
     public var details: String?
-    /// Canonical JSON in ASCII. The store keeps a hash of it, to tell a repeat of the event from another event with the
-    /// same key. Two submissions of clients have equal forms exactly when all their parsed members except `driver_id`
-    /// and `timestamp` are equal. A repeat may nevertheless differ in `app_state` and `schema_version`: see
-    /// `canonicalForm(appState:schemaVersion:)`. The form of an event that the server itself makes contains only the
-    /// event's id.
+    /// A client's event as canonical JSON in ASCII. The store keeps a hash of this form. By the hash, it distinguishes
+    /// a repeat of the event from a different event with the same key.
+    ///
+    /// Two submissions of clients have equal forms exactly when all their parsed members except `driver_id` and
+    /// `timestamp` are equal. A repeat may nevertheless differ in `app_state` and `schema_version`: see
+    /// `canonicalForm(appState:schemaVersion:)`.
+    ///
+    /// For an event that the server itself makes, the form is not JSON: it is only the event's id.
     public var canonicalForm: [UInt8]
 
     public init(

@@ -1,7 +1,9 @@
-// Extends the table of transitions by what phones report about their own state (contract, section 1, "What is
-// implied"). Shipped clients send their state before the event in `metadata.previous_state`. If the server's journey is
-// in another state, events are missing. The sent state then proves the steps from the journey's state to the sent
-// state. This file handles neither the order of events nor deadlines.
+// Determines the effect of an event from the table of transitions and from the phone's reported state (contract,
+// section 1, "What is implied").
+//
+// With each event, shipped clients send the state that they had before the event, in `metadata.previous_state`. If the
+// server's journey is in a different state, events are missing. The sent state then proves the missing steps that lead
+// to that state.
 
 extension Journey {
     /// The effect of an event on this journey. The effect has two parts: the missing steps that the event proves, and
@@ -24,8 +26,8 @@ extension Journey {
             if let eventSessionID = event.sessionID, !haveSameBytes(eventSessionID, sessionID) {
                 return courseOfOtherSession(event)
             }
-            // webRequestedEnd with a session id ends that session. Without a session id, it ends a journey that has no
-            // session yet.
+            // A webRequestedEnd without a session id can only end a journey that has no session yet. It is therefore
+            // rejected while a session is in progress.
             if event.sessionID == nil, event.name == .webRequestedEnd { return Course(.rejected(.noSuchTransition)) }
         } else if isOver(event.sessionID) {
             return courseOfEndedSession(event, direct)
@@ -33,21 +35,20 @@ extension Journey {
         return provenCourse(of: event, insteadOf: direct) ?? Course(direct)
     }
 
-    /// Returns the effect that the event has according to its evidence, the state that the phone reported with it.
-    /// Returns nil if the event has no evidence, or if the evidence proves no missing step.
+    /// Returns the effect of the event according to its evidence: the state that the phone reported with the event.
+    /// Returns nil if the event has no evidence, or if its evidence proves no missing step.
     ///
-    /// The evidence (reported state) of an app may claim an activation that only a service may confirm. Such evidence
-    /// is not used. If the event moves the state even without this evidence (`direct`), returns nil. Otherwise returns
-    /// a rejection.
+    /// If an app's evidence claims an activation that only a service may confirm, the evidence is not used. The result
+    /// is then nil if the event moves the state even without evidence (`direct`), and otherwise a rejection.
     private func provenCourse(of event: OrderedEvent, insteadOf direct: Transition) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
-            // The phone's session had ended before `event`, but the phone does not report which event ended it. No
-            // ending is therefore added as an implied step. `event` gets the effect that the table gives it in
-            // SESSION_ENDED. For example, an entry into an intent zone begins the next journey, with a reset. An event
-            // without a session id does not close a session in progress, because it may come from the driver's other
-            // phone, whose last session is an older one.
+            // An event without a session id does not close a session in progress, because it may come from the driver's
+            // other phone. That phone's last session may be an older session.
             if state == .idle || state.hasSessionInProgress && event.sessionID == nil { return nil }
+            // No ending is implied, because the phone does not report which event ended its session. `event` has the
+            // effect that it has in SESSION_ENDED. For example, an entry into an intent zone resets the journey and
+            // begins the next one.
             return Course(Transition(from: evidence, on: event.name))
         }
         guard let path = ImpliedSteps.path(from: state, to: evidence) else { return nil }
@@ -58,10 +59,14 @@ extension Journey {
         return Course(Transition(from: evidence, on: event.name), after: path)
     }
 
-    /// Returns the effect of an event whose session is not the session in progress. Two kinds of events prove that
-    /// their own session has begun, and so can close the session in progress. The first kind is an activation. The
-    /// second kind is a departure, an arrival or a verification that has evidence (a state reported by the phone).
-    /// Every other event is rejected. For example, an event that only ends its own session may come from an old timer.
+    /// Returns the effect of an event whose session is not the session in progress. If the event proves that its own
+    /// session has begun, the session in progress is closed.
+    ///
+    /// An activation proves this, unless its previous state is IDLE or NEAR_CHARGER. A departure, an arrival or a
+    /// verification proves this if the event has evidence.
+    ///
+    /// Every other event is rejected. For example, an event that ends its own session may come from an old timer on the
+    /// phone.
     private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
         guard !isOver(event.sessionID) else { return Course(.rejected(.noSuchTransition)) }
         switch event.name {
@@ -86,11 +91,12 @@ extension Journey {
         return Course(Transition(from: evidence, on: event.name), after: path)
     }
 
-    /// Returns the effect of an event whose session has ended, while no session is in progress. The event's evidence
-    /// (the state that the phone reported) is not used. The end of a session is final. The event must neither begin the
-    /// session again nor end the driver's next journey. An activation or a webRequestedEnd that would move the state is
-    /// therefore rejected. Every other event has the effect `direct`, the table's transition: neither a reset nor an
-    /// event about the phone's position changes a session.
+    /// Returns the effect of an event whose session has ended, while no session is in progress. The event's evidence is
+    /// not used.
+    ///
+    /// An activation or a webRequestedEnd that would move the state is rejected, because the event's session has ended.
+    /// The event would begin this session again, or end the driver's next journey. Every other event has the effect of
+    /// the table (`direct`), because it changes no session.
     private func courseOfEndedSession(_ event: OrderedEvent, _ direct: Transition) -> Course {
         if case .to = direct, event.name == .exclusiveActivatedByWeb || event.name == .webRequestedEnd {
             return Course(.rejected(.noSuchTransition))
@@ -108,7 +114,7 @@ extension Journey {
 }
 
 extension OrderedEvent {
-    /// Whether the event is an app's own confirmation of an activation or a visit, which only a service may confirm.
+    /// Whether an app sent this event to confirm an activation or a visit, although only a service may confirm them.
     var isUnconfirmedClaim: Bool { sender == .unconfirmedApp && name.isConfirmation }
 
     /// Returns `previousState` if it is evidence of missing steps, and nil otherwise. It is evidence if the table has a

@@ -1,10 +1,10 @@
 // The fold makes a journey from events by applying them one after another in the contract's order (EventOrder.swift).
-// It reads no clock and stores nothing. A deadline passes when the next event, or the `now` that is passed in, is later
-// than the deadline.
+// It reads no clock and stores nothing. A deadline passes when the next event, or the argument `now`, is later than the
+// deadline.
 //
-// In the order of events, a deadline has the same position as the expiry event that the server stores for it. Verdicts
-// and states therefore do not depend on whether the expiry event is stored already. A late event may move or clear a
-// deadline after the deadline's expiry event was stored. The stored expiry event then has no effect.
+// In the order, a deadline has the same position as its expiry event. Verdicts and states are therefore the same before
+// and after the server stores the expiry. If a late event moves or clears the deadline, the stored expiry has no
+// effect.
 
 extension Journey {
     /// Applies the next event in the order: first the deadlines before the event, then the event itself.
@@ -12,8 +12,8 @@ extension Journey {
     /// An event whose `origin` is server ends the session if its name, time and session are those of the journey's next
     /// deadline. Any other server event has no effect, and its verdict is `.none`.
     ///
-    /// The resulting journey and the verdict depend only on this journey and the event. A refold may therefore stop
-    /// after the first event whose new journey equals its stored journey, because all later results are then unchanged.
+    /// The resulting journey and the verdict depend only on this journey and the event. If a refold produces the stored
+    /// journey after some event, all later results are unchanged. The refold may therefore stop there.
     public mutating func apply(_ event: OrderedEvent) -> Verdict {
         while takeDeadline(before: event) != nil {}
         switch event.origin {
@@ -46,9 +46,8 @@ extension Journey {
         }
     }
 
-    /// Applies an implied step. The time of the step is unknown, so the time of the event that proves it is used. The
-    /// step cannot have happened later than that. A deadline that starts with the step therefore never passes too
-    /// early.
+    /// Applies an implied step. The step's time is unknown, but not later than the time of the event that proves the
+    /// step. The event's time is used, so that a deadline that starts with the step never passes too early.
     private mutating func take(_ step: EventName, provedBy event: OrderedEvent) {
         switch step {
         case .reset: reset()
@@ -84,9 +83,9 @@ extension Journey {
         state = destination
     }
 
-    /// Makes the charger of a chargerTargeted event a target. In IDLE and NEAR_CHARGER, it becomes the target of this
-    /// journey. In SESSION_ENDED, it becomes the target of the next journey. In every other state, and without a
-    /// `charger_id`, the event has no effect.
+    /// Sets the target charger if the event is a chargerTargeted with a `charger_id`. In IDLE and NEAR_CHARGER, sets
+    /// the target of this journey; in SESSION_ENDED, sets the target of the next journey. In every other state, the
+    /// event has no effect.
     private mutating func setTarget(_ event: OrderedEvent) {
         guard event.name == .chargerTargeted, let chargerID = event.chargerID else { return }
         switch state {
@@ -96,7 +95,8 @@ extension Journey {
         }
     }
 
-    /// Ends the session: clears both deadlines and sets `endedBy`. The session id remains until the reset.
+    /// Ends the session, or a journey that has no session. Clears both deadlines and sets `endedBy`. The session id
+    /// remains until the reset.
     mutating func end(by name: EventName) {
         state = .sessionEnded
         graceDeadline = nil
@@ -110,7 +110,7 @@ extension Journey {
             }
     }
 
-    /// Starts a new journey. The present journey is in SESSION_ENDED or is abandoned.
+    /// Starts a new journey. If the present journey is not in SESSION_ENDED, it is abandoned.
     private mutating func reset() {
         self = Journey(targetChargerID: nextTargetChargerID, previousSessionID: sessionID ?? previousSessionID)
     }
@@ -118,11 +118,8 @@ extension Journey {
 
 /// Folds more than one event.
 public enum Fold {
-    /// The version of the fold's rules. It is incremented in a release whose rules may fold the same events to a
-    /// different journey. The server then refolds the stored journeys. Version 1 did not use evidence (the states that
-    /// phones report), and did not order events within a second. In version 2, an event of an ended session could begin
-    /// this session again, or end the driver's next journey. In version 3, an entry into an intent zone with the
-    /// evidence SESSION_ENDED closed a session in progress.
+    /// The version of the fold's rules. It increases in every release whose rules may produce a different journey from
+    /// the same events. After such a release, the server refolds the stored journeys.
     public static let rulesVersion: Int64 = 4
 
     /// Returns a driver's events in the order in which the fold applies them.

@@ -22,8 +22,8 @@ public struct DriverID: Hashable, Sendable, CustomStringConvertible {
         hasher.combine(0xFF as UInt8)
     }
 
-    /// Prefix of the id of every driver of `dwell simulate`. A client cannot choose such an id. The server gives its
-    /// drivers ids of the form `drv_...`, and only a holder of the signing key can make tokens with other ids.
+    /// Prefix of the id of every driver of `dwell simulate`. A client cannot choose such an id, because the server
+    /// issues only ids of the form `drv_...`. Only a holder of the signing key can make tokens with other ids.
     public static let simulatedPrefix = "simulated-"
 
     /// Whether this is a pseudonym, under which the server keeps the remaining rows of a deleted driver. No token has

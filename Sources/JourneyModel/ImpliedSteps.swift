@@ -1,8 +1,8 @@
-// Steps of a journey that were not reported but that a later event proves (contract, section 1, "What is implied").
-// Evidence.swift and Transition.swift decide which steps an event implies.
+// Implied steps: steps of a journey that no event reported, but that a later event proves (contract, section 1, "What
+// is implied"). Evidence.swift and Transition.swift decide which steps an event implies.
 
-/// A set of implied steps. A verdict (the fold's result for an event) implies each step at most once, and the steps
-/// always have the order of `inOrder`.
+/// A set of implied steps. A set is enough, because a verdict implies each step at most once, and always in the order
+/// of `inOrder`. (A verdict is the fold's result for one event.)
 ///
 /// The bits are stored in databases, so a bit must never be reused for another step.
 public struct ImpliedSteps: OptionSet, Hashable, Sendable {
@@ -12,7 +12,7 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         self.rawValue = rawValue
     }
 
-    /// The start of the next journey. It follows SESSION_ENDED, or a journey in progress, which is then abandoned.
+    /// The start of the next journey. If the present journey is still in progress, it is abandoned.
     public static let reset = ImpliedSteps(rawValue: 1)
     public static let enteredChargerIntentZone = ImpliedSteps(rawValue: 2)
     public static let anchorDwellComplete = ImpliedSteps(rawValue: 4)
@@ -22,14 +22,15 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
     public static let departedCharger = ImpliedSteps(rawValue: 64)
     public static let enteredMerchantZone = ImpliedSteps(rawValue: 128)
 
-    /// The steps that lead forward, each with the state from which it leads. Each step leads to the state `from` of the
-    /// next entry. The last step leads to AT_MERCHANT.
+    /// The steps that lead forward. `from` is the state before the step. The state after the step is `from` of the next
+    /// entry, or AT_MERCHANT after the last step.
     private static let forward: [(from: JourneyState, step: ImpliedSteps)] = [
         (.idle, .enteredChargerIntentZone), (.nearCharger, .anchorDwellComplete),
         (.anchored, .exclusiveActivatedByWeb), (.sessionActive, .departedCharger), (.inTransit, .enteredMerchantZone),
     ]
 
-    /// The steps in an order that is right for every path: reset, entries, exits, and then the steps of a session.
+    /// All steps, in an order that is right for every path. The reset comes first, then the steps toward the charger,
+    /// the steps away from it, and the steps of a session.
     private static let steps: [(step: ImpliedSteps, name: EventName)] = [
         (.reset, .reset), (.enteredChargerIntentZone, .enteredChargerIntentZone),
         (.anchorDwellComplete, .anchorDwellComplete), (.anchorLost, .anchorLost),
@@ -52,14 +53,14 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
     /// The canonical names of the steps, in order. On the wire, they are the member `implied`.
     public var names: [String] { inOrder.map(\.canonical) }
 
-    /// Reads the list that is `implied` on the wire. Names unknown to this release are ignored.
+    /// Reads the names in the member `implied` on the wire. Ignores names unknown to this release.
     ///
     /// The name `exitedChargerAnchorZone` can mean the departure from the charger or the lost anchor (the exit from the
     /// anchor zone before a session). The first of these rules that applies decides:
     ///
     /// - The list has another step of a session: departure.
     /// - The list has the dwell or the exit from the intent zone: lost anchor.
-    /// - The driver's present state, `state`, is within or after a session: departure.
+    /// - The driver's present state, `state`, is a state within or after a session: departure.
     /// - Otherwise: lost anchor.
     public init(names: [String], state: JourneyState) {
         self = []
@@ -73,9 +74,9 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         insert(isDeparture ? .departedCharger : .anchorLost)
     }
 
-    /// Returns the steps of the shortest path from `start` to `end`. Every step is an event that phones report. Returns
-    /// nil if there is no such path. A path from SESSION_ENDED begins with the reset. No path leads to SESSION_ENDED,
-    /// because the reason for a session's end is never implied.
+    /// Returns the steps of the shortest path from `start` to `end`, or nil if there is no path. A path from
+    /// SESSION_ENDED begins with the reset. No path leads to SESSION_ENDED, because the reason for a session's end is
+    /// never implied.
     static func path(from start: JourneyState, to end: JourneyState) -> ImpliedSteps? {
         switch (start, end) {
         case (_, _) where start == end: return []

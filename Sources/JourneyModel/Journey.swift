@@ -1,7 +1,7 @@
-/// The state of a driver's journey after an event: everything on which the verdict on the next event (the result of the
-/// fold) depends.
+/// A driver's journey after an event. It contains everything on which the verdict on the next event depends. (A verdict
+/// is the fold's result for one event.)
 public struct Journey: Hashable, Sendable {
-    /// The reason why a session, or a journey without a session, is over. Raw values are the spelling on the wire.
+    /// The reason why a session, or a journey without a session, ended. Raw values are the spelling on the wire.
     public enum Ending: String, Hashable, Sendable, CaseIterable {
         case verified
         case grace
@@ -17,22 +17,24 @@ public struct Journey: Hashable, Sendable {
     /// The id of the session in progress. In SESSION_ENDED, the id of the session that ended. Nil if this journey has
     /// no session.
     public var sessionID: String?
-    /// The charger of this journey (`charger_id` of the latest chargerTargeted, or of the event that entered the zone).
+    /// The charger of this journey. It is set by chargerTargeted and enteredChargerIntentZone, if the event has a
+    /// `charger_id`.
     public var targetChargerID: String?
     /// The charger of the next journey. It is set by chargerTargeted in SESSION_ENDED, and becomes `targetChargerID` at
     /// the reset.
     public var nextTargetChargerID: String?
-    /// The end of the grace period. The grace period runs in IN_TRANSIT only.
+    /// The end of the grace period. The grace period runs only in IN_TRANSIT.
     public var graceDeadline: Moment?
     /// The time of the hard timeout. The hard timeout runs in SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT.
     public var hardDeadline: Moment?
-    /// Why the session ended. Nil in every state except SESSION_ENDED. In SESSION_ENDED, it is nil only if two things
-    /// happened: the session ended under an earlier version of the server, which did not store the reason, and
-    /// retention has since deleted the event that ended the session. It is never `superseded` or `reset`, because a
-    /// session that ends in one of these ways does not reach SESSION_ENDED.
+    /// The reason why the journey ended; nil in every state except SESSION_ENDED. The value is never `superseded` or
+    /// `reset`, because a journey with one of these endings never reaches SESSION_ENDED.
+    ///
+    /// In SESSION_ENDED, the value is nil only for a journey that ended in an early version of the server. That version
+    /// stored no reason, and retention has since deleted the event that ended the journey.
     public var endedBy: Ending?
-    /// The driver's session before `sessionID`. That session is over. Its events do not restart it, do not change
-    /// another session, and do not end a journey that has no session yet. Earlier sessions are not remembered.
+    /// The driver's previous session, which is over. Its events cannot restart it, change another session or end a
+    /// journey without a session. Sessions before it are not remembered.
     public var previousSessionID: String?
 
     public init(
@@ -61,9 +63,11 @@ public struct Journey: Hashable, Sendable {
 }
 
 extension Journey {
-    /// Returns how the next event closed this journey's session without SESSION_ENDED: `.superseded` if `next` has
-    /// another session, `.reset` if it has none. `next` is the journey after that event. Returns nil if no session was
-    /// in progress, or if `next` still has the same session, in progress or ended.
+    /// Returns how an event closed this journey's session without reaching SESSION_ENDED. `next` is the journey after
+    /// the event.
+    ///
+    /// Returns `.superseded` if `next` has another session, and `.reset` if it has none. Returns nil if this journey
+    /// has no session in progress, or if `next` has the same session.
     public func closing(by next: Journey) -> Ending? {
         guard state.hasSessionInProgress, !haveSameBytes(sessionID, next.sessionID) else { return nil }
         return next.sessionID == nil ? .reset : .superseded

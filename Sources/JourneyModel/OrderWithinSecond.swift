@@ -1,38 +1,39 @@
 // Orders events that have the same time in whole seconds and the same sequence or none (contract, section 1, "The
-// order"). If possible, the order makes each event legal after the events before it. Clients whose times are in whole
-// seconds send the events of one second in any order. Only the state of the journey shows which of the events happened
-// first.
+// order").
+//
+// If a client's times are in whole seconds, the times do not show in which order the events of one second happened.
+// Only the state of the journey shows this order. The chosen order makes each event legal after the events before it,
+// if possible.
 
 /// Finds the order of several events. `sharesSecond` must be true for every two of them.
 public enum OrderWithinSecond {
-    /// The largest number of events of one second that are ordered. If there are more, only the first ones to arrive
-    /// are ordered, and the others follow them in order of arrival. The number is limited, because the work grows with
-    /// the cube of the number of events. A phone sends only a few events of one second.
+    /// The maximum number of events of one second that are ordered by the rules below. Further events follow in order
+    /// of arrival. There is a maximum, because the work grows with the cube of the number of events.
     public static let searchedMax = 32
 
     /// Returns the order of `events`, as indexes into it.
     ///
     /// The events are taken one after the other. The next event comes from the first of these groups that is not empty:
     ///
-    /// 1. events that move the state, and events without a transition that fit the present state. An event without a
-    ///    transition fits in two cases: it reports the present state as its previous state, or it reports no previous
-    ///    state and sets the target.
+    /// 1. events that move the state, and events without a transition that fit the present state.
     /// 2. other events without a transition, by lifecycle rank and ids.
     /// 3. rejected events, by lifecycle rank and ids.
     ///
-    /// In the first group, the following criteria decide which event comes next. The second criterion decides between
-    /// events that are equal by the first one, and so on:
+    /// An event without a transition fits if it reports the present state as its previous state. It also fits if it
+    /// reports no previous state and sets the target.
+    ///
+    /// In the first group, the following criteria decide which event comes next. Each criterion decides only between
+    /// events that are equal by all criteria before it:
     ///
     /// 1. The event after which the fewest other events are impossible, even with implied steps.
-    /// 2. An event that is legal without implied steps, by the table and by the event's evidence (the state that the
-    ///    phone reported).
+    /// 2. An event that is legal without implied steps, by the table and by the event's evidence.
     /// 3. The event that needs the fewest implied steps.
     /// 4. The event after which the fewest other events are impossible without implied steps.
-    /// 5. An event that does not end the journey. Of events that end the journey, the one with the lowest lifecycle
-    ///    rank.
+    /// 5. An event that does not end the journey; if all of them end it, the event with the lowest lifecycle rank.
     /// 6. The event that arrived first.
     ///
-    /// Events that differ only in their ids are ordered by their ids.
+    /// An event is impossible if the other events lead to no state in which it is legal. Events that differ only in
+    /// their ids are ordered by their ids.
     ///
     /// - Parameters:
     ///   - events: in order of arrival.
@@ -63,8 +64,8 @@ public enum OrderWithinSecond {
                 (best, fit) = (place, other)
             }
         }
-        // Other events may equal the chosen one in everything that the fold uses (`isSame`). Of all these events, the
-        // first one by rank and ids is taken, so that the order does not depend on their order of arrival.
+        // The fold may treat other events exactly like the chosen one (`isSame`). Of all these events, the first by
+        // rank and ids is taken, so that the order of arrival does not matter.
         let chosen = event(best)
         for place in left.indices where event(place).isSame(asFact: chosen) {
             if event(place).precedesByRank(event(best)) { best = place }
@@ -77,9 +78,9 @@ public enum OrderWithinSecond {
 private struct Candidate {
     /// The event's index in the order of arrival.
     let index: Int
-    /// `sources`: the states from which the event has a transition without implied steps (a reset is allowed).
-    /// `destination`: the state to which this transition leads. Both are empty for an event that never moves the state,
-    /// such as an app's claim that only a service may confirm.
+    /// `sources` are the states from which the event has a transition without implied steps other than a reset.
+    /// `destination` is the state after this transition. Both are empty if the event never moves the state, for example
+    /// an app's confirmation that only a service may send.
     let sources: StateSet
     let destination: StateSet
 
@@ -91,8 +92,8 @@ private struct Candidate {
             if let evidence = event.evidence {
                 if evidence != state { continue }
             } else if !implied.isEmpty, implied != .reset {
-                // From this state, the event is legal only with implied steps other than a reset. The state is
-                // therefore not a source.
+                // From this state, the event is legal only with implied steps other than a reset, so the state is not a
+                // source.
                 continue
             }
             sources.insert(StateSet(state))
@@ -152,8 +153,8 @@ private struct Fit {
 
     private let kind: Kind
     private let impliedCount: Int
-    /// How many other events this event makes impossible: `unreachable` counts those that become impossible even with
-    /// implied steps, `illegal` those that become impossible without implied steps.
+    /// How many of the other events become impossible after this event. `unreachable` counts the events that are
+    /// impossible even if steps are implied. `illegal` also counts the events that only implied steps make possible.
     private let unreachable: Int
     private let illegal: Int
     /// 0 for an event that does not end the journey; otherwise the event's lifecycle rank.
@@ -191,9 +192,9 @@ private struct Fit {
         self.endRank = endRank
     }
 
-    /// Returns how many other events become impossible after this event, which leads to `start`. An event becomes
-    /// impossible if the remaining events lead from `start` to none of its sources. If `implying` is true, implied
-    /// steps count as remaining events too.
+    /// Returns how many events of `left` become impossible after `candidate`, which leads to `start`. An event is
+    /// impossible if the other events lead from `start` to none of the event's `sources`. If `implying` is true,
+    /// implied steps count like other events.
     private static func count(
         notFrom start: StateSet, after candidate: Candidate, _ left: [Candidate], implying: Bool
     ) -> Int {
@@ -210,8 +211,8 @@ private struct Fit {
 
     private var moves: Bool { kind == .legal || kind == .legalWithImpliedSteps }
 
-    /// Returns whether this event comes before the other event. `isEarlierById` is whether this event comes first by
-    /// rank and ids. Returns false if neither event is better, so that the first to arrive stays first.
+    /// Returns whether this event comes before the other event. `isEarlierById` says whether this event comes first by
+    /// rank and ids. Returns false if the events are equal, so that the one that arrived first stays first.
     func precedes(_ other: Fit, isEarlierById: @autoclosure () -> Bool) -> Bool {
         guard moves, other.moves else {
             return kind != other.kind ? kind.rawValue < other.kind.rawValue : isEarlierById()

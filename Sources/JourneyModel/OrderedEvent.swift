@@ -1,7 +1,7 @@
-/// The members of a stored event that the fold uses: its meaning, its position in the order, and the durations that
-/// were in force when the event was stored. `<` is the contract's order (`EventOrder.swift`). There is one exception:
-/// events of the same second whose times have no fraction. The order of such events depends on the journey before them
-/// (`OrderWithinSecond.swift`).
+/// The members of a stored event that the fold uses: its meaning, its position in the order, and two durations.
+///
+/// The operator `<` gives the contract's order (`EventOrder.swift`). Exception: if events of the same second have times
+/// without a fraction, their order depends on the journey before them (`OrderWithinSecond.swift`).
 public struct OrderedEvent: Hashable, Sendable {
     public enum Origin: UInt8, Hashable, Sendable {
         case client = 0

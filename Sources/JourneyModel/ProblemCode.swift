@@ -16,7 +16,7 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     case requestTimeout = "request_timeout"
     /// The code that the driver entered is not the verification code of the session.
     case wrongCode = "wrong_code"
-    /// No verification code of the session can be accepted.
+    /// The session has no verification code that can be accepted now.
     case codeUnavailable = "code_unavailable"
     /// A service requested the code of a session that is not in progress.
     case sessionNotActive = "session_not_active"
@@ -30,7 +30,7 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     case idempotencyKeyReused = "idempotency_key_reused"
     case rateLimited = "rate_limited"
     case headerFieldsTooLarge = "header_fields_too_large"
-    /// The event may or may not have been stored. Retry with the same idempotency key.
+    /// The server may or may not have stored the event. The client should retry with the same idempotency key.
     case internalError = "internal_error"
     case notImplemented = "not_implemented"
     /// The server cannot process the request now, for example because it is starting, draining or full. Nothing was
@@ -48,9 +48,9 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     /// A short name for people, the same for every occurrence (RFC 9457, section 3.1.3).
     public var title: String { meaning.title }
 
-    /// Whether the same request can succeed later. After 429 or 503, a client should wait for the time in
-    /// `Retry-After`. After 408, it may retry at any time. After 500, it must retry with the same idempotency key; the
-    /// response to that retry shows whether the event was stored before.
+    /// Whether the same request can succeed later. After 429 or 503, wait for the time in `Retry-After`; after 408,
+    /// retry at any time. After 500, retry with the same idempotency key; the response shows whether the event was
+    /// stored before.
     public var isRetryable: Bool {
         switch status {
         case 408, 429, 500, 503: true

@@ -11,9 +11,9 @@ public enum RFC3339 {
     /// Parses a `date-time`. The fraction of the second may have any number of digits, and is truncated to
     /// milliseconds.
     ///
-    /// The parser is strict. The offset is required: `Z`, `z` or `±hh:mm`, including `-00:00`. The separator is `T` or
-    /// `t`. Every field has all its digits and a valid value. Returns nil for any other text. Also returns nil for a
-    /// time outside the years 0000 to 9999 in UTC.
+    /// The offset (`Z`, `z` or `±hh:mm`, including `-00:00`) is required. The separator must be `T` or `t`, and every
+    /// field must have all its digits and a valid value. Returns nil for any other text, and for a time outside the
+    /// years 0000 to 9999 in UTC.
     ///
     /// A leap second, written as `:60`, is accepted only at 23:59 UTC on the last day of a month. Moment cannot
     /// represent a leap second. The result is therefore the last millisecond before the following midnight.

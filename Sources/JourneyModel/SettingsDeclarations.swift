@@ -18,12 +18,12 @@ extension Settings {
         public let value: Value
         /// The largest allowed value. Every value must also be greater than 0.
         public let valueMax: Double
-        /// The variable of another setting that limits this setting: the value must not exceed the other setting's
-        /// value. For example `NATIVE_CHARGER_INTENT_RADIUS_M`.
+        /// The environment variable of another setting, whose value this setting must not exceed, for example
+        /// `NATIVE_CHARGER_INTENT_RADIUS_M`. Nil if there is no such limit.
         public let alsoAtMost: String?
 
-        /// The range as text: `0 < x <= 100, and <= NATIVE_CHARGER_INTENT_RADIUS_M`, with `n` instead of `x` for a
-        /// whole number.
+        /// The range as text, for example `0 < x <= 100, and <= NATIVE_CHARGER_INTENT_RADIUS_M`. For a whole number,
+        /// the letter is `n` instead of `x`.
         public var allowed: String {
             let letter =
                 switch value {

@@ -1,11 +1,11 @@
 // Reads settings from the texts of environment variables, which the caller supplies.
 
-/// The error for an invalid environment variable. If it occurs at the start, the server exits. If it occurs on a
-/// reload, the old settings stay in force.
+/// The error for an invalid environment variable. If it occurs at the server's start, the server exits. If it occurs on
+/// a reload, the old settings stay in force.
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     public var variable: String
-    /// The value of the variable. If the variable is not set, the value that the setting has in the `base` of
-    /// `Settings.make`. Such a value is an error if it exceeds the value of another setting that limits this setting.
+    /// The value of the variable. If the variable is not set, this is the setting's value in the `base` of
+    /// `Settings.make`. A value from `base` can be an error, because another setting may limit it to a lower value.
     public var value: String
     public var allowed: String
 
@@ -24,7 +24,7 @@ extension Settings {
     }
 
     /// Reads the eight settings. `text` returns the value of a variable, or nil if the variable is not set. A setting
-    /// whose variable is not set has its value in `base`.
+    /// whose variable is not set keeps its value from `base`.
     ///
     /// A number consists of digits and, for a decimal setting, optionally a fraction. It has no sign, exponent, white
     /// space or unit. Throws `Invalid` with one error for each setting that is not a number, is out of range, or
@@ -64,8 +64,8 @@ extension Settings {
 }
 
 extension Settings.Declaration {
-    /// Returns whether the text is a number of this setting's kind and in its range. Does not compare it with the other
-    /// setting of a pair.
+    /// Returns whether the text is a number of this setting's kind and in its range. Does not compare the number with a
+    /// setting that limits this one (`alsoAtMost`).
     public func accepts(_ text: String) -> Bool {
         var settings = Settings()
         return read(text, into: &settings)

@@ -1,11 +1,11 @@
-// The table of transitions, in the same form as in the contract (section 1). The table gives the state to which an
-// event of the session in progress leads. Evidence.swift handles events of other sessions, and the states that phones
-// report (evidence). Fold.swift handles deadlines and targets.
+// The contract's table of transitions (section 1): the state to which each event leads from each state. Evidence.swift
+// handles events of other sessions, and the states that phones report (evidence). Fold.swift handles deadlines and
+// targets.
 
 /// The table's entry for one event in one state.
 enum Transition: Hashable {
-    /// First applies the implied steps, then moves to the given state. These steps are proved by the event alone.
-    /// (Evidence.swift adds the steps that the phone's reported state proves.)
+    /// The event first applies the implied steps, and then moves the journey to the given state. The event alone proves
+    /// these implied steps. Evidence.swift adds the steps that the phone's reported state proves.
     case to(JourneyState, implying: ImpliedSteps = [])
     /// The event never moves the state, and is never rejected.
     case stays

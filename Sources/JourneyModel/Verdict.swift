@@ -6,10 +6,10 @@ public struct Verdict: Hashable, Sendable {
         /// The event moved the state.
         case applied
         /// The event is not meant to change the state. This is not an error. Examples are a diagnostic event, and the
-        /// expiry event of a deadline that no longer holds.
+        /// expiry event of a deadline that a late event has moved or cleared.
         case none
-        /// The event is meant to change the state, but must not do so now, usually because the table has no transition
-        /// for it from this state. The event is stored, and the state does not change. `reason` gives the reason.
+        /// The event is meant to change the state, but must not do so now; `reason` says why. The event is stored, and
+        /// the state does not change.
         case rejected
     }
 
@@ -19,15 +19,16 @@ public struct Verdict: Hashable, Sendable {
         case notAtMerchant = "not_at_merchant"
         case mustDepartFirst = "must_depart_first"
         case noSuchTransition = "no_such_transition"
-        /// The event, or the previous state that it reports (its evidence), confirms an activation or a visit, but an
-        /// app sent the event. With `TRUSTED_CONFIRMATIONS=service`, only a service may confirm them.
+        /// An app's event, or the previous state that it reports, claims an activation or a visit. With
+        /// `TRUSTED_CONFIRMATIONS=service`, only a service may confirm activations and visits.
         case unconfirmed
     }
 
     public var transition: Transition
     /// Present exactly when `transition` is `.rejected`.
     public var reason: Reason?
-    /// Unreported steps before the event. On the wire, they are `implied`. Empty unless `transition` is `.applied`.
+    /// The unreported steps that the event proves (the member `implied` on the wire). Empty unless `transition` is
+    /// `.applied`.
     public var implied: ImpliedSteps
 
     public init(_ transition: Transition, reason: Reason? = nil, implied: ImpliedSteps = []) {

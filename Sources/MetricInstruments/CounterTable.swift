@@ -1,4 +1,4 @@
-// A fixed number of counters of one family, addressed by index. Counting by index on a hot path builds no label and
+// A fixed number of counters of one family, addressed by index. A hot path counts by index, so it builds no labels and
 // looks up no name. A counter is created when it is first incremented, so a backend sees only the counters in use.
 
 package import CoreMetrics
@@ -16,13 +16,13 @@ package final class CounterTable: Sendable {
     private final class Cell: Sendable {
         private let made = AtomicLazyReference<CounterBox>()
         /// An unmanaged copy of the reference in `made`; nil until `made` is set. Counting through it avoids a retain
-        /// and a release, two more atomic operations on memory that all event loops write to.
+        /// and a release. Each of these would be an atomic operation on memory that all event loops write to.
         private let shortcut = Atomic<Unmanaged<CounterBox>?>(nil)
 
         func count(_ amount: Int64, _ make: () -> any CounterHandler) {
             if let counted = shortcut.load(ordering: .acquiring) {
-                // Using the unmanaged reference is safe: `made` owns the object, is set only once, and lives as long as
-                // this cell.
+                // The unmanaged reference is safe, because `made` is set only once, lives as long as this cell, and
+                // owns the object.
                 return counted._withUnsafeGuaranteedRef { $0.counter.increment(by: amount) }
             }
             let made = made.load() ?? made.storeIfNil(CounterBox(make()))
@@ -39,9 +39,10 @@ package final class CounterTable: Sendable {
     /// owns the cells as long as this table exists.
     private let cells: [Unmanaged<Cell>]
 
-    /// Creates the table. `dimensions` returns the labels of an index. Indexes range from 0 to `count` - 1.
-    /// `dimensions` is called when an index is first used. It may be called several times for one index, if several
-    /// threads first use the index at the same moment.
+    /// Creates the table. `dimensions` returns the labels of an index from 0 to `count` - 1.
+    ///
+    /// The first use of an index calls `dimensions`. If several threads use a new index at the same moment, each of
+    /// them may call `dimensions`.
     package init(
         _ family: MetricFamily, count: Int, factory: any MetricsFactory,
         dimensions: @escaping @Sendable (Int) -> [(String, String)]

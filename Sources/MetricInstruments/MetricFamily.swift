@@ -1,6 +1,5 @@
 // The declaration of a metric. Each module declares its metrics in an extension of `MetricFamily`, beside the code that
-// they measure. The names follow Prometheus's conventions (base units, `_total` for counters). This module itself
-// declares no family.
+// they measure. The names follow Prometheus's conventions (base units, `_total` for counters).
 
 package import CoreMetrics
 
@@ -18,16 +17,16 @@ package struct MetricFamily: Hashable, Sendable {
         self.bounds = bounds
     }
 
-    /// Bounds for durations. The lowest bound is 250 µs, the time of a read. The highest bound is 10 s, because no
-    /// request should take longer.
+    /// Bounds for durations. The lowest bound is 250 µs, because a read takes about this time. The highest is 10 s,
+    /// because no request should take longer.
     package static let durations: [Int64] = [
         250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 25_000_000, 50_000_000, 100_000_000,
         250_000_000, 1_000_000_000, 10_000_000_000,
     ]
 }
 
-/// A backend that shows help texts and has histograms. `describe` is called with a family each time before an
-/// instrument of this family is created.
+/// A backend that shows help texts and has histograms. `describe` is called with a family before each instrument of
+/// that family is created.
 package protocol DescribedMetricsFactory: MetricsFactory {
     func describe(_ family: MetricFamily)
 }

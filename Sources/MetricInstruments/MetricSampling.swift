@@ -1,6 +1,8 @@
 // Metrics that are read rather than counted: sizes, states, and the operating system's data on the process. A sampler
-// reads such values and passes them to swift-metrics. `sample` runs all samplers. A backend that a monitoring server
-// scrapes calls `sample` at each scrape. A backend that pushes its metrics calls `sample` every few seconds.
+// reads such values and passes them to swift-metrics.
+//
+// `sample` runs all samplers. A backend calls it at each scrape, or every few seconds if the backend pushes its
+// metrics.
 
 package import CoreMetrics
 internal import Synchronization
@@ -20,8 +22,8 @@ package final class MetricSampling: Sendable {
     }
 }
 
-/// A counter that follows a total. Other code keeps the total from the start of the process. Each sample adds the
-/// growth of the total since the previous sample.
+/// A counter that follows a total, which other code counts from the start of the process. Each call of `sample` gets
+/// the present total, and adds its growth since the previous call to the counter.
 package final class SampledCounter: Sendable {
     private let counter: any CounterHandler
     private let reportedCount = Mutex<Int64>(0)

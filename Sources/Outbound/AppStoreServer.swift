@@ -11,16 +11,16 @@ import Secrets
 package struct AppStoreServer: AppStoreAPI {
     /// The timeout of one attempt in milliseconds. It is short because the app waits for Apple's response.
     static let timeoutMilliseconds = 5_000
-    /// The time in milliseconds, from the start of the call, within which a further attempt may begin. It is short
+    /// A further attempt may begin only within this many milliseconds of the start of the call. The time is short,
     /// because the app shows a spinner until the last attempt has ended.
     static let totalMilliseconds: Int64 = 12_000
     static let attemptsMax = 3
     static let backoffMilliseconds: [Int64] = [400, 1_600]
-    /// Maximum bytes of a response. A page of the history has twenty notifications of 20 kB each.
+    /// Maximum bytes of a response. A page of the notification history has twenty notifications of 20 kB each.
     static let answerBytesMax = 4 << 20
 
-    /// The body of Apple's ConsumptionRequest, with only the required members. The server knows that the product was
-    /// delivered, but not how much of it the customer used.
+    /// The body of Apple's ConsumptionRequest. The server knows that the product was delivered. The optional members
+    /// are left out, because the server does not know how much of the product the customer used.
     static let consumption = """
         {"customerConsented":true,"deliveryStatus":"DELIVERED","sampleContentProvided":false}
         """
@@ -31,7 +31,7 @@ package struct AppStoreServer: AppStoreAPI {
     private let urls: [(environment: AppStoreEnvironment, url: URL)]
     private let clock: @Sendable () -> Moment
 
-    /// Creates the client. `production` or `sandbox` is nil when this server does not accept purchases from that
+    /// Creates the client. The URL of an environment is nil if this server does not accept purchases from that
     /// environment.
     package init(
         http: OutgoingHTTP, token: AppStoreToken, bundleIDs: [String], production: URL?, sandbox: URL?,
@@ -65,8 +65,8 @@ package struct AppStoreServer: AppStoreAPI {
                 }
             }
         }
-        // If an environment responded with 401, it is unknown whether it has the transaction. The result is then not
-        // `.notFound`, even if the other environment does not have it.
+        // If an environment responded with 401, it is unknown whether that environment has the transaction. The error
+        // is then `.unavailable` instead of `.notFound`, even if the other environment does not have the transaction.
         throw refused ? .unavailable(retryAfterSeconds: 300, reason: "status_401") : .notFound
     }
 
@@ -83,9 +83,8 @@ package struct AppStoreServer: AppStoreAPI {
             \(request.onlyFailures ? ",\"onlyFailures\":true" : "")}
             """
         let answer = try await send(.post, target, as: request.bundleID, body: Array(body.utf8))
-        // A 401 has two possible reasons. Either the app is not released yet and has no history in production, or the
-        // key is new or wrong. The response does not tell which, so the result is "not available" instead of an empty
-        // history. If this server accepts only production, a 401 is a failure like any other status.
+        // A 401 means that the app is not released yet, or that the key is new or wrong. The returned page therefore
+        // has `isAvailable: false`. If this server accepts only production, a 401 is a failure like any other status.
         if answer.status == 401, request.environment == .production, urls.count > 1 {
             return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil, isAvailable: false)
         }
@@ -109,8 +108,8 @@ package struct AppStoreServer: AppStoreAPI {
         let answer = try await send(.put, target, as: request.bundleID, body: Array(Self.consumption.utf8))
         switch answer.status {
         case 200..<300: return
-        // Apple responds with 401 to a key that was created only recently, and for an app that is not released. A later
-        // attempt may therefore succeed.
+        // Apple responds with 401 if the key is new, or if the app is not released yet. A later attempt may therefore
+        // succeed.
         case 401: throw .unavailable(retryAfterSeconds: 300, reason: "status_401")
         default: throw .notFound
         }
@@ -118,13 +117,14 @@ package struct AppStoreServer: AppStoreAPI {
 
     // MARK: One request
 
-    /// Sends a request and returns the response. After a status of 429 or 5xx, or if the call failed, sends the request
-    /// again after a pause. Throws `unavailable` in four cases:
+    /// Sends a request and returns the response. If the status is 429 or 5xx, or if the call fails, sends the request
+    /// again after a pause. Throws `unavailable` in five cases:
     ///
-    /// - The attempts or the time are used up.
+    /// - The last attempt failed, or the time for a further attempt is over.
     /// - Apple asks for a longer wait than the next pause.
     /// - The request cannot be signed.
-    /// - The call failed in a way that a retry would not mend, for example by a redirect.
+    /// - The call failed for a reason that a retry does not remove, for example because of a redirect.
+    /// - The caller's task is cancelled.
     private func send(
         _ method: OutgoingRequest.Method, _ url: URL, as bundleID: String, body: [UInt8] = []
     ) async throws(AppStoreAPIFailure) -> OutgoingResponse {
@@ -132,7 +132,8 @@ package struct AppStoreServer: AppStoreAPI {
         var reason = "busy"
         var retryAfter: Int?
         for attempt in 0..<Self.attemptsMax {
-            /// The number of seconds that Apple's response to this attempt asks the caller to wait before a retry.
+            /// The number of seconds to wait before a retry, by the Retry-After of this attempt's response; nil if it
+            /// has none.
             var asked: Int?
             do {
                 let answer = try await http.send(
@@ -168,8 +169,8 @@ package struct AppStoreServer: AppStoreAPI {
         return OutgoingRequest(method, url, fields: fields, body: body)
     }
 
-    /// Converts a value of Retry-After to seconds from now, 1 to 3600. Apple sends the time of the next attempt, in
-    /// milliseconds since 1970. Other servers send a number of seconds.
+    /// Converts a value of Retry-After to the number of seconds to wait, from 1 to 3600. Apple sends the time of the
+    /// next attempt, in milliseconds since 1970. Other servers send a number of seconds.
     private func seconds(_ retryAfter: Int?) -> Int? {
         guard let retryAfter else { return nil }
         guard retryAfter > 1_000_000_000 else { return min(max(retryAfter, 1), 3600) }

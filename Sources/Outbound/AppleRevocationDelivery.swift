@@ -1,5 +1,5 @@
-// Revokes the Apple tokens of deleted users. The tokens wait in a durable queue in the store. The entries of this queue
-// do not identify the users. No state is kept in memory between two calls, so a restart needs no special handling.
+// Revokes the Apple tokens of deleted users. The tokens wait in a queue in the store; the entries of the queue do not
+// identify the users. Between two attempts, a revocation is only in the store, so a restart needs no special handling.
 
 package import Engine
 package import Identity
@@ -52,8 +52,8 @@ package struct AppleRevocationDelivery: Sendable {
                 failure = try await deliver(revocation) ?? failure
             }
         } catch {
-            // The store failed. The revocation therefore stays in the queue and is sent again, although Apple may have
-            // received it. A second revocation has no effect.
+            // The store failed, so the revocation stays in the queue and is sent again. If Apple has already received
+            // the revocation, the second one has no effect.
             failure = "\(error)"
         }
         return failure

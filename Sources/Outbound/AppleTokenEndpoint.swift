@@ -1,6 +1,5 @@
 // Calls two endpoints of Apple. The token endpoint exchanges an authorization code for a refresh token, which is then
-// sealed (encrypted). The revoke endpoint revokes a refresh token. Other files store the sealed tokens and retry failed
-// revocations.
+// sealed (encrypted). The revoke endpoint revokes a refresh token.
 
 import Crypto
 package import Foundation
@@ -56,10 +55,11 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         }
     }
 
-    /// Seals the refresh token of a token response (RFC 6749, section 5.1). The response's `id_token` must be about the
-    /// person who signs in. Otherwise the authorization code belongs to another person, and that person's token must
-    /// not be stored in this account. If this account were deleted, the server would revoke the token and so sign the
-    /// other person out.
+    /// Seals the refresh token of a token response (RFC 6749, section 5.1), if the response's `id_token` names the
+    /// person who signs in.
+    ///
+    /// If the `id_token` names another person, the authorization code belongs to that person. If that person's refresh
+    /// token were stored in this account, deleting this account would sign that person out.
     private func sealed(_ body: [UInt8], of identity: AppleIdentity) -> AppleCodeExchangeOutcome {
         guard let answer = AppleTokenResponse(body) else { return .failed(reason: "malformed_answer") }
         guard answer.subject == identity.subject else { return .failed(reason: "other_subject") }
@@ -69,8 +69,8 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         return .sealed(sealed)
     }
 
-    /// Returns the digest of a subject. A token is sealed with this digest as associated data, so it can be opened only
-    /// with the same subject's digest. A queued revocation therefore contains the digest
+    /// Returns the digest of a subject. A refresh token is sealed with its subject's digest as associated data, and can
+    /// be opened only with the same digest. A queued revocation therefore contains the digest
     /// (`AppleRevocation.subjectDigest`).
     private static func owner(_ subject: String) -> [UInt8] {
         Array(SHA256.hash(data: Data(subject.utf8)))
@@ -96,8 +96,8 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
                 form, to: revokeURL, as: revocation.clientID, timeoutMilliseconds: Self.revokeTimeoutMilliseconds)
             switch (answer.status, AppleTokenResponse.errorCode(answer.body)) {
             case (200, _): return .done
-            // The token is unknown (RFC 6749, section 5.2). A 400 with any other error means that this server made a
-            // mistake, for example sent a wrong client secret.
+            // These two errors mean that Apple does not know the token (RFC 6749, section 5.2). Any other error with
+            // status 400 means that this server made a mistake, for example sent a wrong client secret.
             case (400, "invalid_grant"?), (400, "invalid_token"?): return .unknownToken
             case (let status, _): return .failed(reason: "status_\(status)")
             }

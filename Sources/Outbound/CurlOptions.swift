@@ -1,6 +1,5 @@
-// The options of every libcurl handle of the server: TLS verification, the permitted protocols, the maximum size of a
-// response, no redirects, no signals. This file also makes the list of request fields, and translates libcurl's error
-// codes. It is used with libcurl's easy interface (CurlTransfer) and with its multi interface (HTTP2Slot).
+// The options of every libcurl handle of the server, the list of request fields, and the translation of libcurl's error
+// codes. Used with libcurl's easy interface (CurlTransfer) and with its multi interface (HTTP2Slot).
 
 import CCurl
 
@@ -9,9 +8,11 @@ enum CurlOptions {
     /// and stays initialised.
     static let isReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
-    /// Sets the TLS options and the limits. The TLS options and the refusal of redirects equal libcurl's defaults. They
-    /// are set explicitly, because security depends on them. The server relies on three other defaults without setting
-    /// them: libcurl stores no cookies, stores no credentials, and does not decompress content.
+    /// Sets the limits, the TLS options and the refusal of redirects. The last two equal libcurl's defaults, but are
+    /// set explicitly, because security depends on them.
+    ///
+    /// The server also relies on three defaults that are not set here: libcurl stores no cookies, stores no
+    /// credentials, and does not decompress content.
     static func set(_ handle: UnsafeMutableRawPointer, httpVersion: Int, protocols: String, bytesMax: Int) -> Bool {
         let numbers: [(CURLoption, Int)] = [
             (CURLOPT_SSL_VERIFYPEER, 1), (CURLOPT_SSL_VERIFYHOST, 2), (CURLOPT_FOLLOWLOCATION, 0),
@@ -24,16 +25,18 @@ enum CurlOptions {
             && curl_shim_set_offset(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(bytesMax)) == CURLE_OK
     }
 
-    /// Makes libcurl trust the certificates in the file at `path`; nil changes nothing. The system's certificates stay
-    /// trusted: the option replaces the system's certificate file, but libcurl still reads the system's certificate
-    /// directory.
+    /// Makes libcurl trust the certificates in the file at `path`; nil changes nothing. The option replaces the
+    /// system's certificate file. The system's certificates stay trusted, because libcurl still reads the system's
+    /// certificate directory.
     static func setAuthority(_ handle: UnsafeMutableRawPointer, _ path: String?) -> Bool {
         path.map { curl_shim_set_string(handle, CURLOPT_CAINFO, $0) == CURLE_OK } ?? true
     }
 
-    /// Returns a list for CURLOPT_HTTPHEADER, which the caller must free after the transfer; nil if memory is
-    /// exhausted. A field with an empty value makes libcurl omit that field. `Expect` is omitted so that libcurl sends
-    /// the body at once, without waiting for 100 Continue.
+    /// Returns a list for CURLOPT_HTTPHEADER; nil if memory is exhausted. The caller must free the list after the
+    /// transfer.
+    ///
+    /// libcurl omits a field whose value is empty. `Expect` is empty so that libcurl sends the body at once, without
+    /// waiting for 100 Continue.
     static func list(_ fields: [(name: String, value: String)]) -> UnsafeMutablePointer<curl_slist>? {
         var list: UnsafeMutablePointer<curl_slist>?
         for (name, value) in [("User-Agent", "dwell"), ("Expect", "")] + fields {

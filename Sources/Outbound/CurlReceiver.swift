@@ -1,4 +1,4 @@
-// Receives the responses of one libcurl handle through its callbacks, within limits.
+// Receives the responses of one libcurl handle through libcurl's callbacks, and limits their size.
 
 import CCurl
 import Foundation
@@ -11,8 +11,8 @@ final class CurlReceiver {
     /// Maximum bytes of the response's content.
     let bytesMax: Int
     private var headBytes = 0
-    /// The response so far. It grows while data arrives. Its status is always 0, because the status is read only at the
-    /// end, by `result`.
+    /// The part of the response that has arrived. Its status is always 0, because `result` reads the status from the
+    /// handle at the end.
     private(set) var answer = OutgoingResponse(status: 0, body: [])
     private(set) var isTooLong = false
 
@@ -29,8 +29,8 @@ final class CurlReceiver {
     /// Whether a part of the response has arrived.
     var hasBegun: Bool { headBytes > 0 }
 
-    /// Registers the callbacks. The callbacks get an unretained reference to this object. The owner must keep the
-    /// object alive while libcurl may call them.
+    /// Registers the callbacks, which get an unretained reference to this object. The owner must keep this object alive
+    /// while libcurl may call the callbacks.
     func register(on handle: UnsafeMutableRawPointer) -> Bool {
         let this = Unmanaged.passUnretained(self).toOpaque()
         return curl_shim_set_pointer(handle, CURLOPT_WRITEDATA, this) == CURLE_OK
@@ -63,10 +63,11 @@ final class CurlReceiver {
             isTooLong = true
             return 0
         }
-        // An interim response (1xx) comes before the final one and has header lines too. Each status line therefore
-        // discards the lines so far.
+        // Interim responses (1xx) have header lines too, and come before the final response. Each status line therefore
+        // discards what has arrived before it.
         if line.starts(with: "HTTP/".utf8) { answer = OutgoingResponse(status: 0, body: []) }
-        // Only three names matter, and they have 11 to 13 bytes. Skip all other lines before creating Strings.
+        // Only three field names matter, and they have 11 to 13 bytes. Other lines are skipped here, before Strings are
+        // created.
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), (11...13).contains(colon) else { return line.count }
         let value = String(decoding: line[(colon + 1)...], as: UTF8.self)
             .trimmingCharacters(in: .whitespacesAndNewlines)

@@ -1,6 +1,5 @@
-// One HTTP exchange by libcurl, from the first option to the last byte. The exchange blocks its thread. The object is
-// created, used and released on that thread. The closure `isWanted` is called on that thread too, but may read values
-// that other threads change.
+// One HTTP exchange by libcurl. It blocks one thread, which also creates, uses and releases the object. That thread
+// calls the closure `isWanted`, which may read values that other threads change.
 
 import CCurl
 import Foundation
@@ -17,8 +16,8 @@ final class CurlTransfer {
         self.isWanted = isWanted
     }
 
-    /// Performs the exchange. Returns after the timeout at the latest. If the caller no longer wants the result,
-    /// `isWanted` returns false; `perform` then returns within about a second.
+    /// Performs the exchange, and returns after the timeout at the latest. If `isWanted` returns false, the caller no
+    /// longer wants the result, and `perform` returns within about a second.
     static func perform(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int, isWanted: @escaping () -> Bool
     ) -> Result<OutgoingResponse, OutgoingFailure> {
@@ -33,7 +32,8 @@ final class CurlTransfer {
     private func run(
         _ handle: UnsafeMutableRawPointer, _ request: OutgoingRequest, timeoutMilliseconds: Int
     ) -> Result<OutgoingResponse, OutgoingFailure> {
-        // libcurl reads the list and the body until the exchange ends, which is before this function returns.
+        // libcurl reads the list and the body during the exchange. Both stay valid, because the exchange ends before
+        // this function returns.
         guard let fields = CurlOptions.list([("Connection", "close")] + request.fields) else {
             return .failure(.unreachable)
         }
@@ -61,8 +61,8 @@ final class CurlTransfer {
             (CURLOPT_TIMEOUT_MS, timeoutMilliseconds), (CURLOPT_CONNECTTIMEOUT_MS, timeoutMilliseconds),
             (CURLOPT_NOPROGRESS, 0),
         ]
-        // Without the option for a quick exit, libcurl waits after the timeout until a running name lookup has ended.
-        // If the name servers do not answer, this takes half a minute or longer.
+        // Without the option for a quick exit, libcurl waits for the end of a running name lookup, even after the
+        // timeout. If the name servers do not answer, the lookup takes half a minute or longer.
         return numbers.allSatisfy { curl_shim_set_long(handle, $0, $1) == CURLE_OK }
             && curl_shim_set_quick_exit(handle) == CURLE_OK
             && CurlOptions.set(

@@ -12,7 +12,8 @@ enum GzipEncoding {
             Int32(MemoryLayout<z_stream>.size))
         guard code == Z_OK else { return nil }
         defer { deflateEnd(&stream) }
-        // zlib only reads the bytes at `next_in`. The pointer's type is not const for historical reasons.
+        // `next_in` is not const for historical reasons, although zlib only reads the bytes. Therefore `input` is a
+        // mutable copy.
         var input = plain
         var output = [UInt8](repeating: 0, count: Int(deflateBound(&stream, UInt(plain.count))))
         let written = input.withUnsafeMutableBufferPointer { bytes in

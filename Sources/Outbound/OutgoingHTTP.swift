@@ -1,6 +1,5 @@
 // Makes the server's HTTP calls to other services, by libcurl with all limits set. Only push notifications use another
-// client (HTTP2Channel). This file does not depend on the purpose or the receiver of the calls. Its errors never
-// contain a URL, a field or a body, because these may contain secrets.
+// client (HTTP2Channel). Errors never contain a URL, a field or a body, because these may contain secrets.
 
 package import Foundation
 import Synchronization
@@ -16,7 +15,8 @@ package struct OutgoingRequest: Sendable {
     package var url: URL
     package var fields: [(name: String, value: String)]
     package var body: [UInt8]
-    /// The path of a PEM file. Its certificates are trusted in addition to the system's. Nil if there is no such file.
+    /// The path of a PEM file with certificates that are trusted in addition to the system's; nil if only the system's
+    /// are trusted.
     package var authorityFile: String?
 
     package init(
@@ -43,9 +43,9 @@ package struct OutgoingResponse: Hashable, Sendable {
 /// The reason why a call has no response. The raw values are for logs.
 package enum OutgoingFailure: String, Error, Hashable, Sendable {
     case timedOut = "timed_out"
-    /// No connection could be made, the connection broke, or libcurl failed for a reason that has no case here.
+    /// No connection could be made, the connection broke, or libcurl failed for a reason that no other case describes.
     case unreachable
-    /// The system does not trust the certificate that the called server presented for its host name.
+    /// The certificate that the called server presented is not trusted, or is not for its host name.
     case notTrusted = "not_trusted"
     case answerTooLong = "answer_too_long"
     /// The response is a redirect. Redirects are never followed, because only the configured address may receive the
@@ -61,9 +61,10 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
 
 /// A client for outgoing HTTP calls. Every thread may use it.
 package final class OutgoingHTTP: Sendable {
-    /// The maximum number of calls in progress in one `OutgoingHTTP` object. The code webhook, the App Store (with the
-    /// OCSP responders) and Google's access tokens each have an object of their own. Calls to one slow service
-    /// therefore do not keep calls to the others from starting. Signing in with Apple and analytics share one object.
+    /// The maximum number of calls in progress in one `OutgoingHTTP` object.
+    ///
+    /// The code webhook, the App Store (with the OCSP responders) and Google's access tokens have an object each.
+    /// Signing in with Apple and analytics share one object. A slow service blocks only the calls of its own object.
     static let callsMax = 64
 
     private struct State {
@@ -93,8 +94,8 @@ package final class OutgoingHTTP: Sendable {
         let call = OutgoingCall()
         try begin(call)
         // Each call has its own thread, because libcurl blocks the thread. A call counts towards `callsMax` until its
-        // thread ends, so there are never more than `callsMax` threads. libcurl's own threads, which look names up, may
-        // outlive their calls.
+        // thread ends, so `callsMax` also limits the threads. libcurl's own threads for name lookups are not limited,
+        // and may outlive their calls.
         let thread = Thread { [self] in
             call.end(
                 with: CurlTransfer.perform(

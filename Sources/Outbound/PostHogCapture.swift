@@ -1,6 +1,6 @@
-// `AnalyticsCapture` for PostHog's capture protocol: POST HOST/batch/ with a key and a list of events, compressed with
-// gzip. It does no harm to send a batch twice: PostHog drops an event if it has received an event with the same uuid,
-// timestamp, name and distinct_id before.
+// Captures analytics by PostHog's protocol: POST HOST/batch/ with a key and a list of events, compressed with gzip. A
+// batch may be sent twice, because PostHog drops an event whose uuid, timestamp, name and distinct_id it has received
+// before.
 
 import Crypto
 package import Engine
@@ -66,9 +66,9 @@ package struct PostHogCapture: AnalyticsCapture {
         return writer.bytes
     }
 
-    /// Returns the UUID of an event. If the event_id is a UUID, returns it in lower case. Otherwise makes a UUID of
-    /// version 8 (RFC 9562, section 5.8) from the first 16 bytes of a digest of driver and event_id. An event therefore
-    /// always has the same UUID.
+    /// Returns the UUID of an event, the same at each call. If the event_id is a UUID, returns it in lower case.
+    /// Otherwise makes a UUID of version 8 (RFC 9562, section 5.8) from the first 16 bytes of a digest of driver and
+    /// event_id.
     static func uuid(of event: FeedEvent) -> String {
         if let uuid = UUID(uuidString: event.eventID) { return uuid.uuidString.lowercased() }
         var bytes = Array(

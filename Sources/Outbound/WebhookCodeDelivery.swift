@@ -1,5 +1,5 @@
 // Delivers one-time codes to the webhook, in the background. A failed call is repeated with growing pauses until its
-// code expires. CodeWebhook signs and makes each call. Log lines contain no codes and no phone numbers.
+// code expires. Log lines contain no codes and no phone numbers.
 
 package import Engine
 package import Identity
@@ -11,14 +11,14 @@ import Synchronization
 
 /// The queue of one-time codes. The codes are delivered while `run` runs. Any thread may use the queue.
 package final class WebhookCodeDelivery: CodeDelivery {
-    /// The maximum number of codes that wait to be delivered, including those being sent. It equals the number of codes
-    /// that OTP_SENDS_TOTAL allows in an hour by default. When this number is reached, a new code is dropped, and the
-    /// user has to request another code.
+    /// The maximum number of codes that wait to be delivered, including those being sent. It equals the default of
+    /// OTP_SENDS_TOTAL, the number of codes that may be sent in an hour. When the maximum is reached, a new code is
+    /// dropped, and the user has to request another code.
     static let codesMax = 1_000
     /// Maximum pause between two attempts. The pause doubles after each failure, up to this maximum.
     static let pauseMillisecondsMax: Int64 = 15_000
-    /// The length of one sleep in milliseconds. A pause consists of several sleeps, so that a shutdown has to wait only
-    /// for the current sleep.
+    /// The length of one sleep in milliseconds. A pause consists of several sleeps, because a shutdown has to wait
+    /// until the current sleep ends.
     static let pieceMilliseconds: Int64 = 250
     /// How many seconds a shutdown waits for the codes in progress. If the server's own shutdown limit is shorter, the
     /// wait is shorter too.
@@ -29,7 +29,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
 
     private struct State {
         var count = 0
-        /// The time at which each queued or in-progress code was issued, by job number.
+        /// The times at which the queued and in-progress codes were issued. The keys are job numbers.
         var issuedAt: [Int: Moment] = [:]
         /// The job number of the newest code of each phone number. Older codes of that phone number are not sent,
         /// because they are no longer valid and would confuse the user.
@@ -91,10 +91,10 @@ package final class WebhookCodeDelivery: CodeDelivery {
         feed.yield(Job(code: code, number: number))
     }
 
-    /// Delivers codes until the task is cancelled. Then spends at most `drainSeconds` on sending each remaining code
-    /// once more.
+    /// Delivers codes until the task is cancelled. Then tries to send each remaining code one last time, for at most
+    /// `drainSeconds` in total.
     package func run() async {
-        // `work` is not a child task, so that cancelling the current task does not cancel calls of the webhook in
+        // `work` is not a child task, so that cancelling the current task does not cancel the calls that are in
         // progress.
         let work = Task { await deliverAll() }
         do {
@@ -126,8 +126,8 @@ package final class WebhookCodeDelivery: CodeDelivery {
         while !Task.isCancelled {
             let now = clock()
             guard isNewest(job) else { return end(job) }
-            // A code that expires after `latestExpiry` was issued before the clock was set back. It is no longer valid
-            // (`CodeRule.judge`).
+            // If a code expires after `latestExpiry`, the clock was set back after the code was issued. The code is
+            // then no longer valid (`CodeRule.judge`).
             guard now < job.code.expiresAt, job.code.expiresAt <= CodeRule.latestExpiry(at: now) else {
                 end(job)
                 return logger.error("one-time code expired before delivery")

@@ -18,7 +18,8 @@ final class BlockedThread: Sendable {
     }
 
     /// Blocks the calling thread until the call has ended, but at most until `lateMilliseconds` after the deadline. If
-    /// the call has not ended by then, returns the failure `.timedOut`, which leaves the COMMIT in doubt.
+    /// the call has not ended by then, returns the failure `.timedOut`. It is then unknown whether the call's
+    /// transaction was committed.
     func outcome(until deadline: Deadline) -> PostgresCall.Outcome {
         if deadline == .never {
             semaphore.wait()

@@ -1,5 +1,5 @@
-// The objects of libpq: one connection and one result. Only this file calls libpq's functions, except those that parse
-// URLs (PostgresConfiguration.swift). Every call here returns at once, except `connect`.
+// Wrappers of libpq's two objects, a connection and a result. Only this file calls libpq, except that
+// PostgresConfiguration.swift calls the functions that parse URLs. Every call here returns at once, except `connect`.
 
 internal import CPostgres
 
@@ -7,12 +7,12 @@ internal import CPostgres
     internal import Glibc
 #endif
 
-/// A connection of libpq. Two threads must not use a PGconn at the same time. At first only the connecting thread uses
-/// it; that thread hands it over to an event loop, and then only this loop uses it.
+/// A connection of libpq. Two threads must not use a PGconn at the same time. At first only the thread that connects
+/// uses the object, and later only one event loop.
 final class LibpqConnection: @unchecked Sendable {
     private var connection: OpaquePointer?
-    /// Set if a notice of the server reports that the server stopped waiting for its standby during a COMMIT. The
-    /// transaction is then committed on the primary, but perhaps not on the standby.
+    /// Whether the server has reported that it stopped waiting for its standby during a COMMIT. The transaction is then
+    /// committed on the primary, but perhaps not on the standby.
     private(set) var isCommitUnconfirmed = false
 
     private init(_ connection: OpaquePointer) {
@@ -26,10 +26,11 @@ final class LibpqConnection: @unchecked Sendable {
     }
 
     /// Connects to the first usable host. Blocks until the connection is made or every host has failed, so it must not
-    /// be called on an event loop. Each address of a host has `connect_timeout` seconds; name lookups may take longer.
+    /// be called on an event loop. libpq tries each address of a host for `connect_timeout` seconds; name lookups may
+    /// take longer.
     ///
-    /// PQconnectPoll would not block, but ignores `connect_timeout`: if the first host were silent, the second would
-    /// never be tried.
+    /// PQconnectPoll does not block, but ignores `connect_timeout`. If the first host did not answer, PQconnectPoll
+    /// would never try the second.
     ///
     /// - Throws: libpq's message, which may contain host names, the user and the database.
     static func connect(_ parameters: [String: String]) throws(LibpqFailure) -> LibpqConnection {
@@ -51,7 +52,7 @@ final class LibpqConnection: @unchecked Sendable {
         connection = nil
     }
 
-    /// Whether the connection is encrypted. OpenSSL may then hold bytes that are no longer in the socket.
+    /// Whether the connection is encrypted. If so, OpenSSL may hold bytes that it has already read from the socket.
     var isEncrypted: Bool { PQsslInUse(connection) == 1 }
 
     /// The descriptor of the socket, or -1 if libpq has closed the socket. The descriptor does not change while the
@@ -72,7 +73,8 @@ final class LibpqConnection: @unchecked Sendable {
         PQsendPrepare(connection, name, sql, Int32(types.count), types.map { Oid($0.rawValue) }) == 1
     }
 
-    /// Adds the execution of a prepared statement. The values of the parameters and of the result are in binary form.
+    /// Adds the execution of a prepared statement to the pipeline. The values of the parameters and of the result are
+    /// in binary form.
     func sendQuery(_ name: String, _ parameters: EncodedParameters) -> Bool {
         parameters.bytes.withUnsafeBytes { bytes in
             let values = parameters.ranges.map { range in
@@ -143,8 +145,8 @@ final class LibpqConnection: @unchecked Sendable {
         case none, open, failed, unknown
     }
 
-    /// The transaction status that the server sent with its last answer to a Sync (ReadyForQuery). While libpq still
-    /// waits for answers, the status is `open` instead.
+    /// The transaction status that the server sent with its last answer to a Sync (ReadyForQuery). While libpq waits
+    /// for further answers, the status is always `open`.
     var transactionStatus: TransactionStatus {
         switch PQtransactionStatus(connection) {
         case PQTRANS_IDLE: .none
@@ -155,9 +157,10 @@ final class LibpqConnection: @unchecked Sendable {
     }
 
     /// Checks whether a notice says that a COMMIT may not be on the synchronous standby. If a COMMIT is cancelled while
-    /// it waits for the standby, it does not fail: the server only sends a warning.
+    /// it waits for the standby, the COMMIT succeeds, and the server only sends a warning.
     ///
-    /// The warning is recognised by the name of the server's function (syncrep.c), its only part that never changes.
+    /// The warning is recognised by the name of the server's function (syncrep.c), because all other parts of the
+    /// warning may change.
     fileprivate func received(_ notice: OpaquePointer) {
         if text(notice, DWELL_PG_SOURCE_FUNCTION) == "SyncRepWaitForLSN" { isCommitUnconfirmed = true }
     }
@@ -219,7 +222,7 @@ final class LibpqResult: @unchecked Sendable {
     func type(_ column: Int) -> PostgresType { PostgresType(rawValue: PQftype(result, Int32(column))) }
     func isNull(_ row: Int, _ column: Int) -> Bool { PQgetisnull(result, Int32(row), Int32(column)) == 1 }
 
-    /// Passes the bytes of the value. They are valid only during the closure.
+    /// Passes the bytes of the value to `body`. The bytes are valid only until `body` returns.
     func withBytes<Answer>(_ row: Int, _ column: Int, _ body: (UnsafeRawBufferPointer) -> Answer) -> Answer {
         let length = Int(PQgetlength(result, Int32(row), Int32(column)))
         let start = PQgetvalue(result, Int32(row), Int32(column))
@@ -228,7 +231,7 @@ final class LibpqResult: @unchecked Sendable {
 
     // MARK: - Errors
 
-    /// The SQLSTATE; nil if the error comes from libpq itself, because the connection is lost.
+    /// The SQLSTATE; nil if the error comes from libpq itself, which reports that the connection is lost.
     var sqlState: String? { text(result, DWELL_PG_SQLSTATE) }
     /// Whether the session ends: the severity is FATAL or PANIC, or there is no severity because the error comes from
     /// libpq itself.

@@ -42,7 +42,8 @@ struct PostgresCall: Sendable {
 
     let work: Work
     let deadline: Deadline
-    /// Nil if nobody waits: the call is a ROLLBACK that the pipeline sends on its own.
+    /// Nil if nobody waits for the outcome, because the pipeline sends the call itself: the ROLLBACK of a failed
+    /// transaction.
     let caller: Caller?
     private(set) var results: [PostgresResult] = []
     private(set) var error: PostgresError?

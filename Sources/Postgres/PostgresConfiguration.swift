@@ -3,8 +3,8 @@
 internal import CPostgres
 package import Secrets
 
-/// One server, or several servers of which one accepts writes. The descriptions and errors of this type never contain
-/// the password.
+/// The address of one server, or of several servers of which one accepts writes, and the time limits. The descriptions
+/// and errors of this type never contain the password.
 package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     /// The time, in milliseconds, after which the server cancels a statement.
     package var statementTimeoutMilliseconds = 10_000
@@ -63,12 +63,12 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     /// Returns the parameters for an attempt to connect. Divides `milliseconds` among the hosts, but gives each host at
     /// least 2 s.
     ///
-    /// A single host gets only half of the time. Its name may have several addresses, and libpq gives each of them the
-    /// time of a host. If the first address took all of the time, no other would ever be used.
+    /// A single host gets only half of the time, because its name may have several addresses. libpq tries each address
+    /// for that time. If the first address took all of the time, libpq would never try the others.
     func connectParameters(milliseconds: Int) -> [String: String] {
         var parameters = parameters.reveal()
         let hosts = (parameters["host"] ?? parameters["hostaddr"] ?? "").split(separator: ",").count
-        // libpq counts in seconds, and treats 1 as 2. Without a deadline, the limit is an hour for each host.
+        // libpq counts `connect_timeout` in seconds, and treats 1 as 2. Without a deadline, each host gets an hour.
         let seconds = min(3600, max(2, milliseconds / 1000 / max(2, hosts)))
         let configured = parameters["connect_timeout"].flatMap { Int($0) } ?? 0
         parameters["connect_timeout"] = String(configured > 0 ? min(configured, seconds) : seconds)
@@ -83,8 +83,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
 
     // MARK: - Parsing
 
-    /// Checks the scheme, and that "@", "/", "?" and "#" in the user or password are percent-encoded. Otherwise libpq
-    /// would take a part of the password for the host, the port or the database, and show it in its messages.
+    /// Checks the scheme, and that "@", "/", "?" and "#" in the user or password are percent-encoded. If not, libpq
+    /// would take a part of the password for the host, port or database, and show it in its messages.
     private static func checkForm(_ url: String) throws(PostgresConfigurationError) {
         guard let scheme = ["postgresql://", "postgres://"].first(where: { url.hasPrefix($0) }) else { throw .scheme }
         let rest = url.dropFirst(scheme.count)

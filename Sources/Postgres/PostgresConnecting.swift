@@ -58,8 +58,8 @@ enum PostgresConnecting {
             let waiting = state.withLock { state -> UnsafeContinuation<Outcome, Never>? in
                 if state.isSettled { return nil }
                 state.isSettled = true
-                // A caller that waits gets the outcome at once, so `state` must not keep it too. The outcome may hold a
-                // connection, which is closed only when its last reference is gone.
+                // If a caller waits, it gets the outcome at once, and `state` keeps no reference to the outcome. A
+                // connection in the outcome is closed only when its last reference is gone.
                 if state.waiting == nil { state.outcome = outcome }
                 return state.waiting.take()
             }

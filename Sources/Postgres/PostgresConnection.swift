@@ -9,8 +9,8 @@ internal import Synchronization
 package final class PostgresConnection: Sendable {
     package let loop: EventLoop
     private let callTimeoutMilliseconds: Int
-    /// Changed only on the loop, with one exception: `waitUntilClosed` adds to `untilClosed` on any thread. Read on any
-    /// thread.
+    /// Any thread may read the state. Only the loop changes it, except that `waitUntilClosed` adds to `untilClosed` on
+    /// any thread.
     private let state: Mutex<State>
     private let hasConfirmed = Atomic(false)
 
@@ -57,8 +57,9 @@ package final class PostgresConnection: Sendable {
     /// Sends the queries as one segment of the pipeline, and returns their results in order. Several calls may be under
     /// way at the same time; the server answers them in order.
     ///
-    /// Without BEGIN and COMMIT, the segment is one transaction; on Citus, each statement is one. With BEGIN and
-    /// COMMIT, a transaction may extend over several calls. No other task may then use the connection in between.
+    /// If the queries contain no BEGIN and COMMIT, the segment is one transaction; on Citus, each statement is a
+    /// transaction of its own. A transaction with BEGIN and COMMIT may extend over several calls. Until it ends, no
+    /// other task may use the connection.
     ///
     /// A cancelled task still waits for the answer, because only the answer tells what was committed.
     ///
@@ -72,8 +73,8 @@ package final class PostgresConnection: Sendable {
     }
 
     /// Like `run`, but blocks the calling thread until the answer arrives or the deadline passes. Must not be called on
-    /// the thread of the event loop, which would then wait for itself. Must not be called on a thread of Swift
-    /// concurrency either, because these must never block.
+    /// the thread of the event loop, because the loop would wait for itself. Must not be called on a thread of Swift
+    /// concurrency, because such a thread must never block.
     package func runBlocking(
         _ queries: [PostgresQuery], until deadline: Deadline? = nil
     ) throws(PostgresError) -> [PostgresResult] {
@@ -128,11 +129,11 @@ package final class PostgresConnection: Sendable {
     /// Whether a transaction that wrote something was committed on this connection.
     ///
     /// If true, everything that this connection can read is on the synchronous standby. The COMMIT waited until the
-    /// standby had all of the WAL up to the COMMIT. Since then, a commit of another connection becomes visible only
-    /// when the standby has it.
+    /// standby had all of the WAL up to the COMMIT. Later commits of other connections become visible only when the
+    /// standby has them.
     ///
-    /// There is one exception: the COMMIT of the other connection did not wait to the end. Its backend was terminated,
-    /// or no standby was configured at that moment.
+    /// There is one exception: a later commit becomes visible earlier if its COMMIT does not wait to the end. This
+    /// happens if its backend is terminated, or if no standby is configured at that moment.
     ///
     /// If false, this connection may read data that is not on the standby. For example, a server that restarts after a
     /// crash recovers commits that the standby may lack.
@@ -168,7 +169,7 @@ package final class PostgresConnection: Sendable {
         }.get()
     }
 
-    /// Returns when the connection is closed by either side, with the reason.
+    /// Waits until the connection is closed by either side. Returns the reason why it was closed.
     package func waitUntilClosed() async -> PostgresError {
         await withUnsafeContinuation { continuation in
             let isClosed = state.withLock { state in

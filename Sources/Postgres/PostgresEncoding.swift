@@ -4,7 +4,7 @@
 /// The parameters of one statement, encoded into one buffer.
 struct EncodedParameters: Sendable {
     /// The values of a statement must together be smaller than this number of bytes, 1 GiB. PostgreSQL accepts no
-    /// larger value, and a message of the protocol has less than 2^31 bytes.
+    /// larger single value, and a message of the protocol has less than 2^31 bytes.
     static let bytesMax = 1 << 30
     /// The maximum number of parameters of a statement. The protocol counts them in 16 bits.
     static let countMax = 65_535
@@ -12,8 +12,8 @@ struct EncodedParameters: Sendable {
     /// The position of each parameter's value in `bytes`; nil for NULL.
     private(set) var ranges: [Range<Int>?] = []
     private(set) var types: [PostgresType] = []
-    /// The values, and one more byte. With this byte, an empty value has an address too; libpq would treat a null
-    /// pointer as NULL.
+    /// The values, and one more byte after them. Because of this byte, even an empty value at the end has an address.
+    /// libpq would treat a null pointer as NULL.
     private(set) var bytes: [UInt8] = []
 
     init(_ parameters: [PostgresValue]) throws(PostgresError) {
@@ -56,8 +56,9 @@ struct EncodedParameters: Sendable {
         return true
     }
 
-    /// Appends an array of one dimension; an empty array has none. The form: the number of dimensions, whether there
-    /// are NULLs, the type of the elements, the dimension's length and lower bound. The elements follow.
+    /// Appends an array with one dimension; an empty array has no dimension. It begins with the number of dimensions,
+    /// whether there are NULLs, and the type of the elements. Then come the dimension's length and lower bound, and the
+    /// elements.
     private mutating func append<Element>(
         _ elements: [Element?], of type: PostgresType, _ appendElement: (inout EncodedParameters, Element) -> Void
     ) {
@@ -77,8 +78,8 @@ struct EncodedParameters: Sendable {
         append(number)
     }
 
-    /// Appends an element with its length. A length that does not fit into 32 bits is written truncated. This does no
-    /// harm: an element of that length exceeds `bytesMax`, so `init` throws.
+    /// Appends an element with its length. If the length does not fit into 32 bits, it is truncated. The wrong length
+    /// is never sent, because such an element exceeds `bytesMax`, so `init` throws.
     private mutating func appendElement(_ content: some Collection<UInt8>) {
         append(Int32(truncatingIfNeeded: content.count))
         bytes.append(contentsOf: content)

@@ -1,4 +1,4 @@
-// The failure of a call, and whether its transaction may be committed.
+// The failure of a call, and whether the call's transaction may have been committed.
 
 /// The reason why a call failed. The description is for logs: it contains neither values nor passwords.
 package struct PostgresError: Error, Hashable, Sendable {
@@ -7,17 +7,18 @@ package struct PostgresError: Error, Hashable, Sendable {
         case server(sqlState: String)
         /// The connection ended before the call was answered.
         case connectionLost
-        /// The deadline passed. The call had not been answered by then, or it was still waiting for a free connection.
+        /// The deadline passed before the server answered the call, or before a connection was free for it.
         case timedOut
         /// No connection could be made, or Dwell cannot work with the server's settings.
         case cannotConnect
-        /// The server answered with a value of another type or form, or with NULL.
+        /// The server answered with a value whose type or form is not the expected one, or with an unexpected NULL.
         case unreadable
-        /// libpq cannot send the call: its values are too large or too many, or its text contains U+0000.
+        /// libpq cannot send the call: its values are too large or too many, or its SQL contains U+0000.
         case unsendable
         /// There are three cases:
         ///
-        /// - The task was cancelled while it waited for a connection or during `PostgresConnection.runUntilCancelled`.
+        /// - The task was cancelled while it connected, while it waited for a connection, or during
+        ///   `PostgresConnection.runUntilCancelled`.
         /// - The pool was closed.
         /// - The caller stopped waiting before the call was sent.
         case cancelled
@@ -27,8 +28,8 @@ package struct PostgresError: Error, Hashable, Sendable {
     package let message: String
     /// The name of the constraint that a statement violated, if the server named one.
     package let constraint: String?
-    /// Whether the call was sent and its answer did not arrive. It is then unknown whether the call's transaction was
-    /// committed.
+    /// Whether the call may have been sent, but its answer did not arrive. It is then unknown whether the call's
+    /// transaction was committed.
     package let leavesCommitInDoubt: Bool
 
     package init(
@@ -45,8 +46,8 @@ package struct PostgresError: Error, Hashable, Sendable {
         if case .server(let sqlState) = kind { sqlState } else { nil }
     }
 
-    /// Whether the same transaction may succeed if it is run again. This is so after a conflict with another
-    /// transaction (40001 serialization_failure, 40P01 deadlock_detected).
+    /// Whether a conflict with another transaction caused the error (40001 serialization_failure, 40P01
+    /// deadlock_detected). The same transaction may then succeed if it is run again.
     package var isRetryable: Bool {
         sqlState == SQLState.serializationFailure || sqlState == SQLState.deadlockDetected
     }

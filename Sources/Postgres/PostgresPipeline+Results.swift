@@ -12,8 +12,8 @@ extension PostgresPipeline {
     }
 
     /// Takes the results that had arrived when the connection was lost, and then fails all calls. The last result may
-    /// contain the server's reason for closing the connection. Always returns false, the result of `advance`: nothing
-    /// is left to read.
+    /// contain the server's reason for closing the connection. Always returns false as the result of `advance`, because
+    /// nothing is left to read.
     mutating func takeLastResults() -> Bool {
         takeResults()
         if loss == nil { loseByFailure() }
@@ -75,7 +75,8 @@ extension PostgresPipeline {
     }
 
     private mutating func takeRows(_ result: LibpqResult) {
-        // In a failed transaction, COMMIT rolls back, and the server reports success. Here this counts as an error.
+        // If the transaction has failed, COMMIT rolls it back, and the server reports success. Here this COMMIT counts
+        // as an error.
         if result.command == "ROLLBACK", sent.first?.nextQuery?.statement.isCommit == true {
             let error = PostgresError(
                 .server(sqlState: SQLState.inFailedTransaction),
@@ -95,7 +96,7 @@ extension PostgresPipeline {
         sent.updateFirst { $0.fail(error) }
     }
 
-    /// Returns the server's error for logs. Leaves out the detail and some messages, because these quote values.
+    /// Returns the server's error for logs. Leaves out the detail, and leaves out messages that may quote values.
     private func text(of result: LibpqResult) -> String {
         guard let state = result.sqlState else { return redact(libpq.failure.message) }
         let message = SQLState.messageHasNoValues(state) ? result.message ?? "" : ""
@@ -103,8 +104,8 @@ extension PostgresPipeline {
         return message.isEmpty ? "SQLSTATE \(state)\(constraint)" : "\(redact(message)) (SQLSTATE \(state))"
     }
 
-    /// Ends the oldest sent call after all its answers have arrived. If it was rejected because an earlier call had
-    /// failed, keeps it in `rejected` instead, so that it is sent again.
+    /// Ends the oldest sent call after all its answers have arrived. If the server rejected this call because an
+    /// earlier call had failed, keeps it in `rejected` instead. It is then sent again.
     private mutating func endCall() {
         transactionStatus = libpq.transactionStatus
         guard var call = sent.popFirst() else { return loseOrder() }
@@ -117,9 +118,9 @@ extension PostgresPipeline {
             return
         }
         finish(call, call.outcome)
-        // Two kinds of errors make the connection unusable. If the server no longer accepts writes, another server may
-        // be the primary now. If a call without a caller fails, it is the pipeline's own ROLLBACK, so the session is
-        // still in a failed transaction.
+        // Two errors make the connection unusable. If the server no longer accepts writes, another server may be the
+        // primary now. If the pipeline's own ROLLBACK (a call without a caller) fails, the session is still in a failed
+        // transaction.
         if call.error?.sqlState == SQLState.readOnlyTransaction || call.error != nil && call.caller == nil {
             lose(PostgresError(.connectionLost, "The connection was closed: \(call.error?.message ?? "")"))
         }

@@ -4,9 +4,8 @@
 internal import Sockets
 
 extension PostgresPipeline {
-    /// The name of a prepared statement consists of the beginning of `PostgresStatement.name`, with at most this many
-    /// bytes, and a number. If the beginning were longer, PostgreSQL might cut off the number, because it truncates
-    /// names to 63 bytes.
+    /// The name of a prepared statement is a prefix of `PostgresStatement.name` and a number. The prefix has at most
+    /// this many bytes. If it were longer, PostgreSQL might cut off the number, because it truncates names to 63 bytes.
     private static let nameBytesMax = 40
 
     /// Whether a call can be sent before another answer arrives.
@@ -44,7 +43,8 @@ extension PostgresPipeline {
         nextCheck = min(nextCheck, deadline)
         guard let query = try? EncodedQuery(PostgresQuery(statement)) else { return }
         let call = PostgresCall(.segment([query]), until: deadline, caller: nil)
-        // Preparing ROLLBACK works here: in a failed transaction, PostgreSQL still prepares statements that end it.
+        // ROLLBACK can be prepared here, because PostgreSQL prepares statements that end a transaction even after it
+        // has failed.
         let isSent = send(call)
         sent.append(call)
         if !isSent { loseByFailure() }

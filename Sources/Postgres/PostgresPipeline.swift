@@ -5,7 +5,7 @@
 // preparation.
 //
 // If a segment fails within an explicit transaction, the session stays in the failed transaction. The server then
-// rejects the segments that were already sent (SQLSTATE 25P02). The pipeline waits until all of them have been
+// rejects the later segments that were already sent (SQLSTATE 25P02). The pipeline waits until these have been
 // answered, sends ROLLBACK, and sends the rejected calls again.
 
 internal import Sockets
@@ -54,9 +54,9 @@ struct PostgresPipeline {
 
     /// The maximum number of reads in one round of the loop. Each read returns about 8 KiB or more.
     private static let readsMax = 64
-    /// How many more times libpq reads although the socket is empty. OpenSSL may still hold decrypted bytes: at most
-    /// one record, which is 16 KiB. One read by libpq takes at least 8 KiB of these bytes, so two reads empty the
-    /// buffer.
+    /// How often libpq reads again after the socket is empty, because OpenSSL may still hold decrypted bytes. OpenSSL
+    /// holds at most one record, which is 16 KiB. Each of libpq's reads takes at least 8 KiB of it, so two reads take
+    /// everything.
     private static let readsOfOneRecord = 2
 
     init(_ libpq: LibpqConnection, rollbackTimeoutMilliseconds: Int, redact: @escaping @Sendable (String) -> String) {
@@ -114,9 +114,10 @@ struct PostgresPipeline {
         return true
     }
 
-    /// If the deadline of a call has passed, makes the connection unusable and fails all calls. If the connection were
-    /// used further, a late answer would be taken for the answer to another call. If no deadline has passed, only
-    /// updates `nextCheck`.
+    /// If the deadline of a call has passed, makes the connection unusable and fails all calls. If no deadline has
+    /// passed, only updates `nextCheck`.
+    ///
+    /// The connection cannot be used further, because a late answer would be taken for the answer to another call.
     mutating func failTimedOut() {
         nextCheck = (sent.all + rejected + waiting.all).lazy.map(\.deadline).min() ?? .never
         if nextCheck.hasPassed { lose(PostgresError(.timedOut, "PostgreSQL did not answer in time.")) }

@@ -10,12 +10,13 @@ package final class PostgresPool: Sendable {
     private struct State {
         /// The open connections that nobody uses. The one that was returned last is lent first.
         var idle: [PostgresConnection] = []
-        /// The tasks that wait for a connection, the longest waiting first. The number identifies a task.
+        /// The tasks that wait for a connection. The task that has waited longest is first. The number identifies a
+        /// task.
         var waiting: [(number: UInt64, waiter: Waiter)] = []
         var lastNumber: UInt64 = 0
         var openCount = 0
         var lastFailure: PostgresError?
-        /// Whether `run` has ended, so that no connection will be opened any more.
+        /// Whether `run` has ended. If so, no further connection will be opened.
         var hasEnded = false
     }
 
@@ -25,9 +26,9 @@ package final class PostgresPool: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    /// The upper bound of the delay, in milliseconds, between a failure and the next attempt to connect. Each further
-    /// failure in a row doubles the bound, up to `delayMillisecondsMax`. The delay is random, between half of the bound
-    /// and the bound.
+    /// After a failure, the next attempt to connect begins after a random delay, between half of a bound and the whole
+    /// bound. This is the first bound, in milliseconds. Each further failure in a row doubles the bound, up to
+    /// `delayMillisecondsMax`.
     ///
     /// A connection that lasted less than `stableDuration` also counts as a failure.
     private static let delayMilliseconds = 50
@@ -104,8 +105,8 @@ package final class PostgresPool: Sendable {
         return true
     }
 
-    /// Logs the failure as a warning. Logs repeated failures with the same message at the level debug, until a
-    /// connection succeeds.
+    /// Logs the failure as a warning. If the previous failure had the same message and no connection was opened since,
+    /// logs it at the level debug instead.
     private func logFailure(_ error: PostgresError) {
         if error.kind == .cancelled { return }
         let isNew = state.withLock { state in
@@ -122,8 +123,8 @@ package final class PostgresPool: Sendable {
     /// rolled back.
     ///
     /// - Parameter deadline: limits the wait for a connection, not the closure.
-    /// - Throws: the closure's error; `.timedOut` if no connection became free in time; `.cancelled` if the task was
-    ///   cancelled or `run` ended before that.
+    /// - Throws: the closure's error. If the wait for a connection fails: `.timedOut` at the deadline, `.cancelled` if
+    ///   the task is cancelled or `run` ends.
     package nonisolated(nonsending) func withConnection<Answer: Sendable>(
         until deadline: Deadline, _ body: (PostgresConnection) async throws(PostgresError) -> Answer
     ) async throws(PostgresError) -> Answer {
@@ -187,7 +188,7 @@ package final class PostgresPool: Sendable {
                 // The timer starts after the waiter is in the list, because a timer that fires earlier would not find
                 // the waiter.
                 timer = Task { [self, loop = loops.loops[0]] in
-                    // The sleep throws when the wait is over and the timer is cancelled.
+                    // If the wait ends before the deadline, the timer is cancelled, and the sleep throws.
                     guard (try? await loop.sleep(until: deadline)) != nil else { return }
                     end(number, state.withLock { Self.timedOut($0) })
                 }

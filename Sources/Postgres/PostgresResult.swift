@@ -26,7 +26,7 @@ package struct PostgresResult: Sendable {
 }
 
 /// One row. Columns are counted from 0. Each function throws `.unreadable` if the column does not exist, has another
-/// type, or is NULL although the result is not optional.
+/// type, or is NULL although the function's return type is not optional.
 ///
 /// Integers are not converted: a column of type int4 is read with `int4`, and `count(*)` with `int8`.
 package struct PostgresRow: Sendable {

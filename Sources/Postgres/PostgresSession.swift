@@ -21,8 +21,8 @@ enum PostgresSession {
             // With force_generic_plan, Citus cannot run some statements.
             ("plan_cache_mode", "auto"),
         ]
-        // The value of `synchronous_commit` that is checked here is set for the session. It then stays in force even if
-        // the operator changes the setting later, with ALTER SYSTEM and a reload.
+        // The value of `synchronous_commit` that is checked here is also set for the session. If the operator changes
+        // the setting later, with ALTER SYSTEM and a reload, the session keeps the checked value.
         let changes =
             settings.indices.map { "set_config($\(2 * $0 + 1), $\(2 * $0 + 2), false)" } + [
                 "set_config('synchronous_commit', current_setting('synchronous_commit'), false)"

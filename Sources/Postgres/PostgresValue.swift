@@ -38,10 +38,9 @@ struct PostgresType: RawRepresentable, Hashable, Sendable {
     static let texts = PostgresType(rawValue: 1009)
     static let int8s = PostgresType(rawValue: 1016)
 
-    /// Types whose binary form is the same as that of text: name, bpchar, varchar.
+    /// text itself, and the types with the same binary form: name, bpchar, varchar.
     private static let textLike: Set<UInt32> = [19, 25, 1042, 1043]
 
-    /// Returns whether a value of this type can be read as `wanted`.
     func isReadable(as wanted: PostgresType) -> Bool {
         self == wanted || wanted == .text && Self.textLike.contains(rawValue)
     }

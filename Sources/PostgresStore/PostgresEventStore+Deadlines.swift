@@ -1,5 +1,5 @@
 // `DeadlineStore` on PostgreSQL. The read of the due deadlines takes no locks, so several instances may read the same
-// ones.
+// deadlines.
 //
 // If several instances write the same expiry (the event of a passed deadline), only the first succeeds. The others find
 // that the driver's version has changed or that the deadline is gone.

@@ -36,8 +36,8 @@ extension PostgresEventStore: EventExport {
 
     package var exportedSessions: ExportList {
         ExportList(name: "sessions") { driver, last, limit, db in
-            // With number instead of +number, PostgreSQL may read the sessions of all drivers to find those of this
-            // driver.
+            // `+number` prevents the use of the index on number. Through that index, PostgreSQL may read the sessions
+            // of all drivers to find those of this driver.
             try Self.keys("session", "+number", of: driver, after: last, limit: limit, db)
         } write: { key, driver, now, json, db in
             let row = try SQLRow.fetchOne(db, sql: Self.sessionSQL, arguments: SQLArguments([key, .integer(driver)]))
@@ -67,11 +67,11 @@ extension PostgresEventStore: EventExport {
 
     private static let sessionMembers = ["session_id", "opened_at_ms", "registered_at_ms", "charger_id", "merchant_id"]
 
-    /// The first columns are `sessionMembers`. The next four are the journey after the session's last event after which
-    /// the driver was in this session.
+    /// The first columns are `sessionMembers`. The next four describe a journey: the one after the session's last event
+    /// that left the driver in this session.
     ///
-    /// If an event at that time or later closed the session, the last column tells whether that event was a reset.
-    /// Otherwise it is NULL.
+    /// The last column tells whether the session was closed by a reset, at the time of that last event or later. It is
+    /// NULL if no event closed the session then.
     private static let sessionSQL = """
         SELECT session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
             session.registered_merchant, last.after_state, last.after_grace_deadline_ms, last.after_hard_deadline_ms,

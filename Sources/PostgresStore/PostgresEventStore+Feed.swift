@@ -122,8 +122,8 @@ private enum FeedStatements {
     static let newest = PostgresStatement(
         "feed_newest", "SELECT max(position) FROM event WHERE position < \(EventPosition.end(settled: "$1"))")
 
-    /// The number of waiting events. Parameters: the consumer's position, the number at which the count stops,
-    /// `settledEnd`.
+    /// The number of events that wait for a consumer. Parameters: the consumer's position, the number at which the
+    /// count stops, `settledEnd`.
     static let waiting = PostgresStatement(
         "feed_waiting",
         """

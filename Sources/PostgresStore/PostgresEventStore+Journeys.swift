@@ -1,8 +1,8 @@
-// `JourneyReader` on PostgreSQL. The id of an event is its number among the events of its driver (`event.seq`), which
-// never changes. Of two events of a driver, the one committed later has the higher number.
+// `JourneyReader` on PostgreSQL. The id of an event is its number among the events of its driver (`event.seq`). This
+// number never changes.
 //
-// The reason: a batch commits events only if the driver's version is unchanged, so it has read the numbers of all
-// events committed before.
+// Of two events of a driver, the one committed later has the higher number. The reason: a batch commits events only if
+// the driver's version is unchanged. So the batch has read the numbers of all events committed before.
 
 package import Engine
 package import JourneyModel
@@ -11,7 +11,7 @@ import Synchronization
 
 /// The result of the last read for the open streams.
 struct PolledVersions: Sendable {
-    /// The number of this read. The next call of `committedChanges` passes it as `mark`.
+    /// The number of this read. The caller passes it to the next call of `committedChanges` as `mark`.
     var mark: Int64 = 0
     var versions: [DriverID: Int64] = [:]
 }
@@ -61,15 +61,15 @@ extension PostgresEventStore: JourneyReader {
             // No changes are stored: either the journey has not changed yet, or a refold by new rules or settings has
             // deleted the changes. In the second case, the reader may have an old state, so it gets the current one.
             //
-            // This also applies to IDLE. A correction may have changed the journey and been undone later. Readers then
-            // got the changed state with the number 0.
+            // The reader gets the current state even if it is IDLE. A correction may have changed the journey, and a
+            // later correction may have restored IDLE. In between, readers got the changed state with the number 0.
             return nil
         }
         guard !stored.recent.isFull || oldest.seq <= id else { return nil }
         return stored.recent.changes.filter { $0.seq > id }
     }
 
-    /// Returns those events with the given numbers that are still stored, by number.
+    /// Returns the events with the given numbers, each under its number. Leaves out events that are no longer stored.
     private func causes(
         _ seqs: [Int64], of driver: Int64?
     ) async throws(StoreFailure) -> [Int64: JourneyChange.Cause] {
@@ -102,7 +102,7 @@ extension PostgresEventStore: JourneyReader {
     /// with the commits of all instances. Each call therefore compares the versions of all these drivers with those of
     /// the previous call.
     ///
-    /// `mark` must be the mark that the previous call returned. For nil or another mark, the result is `.any`.
+    /// If `mark` is not the mark that the previous call returned, the result is `.any`.
     package func committedChanges(
         after mark: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges {
@@ -140,8 +140,8 @@ extension PostgresEventStore: JourneyReader {
         }
     }
 
-    /// Returns no drivers, or `.any` if `id` is nil. Nothing else is necessary: corrections raise the versions of their
-    /// drivers, so `committedChanges` already reports them.
+    /// Returns `.any` if `id` is nil, otherwise no drivers. A correction raises the version of each driver that it
+    /// changes, so `committedChanges` already reports these drivers.
     package func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
         CommittedChanges(newest: 0, drivers: id == nil ? .any : .these([]))
     }
@@ -216,7 +216,7 @@ extension PostgresEventStore: JourneyReader {
     }
 
     /// Returns, for each session, the journey after the session's last event. If a reset or the beginning of another
-    /// session closed it, returns the ended journey instead.
+    /// session closed the session, returns the ended journey instead.
     ///
     /// Leaves out sessions that were never activated. Does not apply deadlines that have passed since the last event.
     private func journeys(

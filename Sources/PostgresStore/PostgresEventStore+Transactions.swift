@@ -12,8 +12,8 @@ extension PostgresEventStore {
     /// Runs a transaction on a connection of `tending`. Runs it again if the connection is lost, or after a conflict
     /// with another transaction.
     ///
-    /// If the answer to COMMIT is lost, a committed transaction runs a second time. The caller must make sure that this
-    /// is harmless.
+    /// If the answer to COMMIT is lost, the transaction is run again, although it may already be committed. The caller
+    /// must make sure that this is harmless.
     ///
     /// - Parameters:
     ///   - seconds: half of the time limit for all runs together.
@@ -47,8 +47,8 @@ extension PostgresEventStore {
         }
     }
 
-    /// Runs one query that may take long, for example because it reads a whole table, on the connection of `searching`.
-    /// Ends at once if the task is cancelled, so that a server that stops does not wait for the query.
+    /// Runs one long query, for example one that reads a whole table, on the connection of `searching`. If the task is
+    /// cancelled, the query ends at once, so that a stopping server does not wait for it.
     ///
     /// - Parameter seconds: the time limit for all runs together. It is also PostgreSQL's own limit for the statement.
     func readLong(_ query: PostgresQuery, seconds: Int) async throws(StoreFailure) -> PostgresResult {
@@ -67,8 +67,8 @@ extension PostgresEventStore {
 
     /// - Parameters:
     ///   - begin: the queries of the first round trip, beginning with BEGIN.
-    ///   - endsWhenCancelled: whether a cancellation of the task ends the transaction at once. Only for transactions
-    ///     that change nothing.
+    ///   - endsWhenCancelled: whether a cancellation of the task ends the transaction at once. True only for
+    ///     transactions that change nothing.
     ///   - body: gets the results of `begin`, and runs all further round trips before COMMIT.
     private func inTransaction<Value: Sendable>(
         on pool: PostgresPool, begin: [PostgresQuery], until deadline: Deadline, endsWhenCancelled: Bool = false,

@@ -20,17 +20,17 @@ package final class PostgresEventStore: EventStore {
     /// The time, in seconds, after which a request that could not be stored fails. Until then, the store tries again
     /// after a lost connection and after a conflict with another instance.
     package static let requestSeconds = 10
-    /// How many of a driver's events are read first to fold a late event.
+    /// To fold a late event, the store first reads this many of the driver's events.
     package static let tailBegin: Int64 = 64
     /// The maximum number of a driver's events in memory during a fold. This many events take about 12 MB. A refold, a
     /// trial or a check of more events is done in parts of this length.
     package static let tailMax: Int64 = 4_096
     /// The number of connections for the tables of SharedTables.
     package static let tableConnections = 4
-    /// The pause, in milliseconds, after the server could not be reached. It is also the pause after a conflict in a
-    /// batch that had locked its driver; after other conflicts there is no pause.
+    /// The pause, in milliseconds, after the server could not be reached. The pause also follows a conflict in a batch
+    /// that had locked its driver. Other conflicts cause no pause.
     private static let retryMilliseconds = 20
-    /// The reason given when the check of a deadline fails because it would have to wait for a batch that may be slow.
+    /// If the check of a deadline would have to wait for a batch that may be slow, it fails with this reason.
     private static let slowReason = "an earlier write of the driver may take long"
 
     let queue: WorkQueue
@@ -41,8 +41,7 @@ package final class PostgresEventStore: EventStore {
     /// minutes. The connections are separate, so that this work never makes a request wait.
     let tending: PostgresPool
     /// The connection for reads that may take ten minutes: checks, trials, and searches for drivers to refold or for
-    /// old sessions. Such a read must not make the work on `tending` wait: one part of it, the probe of `/readyz`,
-    /// waits only four seconds.
+    /// old sessions. They do not use `tending`, because the probe of `/readyz` uses it and waits only four seconds.
     let searching: PostgresPool
     private let batches: BatchRun
     let directory = ShardDirectory()
@@ -61,9 +60,9 @@ package final class PostgresEventStore: EventStore {
     ///   - readersMax: the number of connections for reads.
     ///   - tableConnections: the number of connections, each with a thread, for the tables of SharedTables.
     ///   - digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
-    ///   - charging: counts, against the rate limits, the refolds that late events cause. If nil, refolds are not
+    ///   - charging: applies the rate limits to the refolds that late events cause. If nil, these refolds are not
     ///     counted.
-    ///   - tailBegin: how many of a driver's events are read first to fold a late event.
+    ///   - tailBegin: the number of a driver's events that the store reads first to fold a late event.
     ///   - tailMax: the maximum number of a driver's events in memory during a fold.
     package init(
         _ configuration: PostgresConfiguration, writersMax: Int = 2, readersMax: Int = 2,
@@ -77,7 +76,7 @@ package final class PostgresEventStore: EventStore {
         self.writersMax = min(max(writersMax, 1), 4)
         self.requestSeconds = requestSeconds
         self.logger = logger
-        // With two or more writers, one is always left for batches that take milliseconds.
+        // With two or more writers, slow batches leave one writer free for batches that take milliseconds.
         queue = WorkQueue(worksMax: PostgresEventStore.waitingMax, slowMax: max(1, self.writersMax - 1))
         writing = PostgresPool(configuration, size: self.writersMax, loops: loops, logger: logger)
         reading = PostgresPool(configuration, size: max(readersMax, 1), loops: loops, logger: logger)
@@ -92,7 +91,7 @@ package final class PostgresEventStore: EventStore {
     }
 
     /// Keeps the connections open and writes batches, until `close` is called or the task is cancelled. Requests that
-    /// arrive before this call wait. A cancellation fails the requests that wait or are under way.
+    /// arrive before this call wait. If the task is cancelled, requests that wait or are under way fail.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.writing.run() }
@@ -226,8 +225,8 @@ package final class PostgresEventStore: EventStore {
         giveBack(driver, undone: undone)
     }
 
-    /// Makes a driver available again after its batch. Fails the checks of the driver's deadline that would now wait
-    /// for a batch that may be slow. The next call of `storeExpiries` tries them again.
+    /// Makes a driver available again after its batch. If the driver's next batch may be slow, fails the checks of the
+    /// deadline that would wait for it. The next call of `storeExpiries` tries these checks again.
     private func giveBack(_ driver: DriverID, undone: [Work]) {
         for check in queue.giveBack(driver, undone: undone) {
             check.answer(.failure(check.failure(Self.slowReason)))
@@ -236,7 +235,7 @@ package final class PostgresEventStore: EventStore {
 
     // MARK: Reading
 
-    /// Runs queries on a connection for reads. If the connection is lost, runs the queries on another one, because an
+    /// Runs queries on a connection for reads. If the connection is lost, runs them again on another one, because an
     /// idle connection may have been lost without notice.
     ///
     /// A read waits for a connection for at most `roundTripSeconds`, and then has the same time again for its calls to

@@ -1,4 +1,5 @@
-// The statements that read sessions for the driver and the operator: single sessions, pages, journeys and events.
+// The statements that read sessions for the driver and the operator: one session, a page of sessions, and the journeys
+// and events of sessions.
 
 import JourneyModel
 import Postgres
@@ -12,11 +13,11 @@ enum SessionHistoryStatements {
         driver JOIN session ON session.driver = driver.id
             AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("session"))
         """
-    /// SQL condition on a session to show. It excludes a session whose events and registration retention has deleted.
-    /// The row of such a session remains only because the fold still needs it (AgedRows).
+    /// SQL condition on a session: whether it is shown. A session is not shown if retention has deleted its events and
+    /// its registration. Its row remains only because the fold still needs it (AgedRows).
     ///
-    /// Without OFFSET 0, PostgreSQL could read all events of the driver, instead of looking for one event of each
-    /// session.
+    /// OFFSET 0 makes PostgreSQL look for one event of each session. Without it, PostgreSQL could read all events of
+    /// the driver.
     ///
     /// Parameters $1 and $2: `LaneParameters`.
     static let isThere = """
@@ -32,12 +33,14 @@ enum SessionHistoryStatements {
         WHERE driver.driver_id = $3::text AND session.session_id = $4::text AND \(isThere)
         """)
 
-    /// Items of a FROM clause after `driver`: the sessions opened at `time`, and the last `count` sessions opened
-    /// before. All sessions of the earliest one's millisecond are included.
+    /// Items of a FROM clause that follow `driver`. They yield the sessions opened at `time`, and the last `count`
+    /// sessions opened before `time`. The earliest millisecond is complete: all sessions opened in it are included,
+    /// even if that exceeds `count`.
     ///
-    /// A driver may have tens of thousands of sessions, so there are two steps. The first finds the opening time of
-    /// that earliest session by an index, the second reads the sessions from this time on. Without OFFSET 0, PostgreSQL
-    /// could repeat the first step for each session.
+    /// A driver may have tens of thousands of sessions, so there are two steps. The first step uses an index to find
+    /// the earliest opening time of the result. The second step reads the sessions from this time on.
+    ///
+    /// Without OFFSET 0, PostgreSQL could repeat the first step for each session.
     static func latest(_ count: String, until time: String) -> String {
         let isShown = "\(LaneParameters.condition("session")) AND \(isThere)"
         return """
@@ -55,8 +58,8 @@ enum SessionHistoryStatements {
             """
     }
 
-    /// A page of a driver's sessions, the last opened first. Of sessions opened at the same time, such as those of one
-    /// batch, the one with the highest number was opened last.
+    /// A page of a driver's sessions, in reverse order of opening. Sessions may have the same opening time, for example
+    /// those of one batch. Of these, the session with the highest number was opened last.
     ///
     /// Parameters: `LaneParameters`, `driver_id`, the cursor's time and id, whether there is no cursor, the number of
     /// rows.
@@ -71,9 +74,9 @@ enum SessionHistoryStatements {
         ORDER BY session.opened_at_ms DESC, session.number DESC LIMIT $7::int8
         """)
 
-    /// For each session, the journey after the session's last event after which the driver was in this session. If an
-    /// event at that time or later closed the session, the last column tells whether that event was a reset. Otherwise
-    /// it is NULL.
+    /// For each session, the journey after its last event that left the driver in this session. If an event at the same
+    /// time or later closed the session, the last column tells whether that event was a reset. Otherwise the last
+    /// column is NULL.
     ///
     /// Parameters: `LaneParameters`, the `driver_id` of drivers, ids of their sessions.
     static let journeys = PostgresStatement(
@@ -98,8 +101,8 @@ enum SessionHistoryStatements {
             ORDER BY \(EventStatements.descending) LIMIT 1) last
         """)
 
-    /// The corrected time of the cursor's event. Without OFFSET 0, PostgreSQL may look for the event among all events
-    /// of the session, instead of by its key.
+    /// The corrected time of the cursor's event. OFFSET 0 makes PostgreSQL find the event by its key. Without it,
+    /// PostgreSQL may search all events of the session.
     ///
     /// Parameters: `LaneParameters`, `driver_id`, the session's id, the cursor.
     static let place = PostgresStatement(
@@ -116,8 +119,10 @@ enum SessionHistoryStatements {
     private static let isOfSession =
         "event.driver = driver.id AND event.session_id = $4::text AND \(LaneParameters.condition("event"))"
 
-    /// The events after the cursor's event, in order. A session may have many events, so there are two steps. The first
-    /// finds by an index the millisecond of the page's last event; the second sorts the events up to this millisecond.
+    /// The events after the cursor's event, in order.
+    ///
+    /// A session may have many events, so there are two steps. The first step uses an index to find the millisecond of
+    /// the page's last event. The second step sorts the events up to this millisecond.
     ///
     /// Parameters: `LaneParameters`, `driver_id`, the session's id, the cursor or 0, the corrected time of the cursor's
     /// event, the number of rows.

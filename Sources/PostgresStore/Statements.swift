@@ -1,5 +1,5 @@
-// Parts that the statements of this module share: BEGIN and COMMIT, the two parameters for the lanes, and parts of
-// FROM.
+// SQL that the statements of this module share: BEGIN and COMMIT, the two parameters for lanes, and items of FROM
+// clauses.
 
 package import Postgres
 import Sockets
@@ -10,8 +10,8 @@ extension PostgresStatement {
     static let beginSnapshot = PostgresStatement("begin_snapshot", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     package static let commit = PostgresStatement("commit", "COMMIT")
     package static let rollback = PostgresStatement("rollback", "ROLLBACK")
-    /// Sets, for the rest of the transaction, two time limits: that of a statement, and that of a pause between
-    /// statements. A long batch or read may exceed the connection's usual limits.
+    /// Sets two time limits for the rest of the transaction: one for each statement, and one for each pause between
+    /// statements. Long batches and reads need it, because they may exceed the connection's usual limits.
     ///
     /// Parameter: milliseconds, as text.
     static let longLimits = PostgresStatement(
@@ -20,8 +20,8 @@ extension PostgresStatement {
         SELECT set_config('statement_timeout', $1, true),
             set_config('idle_in_transaction_session_timeout', $1, true)
         """)
-    /// Makes the following COMMIT wait for the synchronous standby (`PostgresConnection.isConfirmed`), although the
-    /// transaction changes no row. The statement only writes a message to the WAL.
+    /// Makes the following COMMIT wait for the synchronous standby (`PostgresConnection.isConfirmed`), even if the
+    /// transaction changes no row. For this purpose, the statement writes a message to the WAL.
     static let confirm = PostgresStatement("confirm", "SELECT pg_logical_emit_message(true, 'dwell', '')")
     /// Whether a synchronous standby is configured now.
     static let hasStandby = PostgresStatement(
@@ -29,32 +29,33 @@ extension PostgresStatement {
 }
 
 extension PostgresConnection {
-    /// Returns whether a COMMIT with `confirm` is necessary before a response may state that data read by this
-    /// connection is stored.
+    /// A response may state that data is stored, because this connection has read the data. Returns whether a COMMIT
+    /// with `confirm` is necessary before this response.
     func needsConfirmation(until deadline: Deadline) async throws(PostgresError) -> Bool {
         if !isConfirmed { return true }
         return try await run([PostgresQuery(.hasStandby)], until: deadline)[0][0].bool(0)
     }
 }
 
-/// The first two parameters of most statements on tables with lanes (Lane.swift): a list of lanes, and whether all
-/// lanes are meant instead. On Citus, a statement gets the lanes of one shard, and runs only there. On a single
-/// PostgreSQL server, all lanes are meant.
+/// The first two parameters of most statements on tables with lanes (Lane.swift): a list of lanes, and a flag for all
+/// lanes. On Citus, a statement gets the lanes of one shard, and runs only there. On a single PostgreSQL server, the
+/// flag is true.
 ///
-/// The OR in `condition` has a second purpose: a plain `lane = ANY($1)` would make PostgreSQL choose a worse index.
+/// The OR in `condition` also improves the plan. With a plain `lane = ANY($1)`, PostgreSQL would choose a worse index.
 enum LaneParameters {
     static let any: [PostgresValue] = [.int2s([]), .bool(true)]
 
     static func condition(_ table: String) -> String { "($2::bool OR \(table).lane = ANY ($1::int2[]))" }
 }
 
-/// The condition of a subquery that finds a driver's n-th row in the order of an index that begins with the driver.
+/// The condition of a subquery that finds the n-th row of a driver. The order of the rows is that of an index whose
+/// first column is the driver.
 ///
-/// The condition is a row-wise comparison, not an equality, and the ORDER BY of the subquery must begin with the driver
-/// too. PostgreSQL then expects many rows, and reads the first n through the index.
+/// The condition is a row-wise comparison, not an equality. The ORDER BY of the subquery must begin with the driver
+/// too. PostgreSQL then expects many rows, so it reads only the first n rows, through the index.
 ///
-/// For an equality, it expects as many rows as the average driver has. If n is higher, it reads and sorts all rows of
-/// the driver, perhaps hundreds of thousands.
+/// With an equality, PostgreSQL would expect as many rows as an average driver has. If n is higher than that,
+/// PostgreSQL would read and sort all rows of the driver, perhaps hundreds of thousands.
 enum RowsInOrder {
     /// SQL condition on a row of `table` that belongs to `driver`.
     static func ofDriver(_ table: String) -> String {
@@ -62,10 +63,11 @@ enum RowsInOrder {
     }
 }
 
-/// Items of a FROM clause, each a LATERAL subquery that finds one row by its key, for each row of the items before it.
+/// Items of a FROM clause. Each is a LATERAL subquery: for each row of the items before it, the subquery finds one row
+/// by its key.
 ///
-/// OFFSET 0 makes PostgreSQL use the index of the key. Without it, PostgreSQL may compare every row with every other,
-/// especially while a table has no statistics. An INSERT of 128 events then took 16 ms.
+/// OFFSET 0 makes PostgreSQL use the index of the key. Without it, PostgreSQL may compare each row with the whole
+/// table, especially while the table has no statistics. Without OFFSET 0, an INSERT of 128 events took 16 ms.
 enum RowByKey {
     /// The driver with the id `asked.driver_id`.
     static let askedDriver = row("driver", where: "driver.driver_id = asked.driver_id")

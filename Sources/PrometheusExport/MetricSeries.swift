@@ -1,7 +1,8 @@
 // The series behind swift-metrics' handlers: each holds the values of one metric with one set of labels.
-// PrometheusMetrics holds the names and labels of the series. Recording a value in an existing series takes no lock and
-// allocates no memory. It takes one atomic add in a counter, one atomic store in a gauge, and two atomic adds in a
-// histogram. The adds go to memory that few threads share (StripedCounts).
+//
+// Recording a value in an existing series takes no lock and allocates no memory. It takes one atomic add in a counter,
+// one atomic store in a gauge, and two atomic adds in a histogram. The adds go to memory that few threads share
+// (StripedCounts).
 
 internal import CoreMetrics
 internal import Synchronization

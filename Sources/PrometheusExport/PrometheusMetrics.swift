@@ -1,8 +1,7 @@
-// A swift-metrics backend for Prometheus: the series that were created, and their text (PrometheusText). This file
-// contains no names of metrics. App/Server/Wiring.swift creates the backend. Another backend would also need `text` for
-// /metrics and `values` for the history on the operator page.
+// A swift-metrics backend for Prometheus: the series that were created, and their text (PrometheusText). Another
+// backend would also need `text` for /metrics and `values` for the history on the operator page.
 //
-// The memory for series does not grow with what clients send. Labels come from fixed sets, and each family has a
+// Clients cannot make the memory for series grow, because labels come from fixed sets. In addition, each family has a
 // maximum number of series. No family of this server reaches that maximum.
 
 package import CoreMetrics
@@ -143,8 +142,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         return series
     }
 
-    /// Returns the series with these labels. Creates the series if it does not exist. Returns nil if the series does
-    /// not exist and the family already has `seriesMax` series. Values for such a series are not exported.
+    /// Returns the series with these labels, and creates it if necessary. Returns nil if a new series would exceed the
+    /// family's `seriesMax`. The values of that series are then not exported.
     private func series(
         _ name: String, _ dimensions: [(String, String)], _ make: (_ bounds: [Int64]) -> Series
     ) -> Series? {

@@ -42,8 +42,8 @@ enum PrometheusText {
         }
     }
 
-    /// Appends a histogram. `_count` is the sum of the written bucket counts, so it is consistent with them, even if a
-    /// value is recorded while the histogram is written.
+    /// Appends a histogram. `_count` is the sum of the written bucket counts. It therefore matches them even if a value
+    /// is recorded while the histogram is written.
     private static func append(
         _ histogram: HistogramSeries, perUnit: Double, _ name: String, _ labels: String, to text: inout String
     ) {

@@ -6,8 +6,8 @@ internal import Synchronization
     internal import Darwin
 #endif
 
-/// Counters to which many threads add. Processors that write to the same cache line wait for each other. Therefore the
-/// threads write to different stripes of memory, and a read adds up the counts of all stripes.
+/// Counters to which many threads add. Threads write to different stripes of memory, because processors that write to
+/// the same cache line wait for each other. A read adds up the counts of all stripes.
 ///
 /// Safe to share between threads: the memory holds atomics and is freed only by `deinit`.
 final class StripedCounts: @unchecked Sendable {
@@ -33,8 +33,8 @@ final class StripedCounts: @unchecked Sendable {
     /// Adds to the count at `index`, which must be below the `count` passed to `init`.
     func add(_ amount: Int64, at index: Int) {
         assert(index < stripeCount)
-        // The stripe is chosen by the low bits of a page number. This number differs between threads, because
-        // pthread_self is an address in the thread's stack, and each stack has at least one page of its own.
+        // `pthread_self` is an address in the thread's stack. Each stack has at least one page of its own, so the page
+        // number of this address differs between threads. The low bits of the page number choose the stripe.
         let stripe = Int(bitPattern: UInt(bitPattern: Int(pthread_self())) >> 12) & (Self.stripes - 1)
         counts[stripe * stripeCount + index].wrappingAdd(amount, ordering: .relaxed)
     }

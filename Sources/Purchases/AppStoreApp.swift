@@ -3,8 +3,10 @@ package struct AppStoreApp: Hashable, Sendable {
     /// The bundle id as in Xcode, for example `com.example.dwell`. It is compared byte for byte.
     package var bundleID: String
     /// The app's Apple ID in App Store Connect. Apple documents it only for production notifications, as `appAppleId`.
-    /// In sandbox notifications, the Apple ID is not checked. If the property is nil, every other notification that
-    /// contains an `appAppleId`, or must contain one (`NotificationEnvelope.App.needsAppleID`), is rejected.
+    /// In sandbox notifications, the Apple ID is not checked.
+    ///
+    /// If this property is nil, no Apple ID can be checked. So outside of the sandbox, every notification that contains
+    /// an `appAppleId`, or must contain one (`NotificationEnvelope.App.needsAppleID`), is rejected.
     package var appleID: Int64?
 
     package init(bundleID: String, appleID: Int64?) {

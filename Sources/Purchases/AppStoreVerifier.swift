@@ -15,9 +15,11 @@ package struct AppStoreVerifier: Sendable {
     private let chain: CertificateChain
     private let headers = AcceptedHeaders()
 
-    /// Creates the verifier. If `apps` is empty, all data is rejected. If `environments` contains `.xcode` or
-    /// `.localTesting`, purchases from StoreKit testing in Xcode are accepted. **The signature of such a purchase
-    /// proves nothing**, so these two environments must be used only for development.
+    /// Creates the verifier. If `apps` is empty, all data is rejected.
+    ///
+    /// If `environments` contains `.xcode` or `.localTesting`, purchases from StoreKit testing in Xcode are accepted.
+    /// **The signature of such a purchase proves nothing**, so these two environments must be used only for
+    /// development.
     package init(
         apps: [AppStoreApp], environments: Set<AppStoreEnvironment> = [.production, .sandbox],
         chain: CertificateChain = CertificateChain()
@@ -77,8 +79,9 @@ package struct AppStoreVerifier: Sendable {
             appTransactionID: envelope.appTransactionID, signedDate: signed.signedDate, payload: signed.payload)
     }
 
-    /// Verifies the certificates, the signature and the date of a payload. With `allowsXcode`, a payload from `.xcode`
-    /// or `.localTesting` is accepted without these checks, if `environments` contains its environment.
+    /// Verifies the certificates, the signature and the date of a payload. With `allowsXcode`, there is an exception:
+    /// if `environments` contains `.xcode` or `.localTesting`, a payload from that environment is accepted without
+    /// these checks.
     private func verify(_ signed: SignedPayload, now: Moment, allowsXcode: Bool) async throws(PurchaseRefusal) {
         if allowsXcode, let environment = try? signed.claims.environment(), !environment.isSignedByApple,
             environments.contains(environment)

@@ -1,7 +1,8 @@
-// Checks the three certificates of an `x5c` header (RFC 7515, section 4.1.6). The certificates must be Apple's, must be
-// meant for signing App Store data, and must have been valid at a given time. The library (swift-certificates) builds
-// and validates the chain. This file checks the rest: the number and order of the certificates, the bytes of the root,
-// Apple's two marker extensions, and the type of the leaf's key.
+// Checks the three certificates of an `x5c` header (RFC 7515, section 4.1.6). They must be Apple's, must be meant for
+// signing App Store data, and must have been valid at a given time.
+//
+// The library (swift-certificates) builds and validates the chain. This file checks the number and order of the
+// certificates, the bytes of the root, Apple's two marker extensions, and the leaf's key.
 
 internal import Caching
 package import Crypto
@@ -27,10 +28,10 @@ package final class CertificateChain: Sendable {
         var validity: ClosedRange<Int64>
     }
 
-    /// The key by which a chain is found in the cache. Two keys are equal if all bytes of the chains are equal. The
-    /// hash uses only the last 16 bytes of each certificate. These bytes are part of the certificate's signature, which
-    /// differs between certificates. Hashing the whole chain (3 kB) would take a tenth of the time in which a
-    /// notification is processed.
+    /// The key of a chain in the cache. Two keys are equal if all bytes of the chains are equal.
+    ///
+    /// The hash uses only the last 16 bytes of each certificate. They are part of the signature and differ between
+    /// certificates. Hashing the whole chain (3 kB) would take a tenth of the time that a notification takes.
     private struct ChainKey: Hashable, Sendable {
         var chain: [[UInt8]]
 
@@ -140,7 +141,8 @@ extension Moment {
 }
 
 extension Date {
-    /// The time in seconds since 1970. X.509 times have whole seconds, and years of four digits.
+    /// The time in seconds since 1970. The conversion loses nothing, because X.509 times have whole seconds and years
+    /// of four digits.
     fileprivate var secondsSinceEpoch: Int64 {
         Int64(timeIntervalSince1970.clamped(to: -1e12...1e12))
     }

@@ -30,15 +30,17 @@ package struct PurchaseSigner: Hashable, Sendable {
 
 package struct CertificateStatus: Sendable {
     package static let intervalSeconds = 86_400
-    /// Seconds between two reads of the stored signers. If one server process finds that a leaf is revoked, all other
-    /// processes on the same database also reject data signed by this leaf, within `pauseSeconds`.
+    /// Seconds between two reads of the stored signers. If one process finds that a leaf is revoked, all others on the
+    /// same database reject data signed by this leaf within this time.
     static let pauseSeconds = 600
 
     package enum Finding: Hashable, Sendable {
-        /// A response arrived for both certificates, and no valid response says that one is revoked.
+        /// Responses arrived for the leaf and for the intermediate, and no valid response says that one of them is
+        /// revoked.
         case good
         case revoked
-        /// For one of the certificates no successful response arrived, or the stored header has no valid chain.
+        /// A successful response is missing, for the leaf or for the intermediate, or the stored header has no valid
+        /// chain.
         case unknown
     }
 
@@ -83,8 +85,9 @@ package struct CertificateStatus: Sendable {
         for signer in signers where !signer.isRevoked {
             guard let certificates = SignedPayload.certificates(inHeader: signer.header) else { continue }
             let now = clock()
-            // If the stored time of the last check is in the future, the clock was set back since then. Ignore this
-            // time. Otherwise the certificate would not be checked until the clock reaches it again.
+            // If the stored time of the last check is in the future, the clock was set back after that check. The time
+            // is then ignored. Otherwise, the certificate would not be checked until the clock reaches the stored time
+            // again.
             if let checked = signer.checkedAt, checked <= now,
                 now < checked.advanced(bySeconds: Self.intervalSeconds)
             {

@@ -26,8 +26,8 @@ package struct ConsumptionRequest: Hashable, Sendable {
     package var requestedAt: Moment
     /// The number of failed attempts to answer.
     package var attemptCount: Int
-    /// Whether the owner of the purchase consents now. False if the owner has withdrawn consent, or if the purchase has
-    /// no owner.
+    /// Whether the owner of the purchase consents now. False if the owner has not given consent or has withdrawn it, or
+    /// if the purchase has no owner.
     package var hasConsent: Bool
 
     package init(
@@ -46,8 +46,8 @@ package struct ConsumptionRequest: Hashable, Sendable {
 
 package enum ConsumptionOutcome: String, Hashable, Sendable, CaseIterable {
     case answered
-    /// No answer was sent, because the owner of the purchase had not given consent or has withdrawn it, or because the
-    /// purchase has no owner.
+    /// No answer was sent, because the purchase has no owner, or because the owner did not consent or has withdrawn
+    /// consent.
     case noConsent = "no_consent"
     /// No answer was sent within twelve hours, because Apple was unreachable or the API was not configured.
     case tooLate = "too_late"
@@ -55,7 +55,7 @@ package enum ConsumptionOutcome: String, Hashable, Sendable, CaseIterable {
     case rejected
 }
 
-/// The durable queue of Apple's requests. Every method that changes the queue returns once the change is on disk.
+/// The durable queue of Apple's requests. Every method that changes the queue returns when the change is on disk.
 package protocol ConsumptionQueue: Sendable {
     /// Returns the request whose next attempt is due first, with the current `hasConsent`. Returns nil if no attempt is
     /// due.

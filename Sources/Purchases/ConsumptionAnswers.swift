@@ -1,9 +1,8 @@
-// Answers Apple's requests for consumption information, only with the consent of the purchase's owner. A separate task
-// sends the answers, so the notification route responds without waiting for them.
+// Answers Apple's requests for consumption information, if the owner of the purchase consents. A separate task sends
+// the answers, so the notification route responds without waiting for them.
 //
-// A request stays in the durable queue until its outcome is recorded. If the server stops after it has sent an answer
-// and before it has recorded the outcome, it sends the answer again after the restart. The second answer has no effect
-// at Apple.
+// A request stays in the durable queue until its outcome is recorded. If the server stops between an answer and the
+// record of its outcome, it sends the answer again after the restart. The second answer has no effect at Apple.
 
 import Identity
 package import JourneyModel
@@ -70,7 +69,7 @@ package struct ConsumptionAnswers: Sendable {
             switch error {
             case .notFound: return try await finish(request, .rejected)
             case .unavailable(_, let reason):
-                // The server's shutdown cancelled the call. This does not count as a failed attempt.
+                // If the server's shutdown cancelled the call, this does not count as a failed attempt.
                 guard !Task.isCancelled else { return }
                 return try await postpone(request, deadline, reason)
             }

@@ -6,8 +6,8 @@ package import JourneyModel
 /// A driver's entitlements, and the number of facts from which they were computed.
 package struct DriverEntitlements: Hashable, Sendable {
     package var entitlements: [Entitlement]
-    /// The number of transactions and renewals. It is a measure of the time that the computation takes: all facts are
-    /// read and parsed, even if only a few give an entitlement.
+    /// The number of transactions and renewals. It is a measure of the time that the computation takes, because all
+    /// facts are read and parsed.
     package var factCount: Int
 
     package init(_ entitlements: [Entitlement], factCount: Int) {
@@ -26,16 +26,16 @@ package struct Entitlement: Hashable, Sendable {
         case billingRetry = "billing_retry"
         /// The product expired, or another product of the subscription group replaced it. The product gives no access.
         case expired
-        /// The product is no longer available through Family Sharing, or Apple revoked it for another reason that is
-        /// not a refund. The product gives no access.
+        /// The product is no longer available through Family Sharing, or Apple revoked it for a reason other than a
+        /// refund. The product gives no access.
         case revoked
         /// Apple refunded the product. It gives no access.
         case refunded
 
         package var givesAccess: Bool { self == .active || self == .grace }
 
-        /// The rank of the status. If a driver has several subscriptions to the same product, the one with the lowest
-        /// rank counts, because it is the best for the driver.
+        /// The rank of the status. If a driver has several subscriptions to the same product, the best one for the
+        /// driver counts: the one with the lowest rank.
         var rank: Int {
             switch self {
             case .active: 0
@@ -55,9 +55,11 @@ package struct Entitlement: Hashable, Sendable {
     package var productID: String
     package var kind: TransactionFact.Kind
     package var status: Status
-    /// The time when access ends, or ended, according to the known facts. For a product that is not revoked, this is
-    /// nil in two cases: for a consumable or non-consumable, because its access does not end, and for a non-renewing
-    /// subscription without a signed end, because the app decides when access ends.
+    /// The time when access ends, or ended, according to the known facts.
+    ///
+    /// If the product is neither revoked nor refunded, this is nil for a consumable or non-consumable, because access
+    /// to it does not end. It is also nil for a non-renewing subscription without a signed end: the app decides when
+    /// access ends.
     package var accessEnds: Moment?
     /// For a subscription: the start of the current period or, if there is none, of the last period. For all other
     /// products: the time of the purchase.
@@ -65,8 +67,8 @@ package struct Entitlement: Hashable, Sendable {
     /// Whether the subscription renews automatically; nil if that is unknown. It is always nil for a subscription that
     /// is expired, revoked or refunded, and for every product that is not an auto-renewable subscription.
     package var autoRenews: Bool?
-    /// The product of the next period after a downgrade. Nil if the next period has the same product as this one, or if
-    /// the subscription does not renew.
+    /// If the next period has another product, for example after a downgrade, the id of that product. Nil if the next
+    /// period has the same product, or if the subscription does not renew.
     package var renewsToProductID: String?
     package var ownership: TransactionFact.Ownership
     package var offer: TransactionFact.Offer?

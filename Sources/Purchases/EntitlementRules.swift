@@ -1,5 +1,6 @@
 // Computes entitlements as a pure function of Apple's signed data and the current time. A subscription is the set of
-// transactions with the same original transaction id. At most one product of a subscription gives access at any time.
+// transactions with the same original transaction id. At most one of its products gives access at any time.
+//
 // Each product that is not an auto-renewable subscription is evaluated independently.
 
 package import JourneyModel
@@ -39,7 +40,7 @@ extension PurchaseFacts {
     }
 
     /// Evaluates a non-consumable, a consumable or a non-renewing subscription. The latest purchase that is not revoked
-    /// determines the entitlement. If all purchases are revoked, the latest of them does.
+    /// determines the entitlement. If all purchases are revoked, the latest one determines it.
     private static func product(_ facts: [TransactionFact], at now: Moment) -> Entitlement? {
         let valid = facts.filter { $0.revocation(at: now) == nil }
         guard let last = (valid.isEmpty ? facts : valid).max(by: { $0.isBefore($1) }), let kind = last.kind else {
@@ -142,9 +143,10 @@ private struct Subscription {
         return entitlement(of: latest, now < retryEnds ? .billingRetry : .expired, until: accessEnded)
     }
 
-    /// Returns the renewal information if it is about the period of `fact` or a later one; otherwise nil. Normally
-    /// Apple signs the renewal information after the start of the period. But Apple may charge a renewal up to a day
-    /// before its period starts, and may sign the renewal information at that moment.
+    /// Returns the renewal information if it is about the period of `fact` or a later one; otherwise nil.
+    ///
+    /// Normally Apple signs the renewal information after the start of the period. But Apple may charge a renewal up to
+    /// a day before its period starts, and may sign the renewal information at that moment.
     private func renewal(after fact: TransactionFact) -> RenewalFact? {
         guard let renewal else { return nil }
         if renewal.signedDate >= fact.purchaseDate { return renewal }

@@ -26,9 +26,11 @@ package protocol NotificationHistoryProgress: Sendable {
 
 package struct NotificationHistory: Sendable {
     /// A pass reads the notifications that Apple could not deliver, from this number of days before the end of the last
-    /// pass. Apple retries a delivery for 157 hours (1, 12, 24, 48 and 72 hours after the previous attempt). The seven
-    /// days therefore include every notification that Apple may have tried to deliver since the last pass. Some
-    /// notifications are read again, which helps if this server refused them the first time.
+    /// pass.
+    ///
+    /// Apple retries a delivery for 157 hours (1, 12, 24, 48 and 72 hours after the previous attempt). Seven days
+    /// therefore include every notification that Apple may have tried to deliver since the last pass. Reading some
+    /// again helps if this server refused them the first time.
     static let failureDays = 7
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
@@ -125,10 +127,11 @@ package struct NotificationHistory: Sendable {
         var onlyFailures: Bool
     }
 
-    /// Makes one pass over the history of a source: fetches the notifications that Apple could not deliver. If
-    /// `isAtStart` is true, also fetches all notifications that Apple sent since the last pass, delivered or not. The
-    /// reason is that the database may have been restored from a backup, and may lack some of them. After each part,
-    /// records that the history was read to the end of this part.
+    /// Makes one pass over the history of a source: fetches the notifications that Apple could not deliver. After each
+    /// part, records that the history was read to the end of this part.
+    ///
+    /// If `isAtStart` is true, also fetches all notifications that Apple sent since the last pass, delivered or not.
+    /// The database may have been restored from a backup, and may lack some of them.
     private func fill(_ source: NotificationSource, isAtStart: Bool) async -> Report.Result {
         let now = clock()
         var counts = Counts()
@@ -158,13 +161,16 @@ package struct NotificationHistory: Sendable {
     }
 
     /// Returns the parts of one pass, in the order in which they are read. If the history was never read, they contain
-    /// all notifications of the last `daysMax` days. The last part ends at `now`. No part ends before the time up to
-    /// which the history was already read, so the recorded time never goes back.
+    /// all notifications of the last `daysMax` days.
+    ///
+    /// The last part ends at `now`. No part ends before the time up to which the history was already read, so the
+    /// recorded time never goes back.
     ///
     /// At the start, the parts since the last pass contain all notifications, including those that Apple could not
-    /// deliver. The part with `onlyFailures` therefore ends where the last pass ended. This part is read first, because
-    /// reading another part advances the recorded time. If another part were read first and the pass were then
-    /// interrupted, the next pass would begin later and skip the oldest notifications of this part.
+    /// deliver. The part with `onlyFailures` therefore ends where the last pass ended.
+    ///
+    /// This part is read first, because every other part advances the recorded time. If the pass were interrupted after
+    /// another part, the next pass would skip the oldest notifications of this part.
     private func parts(of source: NotificationSource, isAtStart: Bool, now: Moment) async throws -> [Part] {
         let oldest = now.advanced(bySeconds: -Self.daysMax(source.environment) * 86_400)
         // A time in the future was recorded by a wrong clock.

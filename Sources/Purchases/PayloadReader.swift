@@ -1,4 +1,4 @@
-// Reads members of an App Store payload by name and type. Members that no caller reads are ignored. They remain in the
+// Reads members of an App Store payload by name and type. Members that no caller reads are ignored, but remain in the
 // stored payload. A member that is `null` counts as absent.
 
 package import JourneyModel
@@ -62,9 +62,8 @@ package struct PayloadReader: Hashable, Sendable {
         return number
     }
 
-    /// Returns a time that is given in milliseconds since 1970. The latest accepted time is the end of the year 9999.
-    /// In the data of StoreKit testing in Xcode, the number may have a fraction, such as 1697679936049.7297. The
-    /// fraction is ignored.
+    /// Returns a time that is given in milliseconds since 1970, up to the end of the year 9999. In the data of StoreKit
+    /// testing in Xcode, the number may have a fraction (1697679936049.7297), which is ignored.
     package func optionalMoment(_ name: String) throws(PurchaseRefusal) -> Moment? {
         guard let number = try isSignedByApple ? optionalInteger(name) : optionalWholePart(name) else { return nil }
         guard (0...253_402_300_799_999).contains(number) else { throw .wrongClaims }

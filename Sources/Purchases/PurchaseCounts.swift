@@ -1,7 +1,8 @@
-// Counts entitlements by status, for each environment separately. The operator page and the metrics show the counts.
-// The counts come from repeated passes over the facts of all drivers. After each page of drivers, a pass pauses for
-// twenty times as long as it has worked on that page. Counting therefore occupies the server for less than a twentieth
-// of the time, whatever the number of drivers.
+// Counts entitlements by status, for each environment separately, for the operator page and the metrics. The counts
+// come from repeated passes over the facts of all drivers.
+//
+// After each page of drivers, a pass pauses for twenty times as long as it has worked on that page. Counting therefore
+// occupies the server for less than a twentieth of the time.
 
 package import JourneyModel
 import Synchronization

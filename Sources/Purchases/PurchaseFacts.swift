@@ -32,9 +32,12 @@ extension TransactionFact {
     }
 
     /// Returns whether this fact replaces `other`, a fact with the same key. The fact with the later `signedDate` wins.
-    /// If the dates are equal, a fact with a signature wins over a fact without one, which lost its signature and some
-    /// members when its driver was deleted. If both or neither have a signature, the order of the bytes decides. This
-    /// order is arbitrary, but it is the same in every process.
+    ///
+    /// If the dates are equal, a fact with a signature wins. A fact without one lost its signature and some members
+    /// when its driver was deleted.
+    ///
+    /// If both or neither have a signature, the order of the bytes decides. This order is arbitrary, but the same in
+    /// every process.
     package func isNewer(than other: TransactionFact) -> Bool {
         if signedDate != other.signedDate { return signedDate > other.signedDate }
         if (proof == nil) != (other.proof == nil) { return proof != nil }

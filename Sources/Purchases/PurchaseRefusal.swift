@@ -2,8 +2,7 @@
 /// that its data was rejected, because the reason would help a forger. Exception: for `signedInFuture`, the response
 /// also says that the client may try again.
 package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
-    /// The data is not a compact JWS or is longer than the limit, or its payload is not a JSON object with a valid
-    /// `signedDate`.
+    /// The data is not a compact JWS, is too long, or its payload is not a JSON object with a valid `signedDate`.
     case malformed
     /// `alg` is not ES256, or the header has `crit`. `crit` lists extensions that a verifier must understand.
     case wrongAlgorithm = "wrong_algorithm"

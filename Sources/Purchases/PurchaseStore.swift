@@ -44,8 +44,8 @@ package protocol PurchaseStore: Sendable {
     func add(_ purchase: ShownPurchase, of caller: Caller, at now: Moment) async throws(AccountFailure)
         -> PurchaseOutcome
 
-    /// Stores the notification's id and its facts in one transaction. If the owner of the purchase was deleted, and no
-    /// other driver has become the owner since, only the members that `PurchaseErasure` keeps are stored.
+    /// Stores the notification's id and its facts in one transaction. If the purchase's owner was deleted and no other
+    /// driver owns it now, only the members that `PurchaseErasure` keeps are stored.
     func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome

@@ -42,8 +42,9 @@ package struct SignedPayload: Sendable {
     }
 
     /// Returns the certificates in `x5c` of the header: DER, the leaf first. Throws `wrongAlgorithm` if `alg` is not
-    /// ES256 or if the header has `crit`. Throws `wrongChain` if there are not exactly three certificates, or if one of
-    /// them is not in canonical base64.
+    /// ES256 or if the header has `crit`.
+    ///
+    /// Throws `wrongChain` if there are not exactly three certificates, or if one of them is not in canonical base64.
     package func certificates() throws(PurchaseRefusal) -> [[UInt8]] {
         if let knownCertificates { return knownCertificates }
         // The algorithm is checked before the key is known, because the key must not determine the algorithm (RFC 8725,
@@ -84,10 +85,11 @@ package struct SignedPayload: Sendable {
 
 /// A cache of accepted JWS headers. A header is accepted if it names ES256 and has a valid certificate chain.
 ///
-/// A notification has three headers. Each has 5 kB, because the certificates in it are encoded in base64 twice. Without
-/// the cache, parsing these headers would cost as much as verifying the three signatures. Apple uses few different
-/// headers, so a small cache is enough. The validity of the certificates is checked for every payload, even if its
-/// header is in the cache.
+/// A notification has three headers of 5 kB, because the certificates in them are encoded in base64 twice. Without the
+/// cache, parsing these headers would cost as much as verifying the three signatures. Apple uses few different headers,
+/// so a small cache is enough.
+///
+/// The validity of the certificates is checked for every payload, even if its header is in the cache.
 package final class AcceptedHeaders: Sendable {
     struct Header: Sendable {
         var json: JSONValue

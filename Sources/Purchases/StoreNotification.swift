@@ -66,8 +66,10 @@ package struct NotificationEnvelope: Sendable {
     var bundleID: String? { apps.compactMap(\.bundleID).first }
 
     /// Reads the app's ids from the one object that contains them: `data`, `externalPurchaseToken`, `summary` or
-    /// `appData`. At most one of these four objects may be present. A notification of a type that Apple added later may
-    /// contain another object instead. Such a notification is accepted if no object in it names another app.
+    /// `appData`. At most one of these four objects may be present.
+    ///
+    /// A notification of a type that Apple added later may contain another object instead. Such a notification is
+    /// accepted if no object in it names another app.
     package init(_ claims: PayloadReader) throws(PurchaseRefusal) {
         guard let uuid = try claims.optionalUUID("notificationUUID") else { throw .wrongClaims }
         notificationUUID = uuid

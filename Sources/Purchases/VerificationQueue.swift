@@ -12,9 +12,8 @@ package final class VerificationQueue: Sendable {
     private let countMax: Int
     private let count = Mutex(0)
     private let executor = LowPriorityExecutor()
-    /// The queue that resumes the callers. Resuming a caller takes the lock of an event loop's inbox (its queue of
-    /// calls from other threads). The low-priority thread must not take this lock: if it lost its processor while it
-    /// held the lock, the event loop would wait until the thread runs again.
+    /// The queue that resumes the callers, which takes the lock of an event loop's inbox. The low-priority thread must
+    /// not take this lock: if it lost its processor then, the event loop would wait until it runs again.
     private let completions = DispatchQueue(label: "dwell.verification.completions", qos: .userInitiated)
 
     package init(countMax: Int = VerificationQueue.countMax) {
@@ -45,10 +44,11 @@ package final class VerificationQueue: Sendable {
 }
 
 private final class LowPriorityExecutor: TaskExecutor {
-    /// On Linux, Dispatch gives the thread of a background queue the nice value 10. The threads of the event loops and
-    /// of the database writer therefore get more processor time. In a measurement, the 99th percentile of the response
-    /// time of events was 11 ms with this nice value, and 30 ms with the scheduling policy SCHED_IDLE. With SCHED_IDLE,
-    /// the thread hardly ever ran, and kept the locks that it held.
+    /// On Linux, Dispatch gives the thread of a background queue the nice value 10. The event loops and the database
+    /// writer therefore get more processor time.
+    ///
+    /// The scheduling policy SCHED_IDLE is worse: the thread hardly ever runs, and keeps the locks that it holds. In a
+    /// measurement, the 99th percentile of the response time of events was 30 ms, instead of 11 ms.
     private let queue = DispatchQueue(label: "dwell.verification", qos: .background)
 
     func enqueue(_ job: consuming ExecutorJob) {

@@ -1,6 +1,8 @@
 // Reads changes of journeys, and adds the push notifications that they cause to the outbox. Events are read after their
-// commit, so no request waits for this task. The outbox and the position in the feed of events are written in one
-// transaction, so the notifications of each change are queued exactly once.
+// commit, so no request waits for this task.
+//
+// The outbox and the position in the feed of events are written in one transaction. The notifications of each change
+// are therefore queued exactly once.
 
 package import CoreMetrics
 import Engine
@@ -68,7 +70,7 @@ package struct PushConsumer: Sendable {
     }
 
     /// Reads the next events once and queues their notifications. Returns true if the next round must follow without a
-    /// pause: either there are more events, or another server has already queued the notifications of these events.
+    /// pause: there are more events, or another server has already queued these notifications.
     func round(_ position: inout Position) async throws(StoreFailure) -> Bool {
         let now = clock()
         let base: Int64

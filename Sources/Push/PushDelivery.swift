@@ -9,9 +9,10 @@ package enum PushOutcome: Hashable, Sendable {
     /// The device no longer has the app (APNs 410, FCM 404 UNREGISTERED). `since`: the time at which APNs last found
     /// the token invalid; nil if the service does not say. A device that registered later than that is still valid.
     case unregistered(since: Moment?)
-    /// The service cannot accept the notification now (429, 5xx, a timeout, a lost connection). The notification may
-    /// already have been delivered. It may be sent again after `afterSeconds`, which is nil if the service gives no
-    /// time. `reason` is one word for the log.
+    /// The service cannot accept the notification now (429, 5xx, a timeout, a lost connection), but may already have
+    /// delivered it. The notification may be sent again after `afterSeconds`; nil if the service gives no time.
+    ///
+    /// `reason` is one word for the log.
     case unavailable(reason: String, afterSeconds: Int?)
     /// The service will never accept this notification (400, 403, 413). `reason` is the service's own word, such as
     /// BadDeviceToken. If no request could be sent, it is a word of this server, such as `not_configured`.

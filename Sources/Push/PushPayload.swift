@@ -1,5 +1,5 @@
-// Creates the notification for an outbox entry: the JSON body for APNs or the message for FCM, and the other fields.
-// docs/push.md lists the members.
+// Creates the notification for an outbox entry: the JSON body for APNs or the message for FCM, and the other fields
+// (docs/push.md).
 
 import Engine
 import Identity
@@ -28,8 +28,8 @@ extension DuePush {
         }
     }
 
-    /// Returns nil if the notification cannot be sent to this device: its platform has no push service here, or the
-    /// notification is for a Live Activity and the device has none or is an Android device.
+    /// Returns nil if the notification cannot be sent to this device, because its platform has no push service here.
+    /// Also returns nil for a Live Activity if the device has none or is an Android device.
     package func notification(_ texts: PushTexts, at now: Moment) -> PushNotification? {
         guard let service, let token, service != .google || entry.kind.notificationKind != .liveActivity else {
             return nil
@@ -109,8 +109,8 @@ extension DuePush {
 
     private func activity(_ now: Moment, _ json: inout JSONWriter) {
         let isEnd = entry.kind == .activityEnd
-        // The time when the entry became due, not the time of this attempt. The device ignores an update with an
-        // earlier time than the one that it shows, so a delayed retry does not replace a newer update.
+        // The time when the entry became due, not the time of this attempt. The device ignores an update older than the
+        // one that it shows, so a delayed retry does not replace a newer update.
         let timestamp = entry.dueAt.millisecondsSinceEpoch / 1000
         json.member("timestamp", timestamp)
         json.member("event", isEnd ? "end" : "update")

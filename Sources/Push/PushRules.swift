@@ -12,8 +12,8 @@ package enum PushRules {
     package static let warningSeconds = 180
     /// The time, in seconds, after which a notification without a deadline expires.
     package static let secondsMax = 3600
-    /// The time, in seconds, after which the notification that ends a Live Activity expires. iOS itself ends an
-    /// activity after eight hours and removes it four hours later.
+    /// The time, in seconds, after which the notification that ends a Live Activity expires. (iOS itself ends an
+    /// activity after eight hours and removes it four hours later.)
     package static let activityEndSecondsMax = 4 * 3600
 
     /// Returns the outbox entries for the devices of the change's driver. Entries of one device are in the order in
@@ -86,7 +86,9 @@ extension PushChange {
 
     /// Whether the change ends a session. If `before` is nil (unknown), the change counts if `after` has an ended
     /// session. To end a Live Activity twice does no harm, but an activity that nobody ends stays on the lock screen
-    /// for hours. If `after` has no session, the change does not count, because it may be the driver's first change.
+    /// for hours.
+    ///
+    /// If `after` has no session, the change does not count, because it may be the driver's first change.
     fileprivate var endsSession: Bool {
         guard !after.state.hasSessionInProgress else { return false }
         return before?.state.hasSessionInProgress ?? (after.session != nil)

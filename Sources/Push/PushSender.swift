@@ -1,6 +1,7 @@
 // Sends the entries of the outbox that are due. Each device has at most one notification under way, so its
-// notifications are sent in order. Different devices do not wait for each other. Outcomes are written in groups, so
-// that the writes of events seldom wait for them.
+// notifications are sent in order; different devices do not wait for each other.
+//
+// Outcomes are written in groups, so that the writes of events seldom wait for them.
 //
 // An entry that was read is reserved for this server for some time (its lease). If the process is killed before it has
 // written the outcome, the notification is sent again after the lease.
@@ -55,7 +56,7 @@ package actor PushSender {
     package enum Dropped: String, CaseIterable, Sendable {
         /// The notification could not be delivered before it expired.
         case expired
-        /// The notification announces a deadline that has changed or no longer exists, or it is for the Live Activity
+        /// The notification announces a deadline that has changed or no longer exists. Or it is for the Live Activity
         /// of a session, and the driver is now in another session.
         case obsolete
         /// The driver no longer wants the notification, or the device has no push service or no Live Activity any more.

@@ -74,8 +74,8 @@ package struct PushChange: Sendable {
     }
 
     package var driver: Int64
-    /// Nil if it is unknown. Either this is the driver's first change, or the changes before it are no longer kept, or
-    /// a refold by new rules or by a correction of settings has deleted them.
+    /// Nil if it is unknown: this is the driver's first change, or the changes before it are no longer kept. A refold
+    /// by new rules or by a correction of settings deletes them.
     package var before: Phase?
     package var after: Phase
     /// When the event that caused the change happened, corrected to the server's clock.

@@ -104,8 +104,8 @@ package struct PushTexts: Hashable, Sendable {
         }
     }
 
-    /// Returns the text in the first of these languages that has texts: the locale, the locale without its last subtag
-    /// and so on (RFC 4647, section 3.4), and finally the default language.
+    /// Returns the text in the first language that has texts. The candidates are the locale, the locale without its
+    /// last subtag and so on (RFC 4647, section 3.4), and finally the default language.
     package func text(_ kind: AlertKind, locale: String?, secondsLeft: Int64) -> Text {
         var subtags = (locale ?? "").lowercased().split(separator: "-")
         var found: [AlertKind: Text]?

@@ -13,20 +13,25 @@ package protocol Admission: Sendable {
     nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
 
     /// Returns the driver's quota in one class, as counted in this process. Charges nothing and does not call Redis.
-    /// Charges by other processes are not included, with one exception: if Redis replied to `charge` that the driver's
-    /// rate limit window in Redis is full, this quota is exhausted too.
+    ///
+    /// Charges by other processes are not included, with one exception. If Redis replied to `charge` that the driver's
+    /// window in Redis is full, this quota is exhausted too.
     func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
-    /// Records that the claim's event is on disk. The limiter keeps the idempotency key for some time. During this
-    /// time, claims with this key are `.known` and are not charged. When the key is forgotten, a repeat of the event is
-    /// charged at first, and refunded when the store finds that it is a repeat. Does not wait.
+    /// Records that the claim's event is on disk. Does not wait.
+    ///
+    /// The limiter keeps the idempotency key for some time, during which claims with this key are `.known` and are not
+    /// charged. Afterwards, a repeat of the event is charged at first, and refunded when the store finds that it is a
+    /// repeat.
     ///
     /// - Parameter isRepeat: whether the event was on disk before this claim.
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool)
 
-    /// Charges a new event whose claim was `.known`. The claim was not charged, because another request with the same
-    /// idempotency key had already been charged. But that charge may be refunded if the other request is refused. The
-    /// event is already on disk, so it is charged even beyond the limit. Does not wait.
+    /// Charges a new event whose claim was `.known`. The event is already on disk, so it is charged even beyond the
+    /// limit. Does not wait.
+    ///
+    /// The claim was not charged, because another request with the same idempotency key had already been charged. But
+    /// that charge may be refunded if the other request is refused.
     func forceCharge(_ claim: AdmissionClaim)
 
     /// Refunds the charge of an `.admitted` event. Called if the event was refused later or was a repeat. Does not
@@ -36,9 +41,10 @@ package protocol Admission: Sendable {
     /// Removes the rate limit windows of a deleted driver, in this process and in Redis.
     func forget(_ driver: DriverID) async
 
-    /// Adds `times` charges to the claim's rate limit window, but at most `RateLimits.chargesMax`. The window may then
-    /// have more charges than its limit, by at most `RateLimits.overdraftMax`. The charges beyond the limit expire one
-    /// by one, at the rate that the limit permits. Does not wait.
+    /// Adds `times` charges to the claim's rate limit window, but at most `RateLimits.chargesMax`. Does not wait.
+    ///
+    /// The window may then have more charges than its limit, by at most `RateLimits.overdraftMax`. The charges beyond
+    /// the limit expire one by one, at the rate that the limit permits.
     func charge(_ claim: AdmissionClaim, times: Int)
 
     /// Returns whether the driver's rate limit window has more charges than its limit. Uses the count in this process,

@@ -18,9 +18,10 @@ struct HashedText: Equatable, Sendable {
     }
 }
 
-/// Only the hash of a text, used as the key of a table that may confuse two texts: with 64 bits, this practically never
-/// happens. The hash takes 8 bytes; the text would take 36 bytes and a heap object. `Hasher` has a random seed in each
-/// process, so clients cannot search for texts with the same hash.
+/// Only the hash of a text, the key of a table that may confuse two texts: with 64 bits, this practically never
+/// happens. The hash takes 8 bytes instead of 36 bytes and a heap object.
+///
+/// `Hasher` has a random seed in each process, so clients cannot search for texts with the same hash.
 package struct TextHash: Hashable, Sendable {
     let bits: Int
 

@@ -1,15 +1,15 @@
 // The rate limiter of one process: the algorithm of contract, section 4, in memory. Without Redis, this limiter makes
 // all decisions. With Redis, its windows mirror the charges that this process makes in Redis, and it decides if Redis
-// fails. This file does not depend on Redis. Callers report which events were stored.
+// fails.
 
 package import JourneyModel
 
 /// An exact sliding window log for each driver and class, in bounded memory. It may be used from any thread and never
 /// suspends.
 ///
-/// Memory is limited, so old entries are evicted. An eviction never makes a driver's quota smaller. An evicted window
-/// starts empty when it is next used. If the idempotency key of a stored event is evicted, a repeat of the event is
-/// charged, but the charge is refunded when the store recognises the repeat.
+/// Memory is limited, so old entries are evicted. An eviction never makes a driver's quota smaller, because an evicted
+/// window starts empty. A repeat of an event whose key is evicted is charged, and refunded when the store recognises
+/// the repeat.
 package final class LocalRateLimiter: Admission {
     /// The bounds of the memory, for all shards together.
     package struct Capacity: Sendable {
@@ -123,13 +123,14 @@ package final class LocalRateLimiter: Admission {
     /// Returns the current time on this limiter's clock.
     package func now() -> Int64 { clock() }
 
-    /// Mirrors a decision that another limiter (Redis) has made, and returns the decision. The window in this process
-    /// shows whether Redis has lost charges. If Redis has lost charges, the returned decision is corrected. Redis loses
-    /// charges if it is restarted empty or flushed, or if it was unreachable for a while.
+    /// Mirrors a decision that another limiter (Redis) has made, and returns the decision. If the window in this
+    /// process shows that Redis has lost charges, the returned decision is corrected.
+    ///
+    /// Redis loses charges if it is restarted empty or flushed, or if it was unreachable for a while.
     ///
     /// - Parameter askedAt: the time on this limiter's clock before Redis was called. A mirrored charge gets this time,
-    ///   which is the time of the charge in Redis or an earlier time. The charge therefore leaves the window in this
-    ///   process when it leaves the window in Redis, or earlier.
+    ///   which is never later than its time in Redis. The charge therefore leaves the window in this process no later
+    ///   than the window in Redis.
     package func reconcile(
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64
     ) -> ReconciledCount {

@@ -4,9 +4,8 @@ package struct Quota: Hashable, Sendable {
     package var limit: Int
     package var windowSeconds: Int
     package var remaining: Int
-    /// Milliseconds until the window has room for one more charge than now; 0 for an empty window. After this time, the
-    /// oldest charge has left the window. But if the window holds more charges than its limit, several charges must
-    /// leave first.
+    /// Milliseconds until the window has room for one more charge than now; 0 for an empty window. Usually the oldest
+    /// charge must leave the window. If the window holds more charges than its limit, several charges must leave.
     package var resetMilliseconds: Int64
 
     package init(limit: Int, windowSeconds: Int, remaining: Int, resetMilliseconds: Int64) {

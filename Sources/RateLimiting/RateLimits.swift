@@ -1,16 +1,19 @@
 // The rate limits: their classes, their values, and the arithmetic that the windows in the process and the windows in
-// Redis share. A window holds the charges of one driver in one class. A charge is one unit that a class counts, such as
-// an event or a request. A charge counts towards the limit for `windowSeconds`.
+// Redis share.
+//
+// A window holds the charges of one driver in one class. A charge is one unit that a class counts, such as an event or
+// a request. A charge counts towards the limit for `windowSeconds`.
 
 /// The classes of rate limits (contract, section 4). Each class counts a driver's requests to the routes that name the
-/// class (API/Routes.swift). If a class counts something else, its comment says so. `sessionEvents` counts events with
-/// a session_id, and `preSessionEvents` counts events without one. `auth` counts requests to the sign-in routes, and
-/// has one window per client address instead of one per driver.
+/// class (API/Routes.swift). If a class counts something else, its comment says so.
 package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
+    /// Events with a session_id.
     case sessionEvents = "session"
+    /// Events without a session_id.
     case preSessionEvents = "presession"
     /// Events that a service posts for drivers, and the codes that it requests. One window per service.
     case serviceEvents = "service"
+    /// Requests to the sign-in routes. One window per client address instead of one per driver.
     case auth
     /// Sessions registered before their first event, and verification codes entered.
     case registrations
@@ -115,10 +118,11 @@ extension RateLimits {
     /// Returns whether the limit is off, that is, 0 or below.
     package func isOff(_ limitClass: RateLimitClass) -> Bool { limit(of: limitClass) <= 0 }
 
-    /// Returns the maximum number of charges that one call of `Admission.charge` adds to a window. For the class
-    /// `refusals` it is the limit: no further body is read while the window is full, so more charges would only use
-    /// memory. In the other classes, the charges are for stored events that a late event causes to be folded again. All
-    /// of them count, up to `overdraftMax`.
+    /// Returns the maximum number of charges that one call of `Admission.charge` adds to a window.
+    ///
+    /// For the class `refusals` it is the limit: while the window is full, no body is read, so more charges would only
+    /// use memory. The other classes are charged for stored events that a late event refolds. All of these charges
+    /// count, up to `overdraftMax`.
     package func chargesMax(of limitClass: RateLimitClass) -> Int {
         limitClass == .refusals ? limit(of: limitClass) : Self.overdraftMax
     }

@@ -1,7 +1,8 @@
 // The limit on refused events, repeats, unreadable bodies and excess bytes. An event is refused if it is invalid, if
-// its sender has reached a rate limit, or if the store refuses it. Only accepted events are charged to the classes of
-// events. Without this limit, refused events would be free, and a body of one kilobyte can contain five hundred of
-// them.
+// its sender has reached a rate limit, or if the store refuses it.
+//
+// The rate limit classes of events count only accepted events. Without this limit, refused events would therefore be
+// free. A body of one kilobyte can contain five hundred of them.
 
 package import JourneyModel
 
@@ -10,8 +11,8 @@ package struct RefusalLimit: Sendable {
     /// this size times the number of its events. Each KiB beyond that length is charged.
     static let bytesPerEvent = 10 * 1024
 
-    /// Repeats are charged too: this number of repeats in one body costs as much as one refused event. The classes of
-    /// events do not count repeats, and a body can contain five hundred of them.
+    /// This number of repeats in one body costs as much as one refused event. Repeats are charged here because the
+    /// classes of events do not count them. A body can contain five hundred repeats.
     static let repeatsPerCharge = 10
 
     private let admission: any Admission
@@ -29,9 +30,9 @@ package struct RefusalLimit: Sendable {
 
     /// Charges a body for its refused events, repeats and excess bytes.
     ///
-    /// Usually called twice for a body. The first call charges the excess bytes. This call comes as soon as the body is
-    /// decoded, so that a client cannot have many long bodies decoded before one of them is charged. The second call
-    /// charges the refused events and the repeats, after the events were processed.
+    /// Usually called twice for a body. The first call charges the excess bytes as soon as the body is decoded, so a
+    /// client is charged before it sends more bodies. The second call charges the refused events and the repeats, after
+    /// the events were processed.
     ///
     /// - Parameters:
     ///   - bytes: the length of the decompressed body.

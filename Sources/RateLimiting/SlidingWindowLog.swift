@@ -1,12 +1,13 @@
-// One rate limit window of contract, section 4: the charges of one driver in one class, each with its time and the hash
-// of its idempotency key. The window is exact: a charge made at `t` counts until `t + window` and not a millisecond
-// longer. If two idempotency keys have the same hash, only one of the two events is charged. This file does not handle
-// drivers, the clock or the results of events.
+// A rate limit window (contract, section 4). It holds the charges of one driver in one class, each with its time and
+// the hash of its idempotency key.
+//
+// The window is exact: a charge made at `t` counts until `t + window` and not a millisecond longer. If two idempotency
+// keys have the same hash, only one of the two events is charged.
 
-/// A sliding window log. Callers pass times in milliseconds, all from the same clock. A call may pass an earlier time
-/// than the call before it. Its charge is then stored at that earlier time.
+/// A sliding window log. Callers pass times in milliseconds, all from the same clock. A charge gets the time that its
+/// call passes, even if the call before it passed a later time.
 package struct SlidingWindowLog: Sendable {
-    /// Up to this number of charges, a hash is found by a linear search. With more charges, a hash table is built,
+    /// Up to this number of charges, a linear search finds a key. With more charges, a hash table of the keys is built,
     /// which takes 7 KB or more. A driver with 60 events a minute never needs the table.
     private static let linearSearchMax = 128
 
@@ -113,8 +114,8 @@ package struct SlidingWindowLog: Sendable {
         return low
     }
 
-    /// Removes the expired charges from the array, but only when they are at least half of it. On average, each charge
-    /// is then moved at most once.
+    /// Removes the expired charges from the array, but only when they are at least half of it. Each charge is therefore
+    /// moved at most once on average.
     private mutating func compact() {
         guard first > 0, first * 2 >= charges.count else { return }
         charges.removeFirst(first)

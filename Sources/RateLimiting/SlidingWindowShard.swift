@@ -1,6 +1,5 @@
-// One of several shards of a `LocalRateLimiter`. A shard holds the windows of some of the drivers, and the idempotency
-// keys of these drivers' stored events. One lock protects all of them. The shard implements the decisions of contract,
-// section 4. Callers pass in the time.
+// One of several shards of a `LocalRateLimiter`. A shard makes the decisions of contract, section 4, for some of the
+// drivers. It holds their windows and the idempotency keys of their stored events, all protected by one lock.
 
 import Caching
 import JourneyModel
@@ -19,8 +18,7 @@ final class SlidingWindowShard: Sendable {
     /// The charges of a window, and what another limiter (Redis) reported about the window.
     private struct Window: Sendable {
         var log = SlidingWindowLog()
-        /// Another limiter reported that it counts the window as full until this time. Has no effect once this time has
-        /// passed.
+        /// Another limiter reported the window as full until this time. A time in the past has no effect.
         var fullUntil = Int64.min
     }
 
@@ -75,8 +73,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Returns the quota. Only reads: it neither removes expired charges nor counts as a use of the window in the
-    /// cache.
+    /// Returns the quota. Changes nothing: expired charges remain, and the cache does not count the call as a use of
+    /// the window.
     func quota(of driver: HashedText, in limitClass: RateLimitClass, at time: Int64) -> Quota {
         state.withLock { state in
             let now = max(state.latest, time)
@@ -178,9 +176,10 @@ final class SlidingWindowShard: Sendable {
     }
 
     /// Mirrors a charge of the other limiter in this window. Returns `.known` if this window already contains the key.
-    /// Returns `.refused`, although the other limiter admitted the claim, if `minimumCount` has reached the limit.
-    /// Otherwise returns `.admitted`. If this window is full in this last case, its oldest charge is removed, because
-    /// that charge is about to leave the window.
+    ///
+    /// If `minimumCount` has reached the limit, returns `.refused`, although the other limiter admitted the claim.
+    /// Otherwise adds the charge and returns `.admitted`. If the window is already full, its oldest charge is removed
+    /// first, because that charge is about to leave the window.
     private func charge(
         _ claim: HashedClaim, _ theirs: Quota, in window: inout SlidingWindowLog, askedAt: Int64, at now: Int64
     ) -> ReconciledCount {
@@ -199,10 +198,11 @@ final class SlidingWindowShard: Sendable {
         return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), keepsCharge: true)
     }
 
-    /// Returns the minimum number of charges that the other limiter must have if it has lost none. Charges that leave
-    /// this window within a hundredth of its length plus 2 ms are left out. Such charges may already have left the
-    /// other limiter's window, because the other limiter's clock may be ahead. This tolerance is far larger than the
-    /// possible difference of two clocks (500 ppm while NTP slews them, adjtimex(2), and rounding to milliseconds).
+    /// Returns the minimum number of charges that the other limiter has if it has lost none. Charges that expire within
+    /// a hundredth of the window's length plus 2 ms are left out, because the other limiter's clock may be ahead.
+    ///
+    /// Two clocks differ by far less than this tolerance: by 500 ppm while NTP slews them (adjtimex(2)), and by
+    /// rounding to milliseconds.
     private func minimumCount(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)
@@ -222,8 +222,8 @@ final class SlidingWindowShard: Sendable {
     private func quota(
         of limitClass: RateLimitClass, count: Int, oldestAt time: (_ index: Int) -> Int64?, at now: Int64
     ) -> Quota {
-        // A new charge fits when the window has fewer charges than its limit. For that, all charges up to this index
-        // must expire.
+        // A new charge fits only when the window has fewer charges than its limit. Before that, the charge at this
+        // index and all older charges must expire.
         let index = max(count - limits.limit(of: limitClass), 0)
         return limits.quota(of: limitClass, count: count, oldestTime: time(index), at: now)
     }

@@ -1,5 +1,5 @@
-// `DeadlineStore` and `JourneyReader` on SQLite. The writer stores the events that end sessions whose deadline has
-// passed (expiries). All other functions use the read connections, with one snapshot per call.
+// `DeadlineStore` and `JourneyReader` on SQLite. Only `storeExpiries` uses the writer. All other functions use the read
+// connections, with one snapshot per call.
 
 package import Engine
 import GRDB
@@ -19,8 +19,8 @@ extension SQLiteEventStore: DeadlineStore {
         }
     }
 
-    /// Returns the number of drivers whose next deadline is before `now`. The event that the server stores when such a
-    /// deadline has passed (its expiry) is not stored yet.
+    /// Returns the number of drivers whose next deadline is before `now`, but whose event for that deadline (the
+    /// expiry) is not stored yet.
     package func dueDriverCount(at now: Moment) async throws(StoreFailure) -> Int {
         try await read { db in
             try Int.fetchOne(
@@ -61,8 +61,9 @@ extension SQLiteEventStore: JourneyReader {
         }
     }
 
-    /// Returns the drivers of all events after `id`, or `.any` (`CommittedChanges.Drivers`). Ignores `drivers`: one
-    /// query finds the drivers of all events, and the result may contain drivers that the caller does not need.
+    /// Returns the drivers of all events after `id`, or `.any` (`CommittedChanges.Drivers` says when). Ignores
+    /// `drivers`, because one query finds the drivers of all events. The result may contain drivers that the caller
+    /// does not need.
     package func committedChanges(
         after id: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges {

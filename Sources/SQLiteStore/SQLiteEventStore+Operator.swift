@@ -1,4 +1,4 @@
-// `OperatorReader` on SQLite. All functions use the read connections. `operatorTimeline` reads two snapshots, each
+// `OperatorReader` on SQLite. All functions use the read connections. `operatorTimeline` reads two snapshots; every
 // other function reads one.
 
 package import Engine
@@ -52,9 +52,9 @@ extension SQLiteEventStore: OperatorReader {
         }
     }
 
-    /// Returns the row number of the last event received before `start`, by binary search; 0 if there is none. Row
-    /// numbers ascend in the order of commits, which is nearly the order of receipt. The result may be wrong by the few
-    /// events of concurrent requests.
+    /// Finds the last event received before `start` by binary search, and returns its row number; 0 if there is none.
+    /// Row numbers ascend in the order of commits, which is nearly the order of receipt. Concurrent requests may make
+    /// the result wrong by a few events.
     private static func lastEvent(before start: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let statement = try db.makeStatement(
             sql: "SELECT id, received_at_ms FROM event WHERE id > ? ORDER BY id LIMIT 1")

@@ -1,5 +1,5 @@
-// The protocols of metrics and the operator page on SQLite. Their functions are implemented beside the tables that they
-// read.
+// Declares that SQLiteEventStore conforms to the protocols for metrics and for the operator page. The functions of
+// these protocols are in other files, beside the code for the tables that they read.
 
 import Engine
 import Identity

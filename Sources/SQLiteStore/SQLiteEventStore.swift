@@ -20,9 +20,11 @@ package final class SQLiteEventStore: EventStore {
     ///   - nowMilliseconds: the time recorded with the migrations that run.
     ///   - waitingMax: maximum number of requests that wait for the writer. Further requests fail with `.unavailable`.
     ///     If nil, the maximum is `Writer.waitingMax`.
-    ///   - digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
+    ///   - digests: computes the keyed hashes by which deleted drivers are recognized. May be nil if no driver is ever
+    ///     deleted from the database.
     ///   - charging: counts the refolds of late events against the rate limits. If nil, refolds are not counted.
-    ///   - report: called during migration 26 of a database with events, which may take minutes.
+    ///   - report: called with the progress of migration 26. In a database with events, this migration may take
+    ///     minutes.
     /// - Throws: the errors of `DatabaseOpening.open`.
     package convenience init(
         path: String, nowMilliseconds: Int64, waitingMax: Int? = nil, digests: KeyedHashes? = nil,
@@ -95,9 +97,9 @@ package final class SQLiteEventStore: EventStore {
             effects: { _ in ChangeEffects(purgesWAL: purgesWAL, keepsDriverCache: keepsDriverCache) }, change)
     }
 
-    /// Runs one transaction of ordinary SQL. From its outcome, `effects` computes whether the WAL must be truncated and
-    /// whether the writer's caches stay valid. If `isPaced` is true, the transaction counts as a part of a refold or
-    /// deletion, and waits until refolds and deletions may continue (RefoldPace).
+    /// Runs one transaction of ordinary SQL. From the outcome of `change`, `effects` computes whether the WAL must be
+    /// truncated and whether the writer's caches stay valid. If `isPaced` is true, the transaction counts as a part of
+    /// a refold or deletion, and waits for its turn (RefoldPace).
     func change<Outcome: Sendable>(
         isPaced: Bool = false, effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ change: @escaping @Sendable (Database) throws -> Outcome
@@ -118,7 +120,7 @@ package final class SQLiteEventStore: EventStore {
     package var writesWaiting: Int { writer.requestsWaiting }
 
     /// Makes a test write, and returns when it is on disk. If the disk has too little free space, throws `.unavailable`
-    /// without a test write. A successful test write would prove nothing, because it may fit into the existing WAL.
+    /// at once. A test write could then still succeed, because it may fit into the existing WAL.
     package func checkWritable() async throws(StoreFailure) {
         guard FreeSpace.bytes(besideFile: pool.path) ?? .max >= FreeSpace.bytesMin else {
             throw .unavailable("the disk is full")
@@ -136,9 +138,9 @@ package final class SQLiteEventStore: EventStore {
 
     // MARK: Reading
 
-    /// Looks the event up on a read connection, so that very many repeated events do not fill the writer's queue.
-    /// Everything that was acknowledged before the call is found. The writer is needed only if memory lacks idempotency
-    /// keys: the writer then reads these keys from the database.
+    /// Looks the event up on a read connection, so that very many repeated events do not fill the writer's queue. Finds
+    /// every event that was acknowledged before the call. If idempotency keys are missing in memory, the writer first
+    /// reads them from the database.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {
@@ -153,9 +155,9 @@ package final class SQLiteEventStore: EventStore {
         while true {
             let removalCount = newest.removalCount
             let (lastNumber, outcomes) = try await readOutsideRefold(of: driver) { db in
-                // A key is added to memory before its event is committed. So if this process stored the events of the
-                // snapshot, memory has their keys. If another process stored events of the snapshot, memory may lack
-                // the keys of those events.
+                // This process adds a key to memory before it commits the key's event. Memory therefore has the key of
+                // every event in the snapshot that this process has stored. Keys of events stored by another process
+                // may be missing.
                 let lastNumber = try StoredEvents.lastNumber(db)
                 guard newest.lastNumber >= lastNumber else { return (lastNumber, [EventOutcome?]?.none) }
                 return (
@@ -183,8 +185,9 @@ package final class SQLiteEventStore: EventStore {
         try await readOutsideRefold(of: driver) { db in try StoredEvents.timeline(of: driver, limit: limit, db) }
     }
 
-    /// Reads on a read connection. Throws `.cancelled` as soon as the calling task is cancelled. GRDB's async `read`
-    /// would first wait for a free connection, and would interrupt the connection, which another read may be using.
+    /// Runs `value` on a read connection. Throws `.cancelled` as soon as the calling task is cancelled. GRDB's async
+    /// `read` is not used, because on cancellation it waits for a free connection, and may interrupt another read on
+    /// that connection.
     func read<Value: Sendable>(
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {

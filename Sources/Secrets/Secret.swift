@@ -1,6 +1,8 @@
-// A value that must not be shown: a key, a token, a password, a one-time code, a phone number, a coordinate. Code that
-// logs such a value by mistake does not reveal it: every implicit conversion to text (interpolation, description, dump,
-// Mirror) gives `<redacted>`. `Secret` is deliberately not Encodable, so that encoding it as JSON does not compile.
+// A value that must not be shown: a key, a token, a password, a one-time code, a phone number, a coordinate. Every
+// implicit conversion to text (interpolation, description, dump, Mirror) gives `<redacted>`, so code that logs the
+// value by mistake does not reveal it.
+//
+// `Secret` is deliberately not Encodable, so that encoding it as JSON does not compile.
 
 /// Holds a value that must not appear in a log line, error text or debugger dump. Only `reveal()` returns the value.
 package struct Secret<Value: Sendable>: Sendable {

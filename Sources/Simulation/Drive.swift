@@ -1,5 +1,5 @@
-// A scripted drive as a value. It has the events of a phone, and the requests in which the phone reports them to the
-// server. Times are offsets from the start of the drive. Ids get the prefix of the run when the drive is played.
+// A scripted drive as a value: the events of a phone, and the requests in which the phone reports them to the server.
+// Times are offsets from the start of the drive. Ids get the prefix of the run when the drive is played.
 
 package import JourneyModel
 
@@ -31,9 +31,9 @@ package struct ScriptedEvent: Hashable, Sendable {
     package enum Timestamp: Hashable, Sendable {
         /// `timestamp` is the time of the event. Each attempt has `X-Sent-At`.
         case ofTheEvent
-        /// `timestamp` is the time of an attempt to send the event. If `secondsBefore` is 0, this attempt is the first
-        /// one that reaches the server. Otherwise it was made `secondsBefore` seconds before that one, and did not
-        /// reach the server. No attempt has `X-Sent-At`, because shipped clients do not send it.
+        /// `timestamp` is the time of an attempt to send the event. This attempt is the first one that reaches the
+        /// server, or one made `secondsBefore` seconds earlier. No attempt has `X-Sent-At`, because shipped clients do
+        /// not send it.
         case ofAnAttempt(secondsBefore: Int64)
     }
 }

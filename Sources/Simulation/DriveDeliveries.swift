@@ -30,8 +30,10 @@ extension DriveScript {
     }
 
     /// Returns the deliveries of a phone that loses its connection for some time. The events of that time are one
-    /// batch. Each other event is sent alone. In half of the drives, the response to the last event before that time is
-    /// also lost. The batch then contains that event too.
+    /// batch. Each other event is sent alone.
+    ///
+    /// In half of the drives, the response to the last event before that time is also lost. The batch then contains
+    /// that event too.
     private func offlineGap(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         let first = Int.random(in: 1..<(all.count - 1), using: &random)
         let end = Int.random(in: (first + 1)...all.count, using: &random)

@@ -1,6 +1,5 @@
 // Generates the events of one phone's drive from random numbers and the server's settings. Every drive begins at a
-// charger and, unless it ends early, leads to a merchant. What happens on the way varies as in real drives. Deliveries
-// are in DriveDeliveries.swift.
+// charger, and leads to a merchant or ends early. Deliveries are in DriveDeliveries.swift.
 
 import JourneyModel
 

@@ -1,6 +1,5 @@
-// Plays the drives of one driver. Sends every delivery of every drive, one after the other, and compares each response
-// with the expected one. Then sends every event once more and compares the final verdicts. At the end, compares the
-// sessions.
+// Plays the drives of one driver. Sends every delivery of every drive in turn, and compares each response with the
+// expected one. Then sends every event once more, and compares the final verdicts and the sessions.
 
 import JourneyClient
 import JourneyModel
@@ -74,7 +73,7 @@ struct DriverPlay {
     }
 
     /// Sends a body with different content under an idempotency key that is already stored (contract, section 3, "A
-    /// repeat is a repeat"). Throws unless the server rejects this body.
+    /// repeat is a repeat"). Throws if the server accepts this body.
     private func deliverChanged(_ message: EventMessage, of drive: Int) async throws {
         let outcome = try await send(message, 0)
         let answer = Answer(statusCode: outcome.response.status, json: outcome.response.json)
@@ -93,8 +92,8 @@ struct DriverPlay {
         }
     }
 
-    /// Sends a batch. Afterwards, sends some events of the batch again, each alone: those that were rate-limited (429),
-    /// not stored (503), or rejected because their session is not registered.
+    /// Sends a batch. Then sends some of its events again, each alone: those that were rate-limited (429), not stored
+    /// (503), or rejected for an unregistered session.
     private mutating func deliverBatch(_ messages: [EventMessage], of drive: Int) async throws {
         let outcome = try await sender.send(events: messages.count) { requests.batch(messages, sentAt: $0) }
         guard outcome.response.status == 200,

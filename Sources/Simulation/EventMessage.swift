@@ -1,4 +1,4 @@
-// One scripted event as it is sent. Its body is the same in every delivery, unless the script changes the body. This
+// One scripted event as it is sent. Its body is the same in every delivery, except where the script changes it. This
 // file also makes the requests with that body.
 
 import JourneyClient

@@ -95,9 +95,8 @@ struct RequestSender {
 }
 
 extension HTTPExchange.Response {
-    /// The value of `Retry-After`. A batch response with status 200 has no `Retry-After`. The value is then taken from
-    /// `RateLimit`: the longest `t` of the limits that have `r=0`. A value below 1 becomes 1, and a value above 3600
-    /// becomes 3600.
+    /// The value of `Retry-After`, raised to at least 1 and lowered to at most 3600. A batch response with status 200
+    /// has no `Retry-After`. The value is then the longest `t` of those limits in `RateLimit` that have `r=0`.
     var retryAfterSeconds: Int? {
         let asked = field("Retry-After").flatMap { Int($0) } ?? field("RateLimit").flatMap(Self.exhaustedSeconds)
         return asked.map { min(max($0, 1), 3600) }

@@ -22,12 +22,16 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     /// before the deadlines, but is often reported after the grace period.
     case verifiedAnywhere = "verified-anywhere"
     /// The app is suspended between two attempts. The second attempt has no `X-Sent-At`, and repeats the `timestamp` of
-    /// the first one, which is then minutes old. The server must not take this delay for a clock error. Otherwise it
-    /// would move the event to a time after a deadline.
+    /// the first one, which is then minutes old.
+    ///
+    /// The server must not take this delay for a clock error, because it would then move the event to a time after a
+    /// deadline.
     case staleTimestamp = "stale-timestamp"
     /// The app is killed before it gets the response, and later builds the body again. `timestamp`, `app_state`,
-    /// `schema_version` and the notation of `metadata` then differ, and all other members are the same. The server must
-    /// accept this retry. It must reject a body that has the same idempotency key but a different time of the event.
+    /// `schema_version` and the notation of `metadata` then differ, and all other members are the same.
+    ///
+    /// The server must accept this retry. It must reject a body with the same idempotency key but a different time of
+    /// the event.
     case rebuiltBody = "rebuilt-body"
     /// The driver cancels before a session begins, and later starts again.
     case earlyEnd = "early-end"

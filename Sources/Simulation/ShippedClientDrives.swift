@@ -1,4 +1,4 @@
-// The drives of shipped clients. These clients use the routes of v1. They send times in whole seconds, and the state
+// The drives of shipped clients. These clients use the routes of v1, and send times in whole seconds and the state
 // before each event. Each scenario shows a problem that real clients have.
 
 import JourneyModel

@@ -146,9 +146,8 @@ package struct SimulatedDrivers: Sendable {
         return (settings, ServerClock(local: localClock, date: response.field("Date")))
     }
 
-    /// Returns the journey before the first event. For a new driver, this journey is in IDLE. Throws in two cases: an
-    /// existing driver has a journey in progress, or has opened a session in the period in which the simulated drives
-    /// happen.
+    /// Returns the journey before the first event; for a new driver, it is in IDLE. Throws if an existing driver has a
+    /// journey in progress, or has opened a session in the period of the simulated drives.
     private func startingJourney(days: [DriverDay], _ sender: RequestSender) async throws -> Journey {
         guard case .one(let token) = tokens else { return Journey() }
         let requests = DriverRequests(token: token)

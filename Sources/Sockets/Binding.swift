@@ -34,9 +34,8 @@ struct Binding {
         return binding
     }
 
-    /// Takes over a socket that is already listening. The first loop accepts connections from the socket for all loops.
-    /// Other processes may accept connections from the socket too. Throws `.system` with EINVAL if the socket is not
-    /// listening.
+    /// Takes over a socket that is already listening. The first loop accepts connections from it for all loops,
+    /// possibly beside other processes. Throws `.system` with EINVAL if the socket is not listening.
     static func adopt(_ descriptor: Int32, _ syscalls: Syscalls) throws(TransportError) -> Binding {
         let owned = syscalls.makeOwn(descriptor)
         if owned < 0 { throw .system(call: "fcntl", errno: Int32(clamping: -owned)) }

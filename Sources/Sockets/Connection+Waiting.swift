@@ -1,9 +1,9 @@
-// Reads and writes for a task. The task is suspended while the socket is not ready. Used by outgoing connections and by
-// tests. HTTPServer uses only `yieldIfBusy`, for streamed responses.
+// Reads and writes for a task, which is suspended while the socket is not ready. Outgoing connections and tests use
+// these calls. HTTPServer uses only `yieldIfBusy`, for streamed responses.
 //
 // The task tries the system call first. If the call would block, the task waits until the poller reports that the
-// socket became readable or writable (an edge). No edge is missed, because the task does not leave the loop between the
-// call and the wait.
+// socket became readable or writable (an edge). No edge is missed, because the task stays on the loop from the call to
+// the wait.
 
 /// One task may read while another task writes. Any task may make any of these calls. If the task does not run on the
 /// connection's loop, the call first moves to that loop.
@@ -108,8 +108,9 @@ extension Connection {
     }
 
     /// Counts a call that did not wait. After `callsWithoutWaitMax` such calls, lets the loop's other connections run.
-    /// Otherwise a peer that is always ready could occupy the loop and keep a cancelled task running. Must be called on
-    /// the loop.
+    /// Otherwise a peer that is always ready could occupy the loop and keep a cancelled task running.
+    ///
+    /// Must be called on the loop.
     package nonisolated(nonsending) func yieldIfBusy() async throws(TransportError) {
         callsWithoutWait += 1
         if callsWithoutWait > Self.callsWithoutWaitMax { try await yieldToOthers() }

@@ -2,12 +2,12 @@
 // depend on the protocol of the bytes.
 //
 // The poller is edge-triggered: it reports each change of readiness (an edge) only once. To lose no edge, the
-// connection stores it in `mayRead` and `mayWrite`. `mayRead` is cleared only when the kernel has no more bytes: after
-// EAGAIN, or after a read of fewer bytes than requested (epoll(7)). `mayWrite` is cleared only after EAGAIN, when the
-// kernel takes no more bytes.
+// connection stores it in `mayRead` and `mayWrite`:
 //
-// There is one exception. Once the poller has reported that the peer sends no more bytes, no further edge follows. From
-// then on, `mayRead` stays set even after a read of fewer bytes than requested.
+// - `mayRead` is cleared when the kernel has no more bytes: after EAGAIN, or after a read of fewer bytes than requested
+//   (epoll(7)). Once the poller has reported that the peer sends no more bytes, no further edge follows. From then on,
+//   only EAGAIN clears `mayRead`.
+// - `mayWrite` is cleared after EAGAIN, when the kernel takes no more bytes.
 //
 // A connection is used in one of two ways. Either its owner is called for each change (`whenChanged`), or a task waits
 // for bytes (Connection+Waiting.swift).
@@ -96,8 +96,10 @@ package final class Connection: @unchecked Sendable {
 
     // MARK: - Reading and writing
 
-    /// Reads at most 64 KiB and passes the bytes to the closure. Returns the number of bytes: 0 at the end of the
-    /// stream and on every later call. Returns nil when no bytes are available yet. Must be called on the loop.
+    /// Reads at most 64 KiB and passes the bytes to the closure. Must be called on the loop.
+    ///
+    /// Returns the number of bytes: 0 at the end of the stream and on every later call. Returns nil when no bytes are
+    /// available yet.
     package func receive(_ body: (UnsafeRawBufferPointer) -> Void) throws(TransportError) -> Int? {
         if descriptor < 0 { throw .closed }
         if !mayRead { return nil }
@@ -208,9 +210,10 @@ package final class Connection: @unchecked Sendable {
         owner?(.draining)
     }
 
-    /// Calls the closure once, on the loop, when the peer has ended its sending direction. If the peer has already
-    /// ended it, calls the closure at once. The peer may still be reading. Only a later write shows whether the peer is
-    /// gone. Passing nil removes the closure.
+    /// Calls the closure once, on the loop, when the peer has ended its sending direction, or at once if this has
+    /// happened already. Passing nil removes the closure.
+    ///
+    /// The peer may still be reading. Only a later write shows whether the peer is gone.
     package func whenPeerEndsSending(_ body: (@Sendable () -> Void)?) {
         loop.execute { [self] in
             peerEndsSending = body

@@ -4,9 +4,10 @@ internal import Synchronization
 package struct ConnectionLimits: Hashable, Sendable {
     /// The maximum number of open connections in total. At least 1.
     package var connectionsMax: Int
-    /// The maximum number of open connections from one address. For IPv6, all addresses of a /64 network count as one
-    /// address, because one host usually gets a whole /64. Unix sockets are not counted. 0 turns the limit off. Use 0
-    /// behind a proxy, because all connections then have the proxy's address.
+    /// The maximum number of open connections from one address; 0 turns the limit off. Unix sockets are not counted.
+    /// Use 0 behind a proxy, because all connections then have the proxy's address.
+    ///
+    /// All addresses of an IPv6 /64 network count as one address, because one host usually gets a whole /64.
     package var connectionsPerAddressMax: Int
 
     package init(connectionsMax: Int = 10_000, connectionsPerAddressMax: Int = 0) {
@@ -75,8 +76,7 @@ package final class ConnectionLimiter: Sendable {
     }
 
     /// Removes a connection from the counts of open connections. Must be called once for each connection, with the
-    /// result that `enter` returned for it. This call may be left out after the result `.closedUnanswered`, because
-    /// such a connection was not counted as open.
+    /// result that `enter` returned for it. After `.closedUnanswered`, the call is optional and has no effect.
     func leave(_ endpoint: Endpoint, _ admission: Admission) {
         let address = countedAddress(endpoint)
         counts.withLock { counts in

@@ -56,8 +56,10 @@ package final class DescriptorWatch: @unchecked Sendable {
         }
     }
 
-    /// Ends the watch. The library must close the descriptor in the same round of the loop, before or after this call,
-    /// because only closing removes the descriptor from the poller. A second call does nothing.
+    /// Ends the watch. A second call does nothing.
+    ///
+    /// The library must close the descriptor in the same round of the loop, before or after this call. Only closing
+    /// removes the descriptor from the poller.
     package func end() {
         guard let token else { return }
         self.token = nil

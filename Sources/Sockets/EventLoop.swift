@@ -30,7 +30,7 @@ private struct RoundEndAction {
 }
 
 /// Safe to share: `inbox` is thread-safe, and the poller's add, remove and wake are thread-safe in the kernel. All
-/// other mutable state is touched only on `queue`. Most functions check this with `assertOnLoop`.
+/// other mutable state is touched only on `queue`, which most functions check with `assertOnLoop`.
 package final class EventLoop: TaskExecutor, @unchecked Sendable {
     package let syscalls: Syscalls
     /// The loop's index in its group.
@@ -55,10 +55,11 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// the next read starts.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
 
-    /// After a round with at least this number of events, more are likely to follow soon. The loop then yields the
-    /// processor before it sleeps, because the sender of the events, such as a proxy on the same machine, may need this
-    /// processor. When the loop runs again, events are usually ready, so the loop need not sleep and be woken. After a
-    /// round with fewer events, the loop does not yield, because other busy processes might then delay a single
+    /// After a round with at least this number of events, the loop yields the processor before it sleeps. The sender of
+    /// the events, such as a proxy on this machine, may need the processor. When the loop runs again, more events are
+    /// usually ready, so it need not sleep.
+    ///
+    /// After a round with fewer events, the loop does not yield, because other busy processes might then delay a single
     /// request.
     private static let crowd = 4
 
@@ -148,9 +149,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         await withUnsafeContinuation { continuation in yielded.append { continuation.resume() } }
     }
 
-    /// Calls the closure after the handlers of all ready descriptors have run. If a handler or a timer calls this
-    /// function, the closure is called in the current round. Otherwise the closure is called in the next round. Must be
-    /// called on the loop.
+    /// Calls the closure after the handlers of all ready descriptors have run. A call from a handler or a timer takes
+    /// effect in the current round, any other call in the next round. Must be called on the loop.
     func nextRound(_ body: @escaping () -> Void) {
         assertOnLoop()
         yielded.append(body)
@@ -163,8 +163,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         pthread_setspecific(EventLoop.currentKey, previous)
     }
 
-    /// Runs one round. `ready` is the number of events from the last wait. Returns how many milliseconds the next wait
-    /// may take, or -1 for no limit. Returns nil if the loop was shut down.
+    /// Runs one round. `ready` is the number of events from the last wait. Returns the maximum milliseconds of the next
+    /// wait (-1: no limit), or nil if the loop was shut down.
     private func runRound(_ ready: Int) -> Int32? {
         onThisThread {
             if !isShutDown {
@@ -228,9 +228,9 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         running.removeAll(keepingCapacity: true)
     }
 
-    /// Calls the action once in this round: either after the ready descriptors were handled, or after the runnable
-    /// tasks ran, whichever comes next. The output of many connections is then sent at the same time. A proxy that
-    /// receives all of this output wakes up once, and not once for each connection.
+    /// Calls the action once in this round, either after the ready descriptors were handled or after the runnable tasks
+    /// ran, whichever comes next. The output of many connections is then sent together, so a proxy that receives it
+    /// wakes up only once.
     ///
     /// The action must not request another action.
     func flushAtRoundEnd(_ action: @escaping () -> Void) {
@@ -303,7 +303,9 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     // MARK: - The end
 
     /// Closes every descriptor registered with this loop, and the loop's own descriptors. Each waiting task gets
-    /// `.closed`. Tasks that prefer the loop still run on it until they end. A second call does nothing.
+    /// `.closed`. A second call does nothing.
+    ///
+    /// Tasks that prefer the loop still run on it until they end.
     package func shutdown() async {
         execute { self.shutDownNow() }
         await end.wait()

@@ -35,10 +35,9 @@ final class Listener: @unchecked Sendable {
 
     /// Creates a listener that owns the listening descriptor.
     ///
-    /// `backlogWaitMilliseconds`: how long clients stay in the backlog while there is no free descriptor. In that time,
-    /// other connections may close and free a descriptor. Afterwards, one client is accepted and closed every
-    /// `pauseMilliseconds`. This client sees the failure at once, instead of waiting for its own timeout of more than
-    /// 10 s.
+    /// `backlogWaitMilliseconds`: how long clients stay in the backlog while there is no free descriptor, in case one
+    /// becomes free. Afterwards, one client is accepted and closed every `pauseMilliseconds`. This client sees the
+    /// failure at once, not after its own timeout.
     ///
     /// `isShared`: whether another process keeps the socket open when this process closes it.
     init(
@@ -69,8 +68,10 @@ final class Listener: @unchecked Sendable {
         }
     }
 
-    /// Stops accepting and closes the socket. Connections in the backlog are accepted first, because closing the socket
-    /// would reset them. The backlog of a shared socket is left to the other process. Must be called on the loop.
+    /// Stops accepting and closes the socket. Must be called on the loop.
+    ///
+    /// Connections in the backlog are accepted first, because closing the socket would reset them. The backlog of a
+    /// shared socket is left to the other process.
     func stop() {
         if descriptor < 0 { return }
         if token != nil, !isShared { for _ in 0..<Listener.acceptedAtStopMax where acceptOne() != .took { break } }

@@ -3,15 +3,16 @@
 internal import Synchronization
 
 /// A function that serves one connection, on the connection's loop. It sets `Connection.whenChanged`. It calls
-/// `whenOver` once, on the loop, when the connection is closed and no task runs for it any more. If the connection
-/// exceeds a limit, the function gets this limit as the `RejectedConnection`. It then rejects the connection and closes
-/// it within a few seconds.
+/// `whenOver` once, on the loop, when the connection is closed and no task runs for it any more.
+///
+/// If the connection exceeds a limit, the function gets this limit. It then rejects the connection and closes it within
+/// a few seconds.
 package typealias ConnectionServing =
     @Sendable (Connection, RejectedConnection?, _ whenOver: @escaping @Sendable () -> Void) -> Void
 
 /// The listeners of one address. For TCP, every loop has its own listener on the same port (SO_REUSEPORT), and the
-/// kernel distributes connections among the listeners. The kernel cannot distribute the connections of a Unix socket. A
-/// Unix socket therefore has one listener, and its connections are assigned to the loops in rotation.
+/// kernel distributes the connections. A Unix socket has one listener, whose connections are assigned to the loops in
+/// rotation.
 package final class ListenerGroup: Sendable {
     /// The requested address, with the port that the kernel chose if port 0 was requested.
     package let address: SocketAddress
@@ -47,10 +48,11 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - Listening
 
-    /// Binds, listens, and serves until `drain`. `limiter` counts the connections, and may be shared with other groups.
-    /// `backlog` is the maximum number of connections that the kernel queues per listener, capped by the kernel's own
-    /// maximum. Throws if the address is in use (`.system` with EADDRINUSE), if the address does not belong to this
-    /// machine, or if the process has no permission to bind the address.
+    /// Binds, listens, and serves until `drain`. Other groups may share `limiter`. `backlog` is the maximum number of
+    /// connections that the kernel queues per listener, capped by the kernel's own maximum.
+    ///
+    /// Throws if the address is in use (`.system` with EADDRINUSE) or belongs to another machine, or if the process may
+    /// not bind it.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, limiter: ConnectionLimiter, backlog: Int = 4096,
         serve: @escaping ConnectionServing

@@ -18,8 +18,8 @@ final class LoopInbox: Sendable {
     }
 
     enum PutResult {
-        /// The caller need not do anything. Either the loop runs the added work, or the loop has ended. In the second
-        /// case, the caller that added work to the empty inbox runs everything in the inbox.
+        /// The caller need not do anything. The loop runs the added work, or, if the loop has ended, the caller that
+        /// added work to the empty inbox.
         case loop
         /// The loop has ended, so the caller must run the contents of the inbox.
         case ended
@@ -43,8 +43,8 @@ final class LoopInbox: Sendable {
     }
 
     /// Adds work and wakes the loop if it sleeps. The lock is not held during the wake, because the loop takes the lock
-    /// as soon as it is awake. Instead, `end` waits until the wake is complete, so that the poller is not closed during
-    /// the wake.
+    /// as soon as it is awake. Instead, `end` waits until the wake is complete, so that the poller stays open until
+    /// then.
     private func put(_ change: (inout Contents) -> Void) -> PutResult {
         let (result, wakesLoop) = contents.withLock { contents in
             let wasEmpty = contents.isEmpty

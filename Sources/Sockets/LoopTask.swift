@@ -1,6 +1,6 @@
-// The tasks that a loop starts for its connections. A task whose work has ended waits for more work. A new task for
-// each request would be more expensive: it needs a new stack, and about a kilobyte of memory that malloc does not keep
-// cached.
+// The tasks that a loop starts for its connections. A task whose work has ended waits for more work, because a new task
+// for each request would be more expensive. A new task needs a new stack, and about a kilobyte of memory that malloc
+// does not keep cached.
 
 /// A task that runs one piece of work after another on its loop. Safe to share: all mutable state is touched only on
 /// that loop.
@@ -31,9 +31,10 @@ package final class LoopTask: @unchecked Sendable {
         }
     }
 
-    /// Runs the next work. Returns false if there is none. This is a separate function, so that the reference to the
-    /// work is released before the task waits. Otherwise a waiting task would keep a connection or a request's content
-    /// alive.
+    /// Runs the next work. Returns false if there is none.
+    ///
+    /// This is a separate function, so that the reference to the work is released before the task waits. A waiting task
+    /// then keeps no connection and no request's content alive.
     private nonisolated(nonsending) func runNext() async -> Bool {
         guard let work = next else { return false }
         next = nil

@@ -1,10 +1,9 @@
 // Reports which descriptors are ready. Only this file, and the closures in Syscalls.swift that it calls, use epoll. A
 // version for kqueue would have the same members.
 //
-// A connection is registered once, for both directions and edge-triggered, and the registration is never changed.
+// A connection is registered once, for both directions and edge-triggered; Connection.swift says why no edge is lost.
 // Level-triggered polling would report a pipelining client again and again while its handler waits for a commit.
-// Changing the registration to avoid these reports would take two calls of epoll_ctl per request. Connection.swift says
-// why no edge is lost.
+// Avoiding these reports would take two calls of epoll_ctl per request.
 //
 // Listeners are level-triggered: they accept connections in bounded batches, and the rest must be reported again.
 
@@ -21,8 +20,8 @@ struct Readiness: OptionSet {
     static let writable = Readiness(rawValue: EPOLLOUT.rawValue)
     /// The peer sent its last byte (EPOLLRDHUP), or the connection is down (EPOLLHUP) or failed (EPOLLERR).
     static let ended = Readiness(rawValue: EPOLLRDHUP.rawValue | gone.rawValue)
-    /// The connection is down or failed, so no response can reach the peer. epoll reports these two states even if the
-    /// registration does not request them.
+    /// The connection is down or failed, so no response can reach the peer. epoll reports both states without being
+    /// asked.
     static let gone = Readiness(rawValue: EPOLLHUP.rawValue | EPOLLERR.rawValue)
 }
 

@@ -65,8 +65,8 @@ enum Resolver {
     }
 
     /// Returns at least one address, in the order in which they should be tried. If `lookupsMax` lookups are running,
-    /// for example because all loops connect to Redis at the same moment, the lookup waits for its turn. Throws
-    /// `.timedOut` at the deadline; a lookup that has begun continues nevertheless.
+    /// the lookup waits for its turn. Throws `.timedOut` at the deadline; a lookup that has begun continues
+    /// nevertheless.
     static func resolve(_ address: SocketAddress, until deadline: Deadline) async throws(TransportError) -> [Endpoint] {
         if let endpoint = try resolveNow(address) { return [endpoint] }
         guard case .ip(let host, let port) = address else { throw .unresolvable }

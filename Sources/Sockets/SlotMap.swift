@@ -1,6 +1,8 @@
-/// Maps the tokens of poller events to values. A slot is reused after its value is removed, so each token also contains
-/// the generation of its slot. A descriptor may be closed while a batch of events is handled. A later event of the
-/// batch that carries the old token then finds no value.
+/// Maps the tokens of poller events to values. A slot is reused after its value is removed, so a token contains the
+/// generation of its slot.
+///
+/// If a descriptor is closed while a batch of events is handled, a later event of the batch may carry its token. The
+/// event then finds no value.
 struct SlotMap<Value> {
     private struct Slot {
         var generation: UInt32 = 0

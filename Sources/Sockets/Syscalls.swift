@@ -2,9 +2,8 @@
 // n-th call fail with EINTR, EAGAIN or EMFILE. Poller.swift makes some calls directly: epoll_wait, and the calls for
 // its eventfd.
 //
-// A closure returns the result of its call, which is never negative, or the negated errno if the call failed. Callers
-// do not read errno, because the next call on the thread could overwrite it. The closures do not repeat a call after
-// EINTR. Only `retried` repeats a call.
+// A closure returns the result of its call, which is never negative, or the negated errno. Callers do not read errno,
+// because the next call on the thread could overwrite it. Only `retried` repeats a call after EINTR.
 
 internal import CEpoll
 
@@ -41,7 +40,7 @@ package struct Syscalls: Sendable {
     package var pollerRemove: @Sendable (_ poller: Int32, _ descriptor: Int32) -> Int
 
     /// Repeats a call that a signal interrupted. Must not be used for `close`: on Linux the descriptor is closed even
-    /// when close returns EINTR, and another thread may already have reused its number.
+    /// after EINTR, and another thread may already have reused its number.
     @inline(__always)
     static func retried(_ call: () -> Int) -> Int {
         while true {

@@ -1,9 +1,10 @@
 // The timers of a loop, as a binary heap. Each timer stores its index in the heap. A timer is in the heap at most once.
 //
-// Moving a timer to a later time, or stopping a timer, changes only the timer itself. The timer's position in the heap
-// is corrected when the timer reaches the top. Such a change therefore costs one store instead of a heap operation.
-// Changes are frequent, because a keep-alive connection moves its timer with every request. The queue does not read the
-// clock; callers pass `now`.
+// Moving a timer to a later time, or stopping it, changes only the timer itself. The timer's position in the heap is
+// corrected when the timer reaches the top. Such a change must be cheap, because a keep-alive connection moves its
+// timer with every request.
+//
+// The queue does not read the clock; callers pass `now`.
 
 /// One timer. Safe to share: all its state is touched only on its loop.
 final class LoopTimer: @unchecked Sendable {

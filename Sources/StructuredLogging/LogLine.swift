@@ -1,6 +1,7 @@
 // Renders one log line as bytes. The line depends only on the logged record and its time. For any input the result is
-// exactly one line of at most `lineBytesMax` bytes, and in the JSON format it is valid JSON. Control characters are
-// escaped in both formats, so that input cannot forge a line or control the terminal.
+// exactly one line of at most `lineBytesMax` bytes, and valid JSON in the JSON format.
+//
+// Control characters are escaped in both formats, so that input cannot forge a line or control the terminal.
 
 package import Logging
 
@@ -13,9 +14,8 @@ package enum LogLine {
     /// added. Three such values (label, message, error) and the fixed parts of the line together are shorter than
     /// `lineBytesMax`.
     static let valueBytesMax = 1024
-    /// The maximum depth of nested metadata. Metadata that is nested deeper is shown as `...`. The server's own
-    /// metadata has only single values and lists of texts. The limit protects against endless recursion caused by a
-    /// bug.
+    /// The maximum depth of nested metadata; deeper metadata is shown as `...`. The server's own metadata has only
+    /// single values and lists of texts. The limit protects against endless recursion caused by a bug.
     static let depthMax = 4
 
     /// The member names that the line itself uses. If metadata uses one of these names, an underscore is appended to

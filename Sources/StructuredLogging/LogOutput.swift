@@ -2,10 +2,13 @@
 // long.
 //
 // A write to a pipe whose reader has stopped would block the event loop that logs. The descriptor is therefore polled
-// first (poll(2)). A pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once. If the
-// descriptor does not report POLLOUT within `waitMilliseconds`, the line is dropped and counted. For the next lines,
-// the descriptor is polled without waiting. As soon as a line can be written again, it is followed by a line that tells
-// how many lines were dropped. No line is buffered in memory, so a crash of the process loses no line.
+// first (poll(2)). A pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once.
+//
+// If the descriptor does not report POLLOUT within `waitMilliseconds`, the line is dropped and counted. For the next
+// lines, the descriptor is polled without waiting. The next written line is followed by a line that tells how many were
+// dropped.
+//
+// No line is buffered in memory, so a crash of the process loses no line.
 
 import Logging
 import Synchronization
@@ -20,8 +23,8 @@ import Synchronization
 
 /// A descriptor for log lines. Safe to use from every thread.
 package final class LogOutput: Sendable {
-    /// Standard error. Standard output is reserved for a command's result: `dwell token` prints only the token there.
-    /// Also, systemd and container runtimes collect a service's log from standard error.
+    /// Standard error. Standard output is reserved for a command's result, such as the token of `dwell token`. Also,
+    /// systemd and container runtimes collect a service's log from standard error.
     package static let standardError = LogOutput(descriptor: STDERR_FILENO)
 
     /// The maximum wait for POLLOUT in milliseconds. It is long enough for a reader that only waits for a processor. It

@@ -16,9 +16,10 @@ package struct TraceParent: Hashable, Sendable {
         self.flags = flags
     }
 
-    /// Parses a field value. Returns nil when the value is invalid; the specification then requires a new trace. If the
-    /// version is above 00, only the first 55 characters are parsed. The value must end after these characters or
-    /// continue with a dash (section 4.3).
+    /// Parses a field value. Returns nil when the value is invalid; the specification then requires a new trace.
+    ///
+    /// If the version is above 00, only the first 55 characters are parsed. The value must end after these characters
+    /// or continue with a dash (section 4.3).
     package init?(_ fieldValue: some StringProtocol) {
         let bytes = Array(fieldValue.utf8.prefix(Self.fieldBytesMax + 1))
         guard bytes.count >= 55, bytes.count <= Self.fieldBytesMax,

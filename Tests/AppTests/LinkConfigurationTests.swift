@@ -109,7 +109,7 @@ import Testing
             try Data([0xFF, 0xFE]).write(to: URL(filePath: folder + "/bytes.html"))
             for (file, reason) in [
                 ("empty.html", "it is empty"), ("long.txt", "it has more than 262144 bytes"),
-                ("page.pdf", "whose name ends in .html"),
+                ("page.pdf", ".html, .htm, .md or .txt file"),
                 ("bytes.html", "it is not UTF-8 text"), ("missing.html", "No such file or directory"),
             ] {
                 let problems = report([name: folder + "/" + file]).problems

@@ -78,8 +78,7 @@ function cell(value) {
     return value.tagName === "TD" ? value : element("td", {}, value);
 }
 
-// Returns the words of a name in camel case or with underscores, with a <wbr> between two words, so that the line may
-// wrap there.
+// Returns the words of a name in camel case or with underscores. A <wbr> between two words lets the line wrap there.
 function breakable(name) {
     return name.split(/(?<=[a-z])(?=[A-Z])|(?<=_)/).flatMap((word, index) => (index === 0 ? [word] : [element("wbr"), word]));
 }

@@ -134,7 +134,7 @@ function bars(id, label, steps, kinds, counts) {
 }
 
 // Returns a count. If the entries behind the count are stored, the count is a button that opens them. The server stores
-// events by verdict and time. It also keeps the rejected requests since its start.
+// events by verdict and time, and the requests that were rejected since its start.
 function countOfCases(id, name, words, count, from, to) {
     const text = grouped.format(count);
     if (count === 0) return text;

@@ -1,6 +1,7 @@
 // The options that several subcommands share. Each option sets one variable, and takes precedence over the environment
-// and the environment file. The declaration of the variable validates the value. `--database` selects an SQLite
-// database, so it also clears DATABASE_URL, which would select PostgreSQL.
+// and the environment file. The variable's declaration validates the value.
+//
+// `--database` selects an SQLite database, so it also clears DATABASE_URL, which would select PostgreSQL.
 
 import ArgumentParser
 import Foundation

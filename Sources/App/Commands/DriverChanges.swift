@@ -1,6 +1,7 @@
 // The changes that the commands of `dwell driver` make. If a server answers on the control socket of the database, the
-// server makes the change and updates its caches at once. Otherwise, and with PostgreSQL, the command itself makes the
-// change in the database. The result is the same in both cases.
+// server makes the change and updates its caches at once.
+//
+// Otherwise, and with PostgreSQL, the command itself makes the change in the database.
 
 import API
 import ArgumentParser
@@ -110,8 +111,8 @@ struct ServerChanges: DriverChanges {
 
     func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures {
         var missing = MissingErasures()
-        // A list that was joined from several files may contain two deletions of one driver. Send only the later one.
-        // The list is sent in several requests, and the server compares only the deletions within one request.
+        // A list that was joined from several files may contain two deletions of one driver. Send only the later one:
+        // the list is sent in several requests, and the server compares only the deletions within one request.
         let latest = Dictionary(erasures.map { ($0.digest, $0) }) { $0.at >= $1.at ? $0 : $1 }
         try await inParts(Array(latest.values), isDryRun: true) { reply in
             for driver in reply.drivers {

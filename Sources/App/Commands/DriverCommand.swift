@@ -1,6 +1,5 @@
-// `dwell driver`: operations on a driver's account. An operator runs them at the request of the driver, or to repeat
-// deletions after a restore. With SQLite, the running server makes the changes. If no server runs, and with PostgreSQL,
-// the command makes the changes in the database. Commands that only read always read the database.
+// `dwell driver`: operations on a driver's account. An operator runs them at the driver's request, or to repeat
+// deletions after a restore. DriverChanges.swift makes the changes; commands that only read always read the database.
 
 import ArgumentParser
 import Identity

@@ -78,9 +78,10 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// Copies the SQLite database to PostgreSQL. For this, reads the settings twice: without DATABASE_URL for the
-    /// SQLite database, and without DATABASE_PATH for PostgreSQL. The second configuration must be valid, because the
-    /// servers will start with it. In particular, it must set a signing key.
+    /// Copies the SQLite database to PostgreSQL. Reads the settings twice: without DATABASE_URL for the SQLite
+    /// database, and without DATABASE_PATH for PostgreSQL.
+    ///
+    /// The second configuration must be valid and set a signing key, because the servers will start with it.
     private func transfer() async throws {
         let (url, urlFile) = (Variables.databaseURL.name, Variables.databaseURL.fileVariableName)
         let source = settingsOptions.overrides.merging([url: "", urlFile: ""]) { $1 }

@@ -52,7 +52,8 @@ enum PortHolder {
     }
 
     /// Returns the inodes of the sockets that listen on `port`, from a table in the format of /proc/net/tcp (proc(5)).
-    /// The second column ends with the port in hexadecimal. The fourth column is the state of the socket. The tenth
+    ///
+    /// The second column ends with the port in hexadecimal. The fourth column is the state of the socket, and the tenth
     /// column is the inode.
     static func inodes(in table: String, port: Int) -> [String] {
         table.split(separator: "\n").dropFirst().compactMap { line in

@@ -112,8 +112,10 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         }
     }
 
-    /// Prints when the driver was deleted. Fails if the database has no record of the deletion. Without the signing
-    /// key, the record cannot be looked up. In this case, prints a sentence about the missing key and does not fail.
+    /// Prints when the driver was deleted. Fails if the database has no record of the deletion.
+    ///
+    /// Without the signing key, the record cannot be looked up. The method then prints a sentence about the missing key
+    /// and does not fail.
     private func checkDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
         guard let key = try tokens.existingKey() else {
             return writeToStandardError(

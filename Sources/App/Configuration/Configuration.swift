@@ -1,6 +1,7 @@
 // The variables that the server reads (contract, sections 2 and 8). Each declaration gives the name, type, default,
-// range and purpose of a variable, and says whether its value is a secret. The variables of limits, sign-in, purchases,
-// push and other parts are declared in the files beside this one; `all` lists every variable.
+// range and purpose of a variable, and says whether its value is a secret.
+//
+// The files beside this one declare the variables of single parts, such as sign-in or push. `all` lists every variable.
 //
 // The server validates its settings against these declarations. `dwell check-config` prints them, and a test compares
 // ENV.example with them. ConfigurationReading decides where each value comes from.
@@ -23,14 +24,14 @@ enum Variables {
         "APP_ENV", .process, default: .development, "With production, the server requires a configured signing key.")
 
     static let environmentFile = Variable<String>.text(
-        "ENV_FILE", .process, default: ".env", allowed: "the path of a file, which must exist if you set it",
-        "Environment file, for variables that the environment does not set. ENV_FILE has no effect inside this file."
+        "ENV_FILE", .process, default: ".env", allowed: "the path of a file, which must exist if you set ENV_FILE",
+        "Environment file, for variables that the environment does not set; ENV_FILE has no effect in that file."
     ) { isPath($0) }
 
     static let instanceName = Variable<String?>.text(
         "INSTANCE_NAME", .process, allowed: "1 to 64 letters, digits and -._:",
-        "Name of this server in the log, on /ops and in the database. It distinguishes several servers on one "
-            + "database. Default: host name and port."
+        "Name that distinguishes this server in the log, on /ops and in a shared database. Default: host name and "
+            + "port, or host name and socket path if HTTP_HOST is empty."
     ) { text in
         (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy {
@@ -65,11 +66,10 @@ enum Variables {
     static let hosts = Variable<[String]>(
         name: "HTTP_HOST", section: .http, defaultText: "127.0.0.1", defaultValue: ["127.0.0.1"],
         allowed: .text(
-            "IP addresses or host names, comma-separated, none included in another; or empty with "
-                + "HTTP_UNIX_SOCKET"),
+            "comma-separated IP addresses or host names that do not overlap, or empty with HTTP_UNIX_SOCKET"),
         isSecret: false,
-        sentence: "Listen addresses. 0.0.0.0 means every IPv4 address, and :: means every IPv4 and IPv6 address. If "
-            + "empty, the server does not listen on TCP.",
+        sentence: "Listen addresses; 0.0.0.0 means every IPv4 address, and :: every IPv4 and IPv6 address. If empty, "
+            + "the server does not listen on TCP.",
         parse: hosts(in:), show: { $0.isEmpty ? "none" : $0.joined(separator: ",") })
 
     static let port = Variable<Int>.integer(
@@ -98,7 +98,7 @@ enum Variables {
 
     static let trustedProxies = Variable<TrustedProxies>(
         name: "TRUSTED_PROXIES", section: .http, defaultText: "", defaultValue: TrustedProxies(),
-        allowed: .text("IP addresses and networks such as 10.0.0.0/8, and the word unix, comma-separated"),
+        allowed: .text("comma-separated IP addresses, networks such as 10.0.0.0/8, and the word unix"),
         isSecret: false,
         sentence: "Proxies whose TRUSTED_PROXIES_HEADER identifies the client. The word unix means any peer on the "
             + "Unix socket.",
@@ -113,9 +113,8 @@ enum Variables {
     static let corsAllowedOrigins = Variable<CrossOrigin?>(
         name: "CORS_ALLOWED_ORIGINS", section: .http, defaultText: "", defaultValue: nil,
         allowed: .text(
-            "1 to \(CrossOrigin.originsMax) origins such as https://app.example.org or http://localhost:5173, "
-                + "comma-separated: scheme, host and a port that is not the scheme's default, in lower case, "
-                + "without a path; * is not allowed"),
+            "1 to \(CrossOrigin.originsMax) lower-case origins such as https://app.example.org or "
+                + "http://localhost:5173, comma-separated, without a path or the scheme's default port; not *"),
         isSecret: false,
         sentence:
             "Web origins whose pages may call the server and read its responses. Default: none.",
@@ -137,7 +136,8 @@ enum Variables {
 
     static let bodyTimeMaxSeconds = Variable<Int>.integer(
         "HTTP_BODY_TIME_MAX_SECONDS", .http, default: 180, in: 1...86_400,
-        "Time limit for one body, regardless of its rate. A slower request gets 503.")
+        "Time limit for one body, regardless of its rate. A slower request gets 408 or 503, as with "
+            + "HTTP_BODY_TIMEOUT_SECONDS.")
 
     static let idleTimeoutSeconds = Variable<Int>.integer(
         "HTTP_IDLE_TIMEOUT_SECONDS", .http, default: 75, in: 1...86_400,
@@ -154,17 +154,17 @@ enum Variables {
     /// The lower bound of the range leaves room for one batch of events of the maximum size and its copies in memory.
     static let bufferedBytesMax = Variable<Int>.integer(
         "HTTP_BUFFERED_BYTES_MAX", .http, default: 268_435_456, in: 4_194_304...1_099_511_627_776,
-        "Maximum memory for bodies (as received and decompressed), incomplete requests and unsent responses of all "
-            + "connections together. A request that would exceed it gets 503. Unsent responses may use half of this "
-            + "memory. If they need more, the server disconnects clients that do not read.")
+        "Maximum memory of all connections for received and decompressed bodies, incomplete requests and unsent "
+            + "responses; a request beyond it gets 503. If unsent responses need more than half of it, the server "
+            + "disconnects clients that do not read.")
 
     // MARK: Storage
 
     static let redis = Variable<RedisEndpoint?>.secret(
         "REDIS_URL", .storage,
-        allowed: "redis://[[user:]password@]host[:port][/database], several hosts of a Redis Cluster separated by "
-            + "commas, redis+sentinel://hosts/name, rediss:// or rediss+sentinel:// for TLS, or redis+unix:// or unix:// "
-            + "with a path",
+        allowed: "redis://[[user:]password@]host[:port][/database], or with the comma-separated hosts of a Redis "
+            + "Cluster; redis+sentinel://hosts/name; rediss:// or rediss+sentinel:// for TLS; redis+unix:///path or "
+            + "unix:///path",
         "Redis for rate limits that several servers share. Without Redis, each process enforces its own limits.",
         parse: { try? RedisEndpoint(parsing: $0) }, show: { $0.description })
 
@@ -186,7 +186,7 @@ enum Variables {
         allowed: .text("0, or a whole number from \(RetentionService.auditDaysMin) to \(RetentionService.daysMax)"),
         isSecret: false,
         sentence:
-            "Days until an audit record is deleted; 0 keeps all. Receipts of deletions are always kept.",
+            "Days after which audit records are deleted, except receipts of deletions; 0 keeps all.",
         parse: { text in
             let range = RetentionService.auditDaysMin...RetentionService.daysMax
             return wholeNumber(text, in: 0...range.upperBound).flatMap { $0 == 0 || range.contains($0) ? $0 : nil }
@@ -197,7 +197,7 @@ enum Variables {
     static let jwtSecret = Variable<Secret<String>?>.secret(
         "JWT_SECRET", .tokens, allowed: "at least 32 bytes",
         "Signs access tokens with HS256. If neither JWT_SECRET nor JWT_PRIVATE_KEY_FILE is set, the server generates "
-            + "a key in the directory of its database.",
+            + "a key beside its database, which is not allowed with APP_ENV=production or DATABASE_URL.",
         parse: { $0.utf8.count >= 32 ? Secret($0) : nil })
 
     static let jwtPrivateKeyFile = Variable<String?>.text(
@@ -235,7 +235,7 @@ enum Variables {
         "Lifetime of the single token of /api/auth. The token can be renewed for 30 more days after it expires.")
 
     static let dataKey = Variable<Secret<[UInt8]>?>.secret(
-        "DATA_KEY", .tokens, allowed: "32 bytes, as 64 hexadecimal digits or in base64: openssl rand -base64 32",
+        "DATA_KEY", .tokens, allowed: "32 bytes, as 64 hexadecimal digits or in base64 (openssl rand -base64 32)",
         "Encrypts Apple's refresh tokens in the database (AES-GCM). Required with APPLE_PRIVATE_KEY_FILE.",
         parse: { DataKey.bytes($0).map { Secret($0) } })
 

@@ -1,7 +1,8 @@
 // Reads every declared variable once. The sources in order of precedence are the command line, the environment, the
-// environment file, and the default. ConfigReader of swift-configuration finds the value in these sources. The code in
-// this file checks whether the value is allowed, reads secrets from NAME_FILE, and notes the source of each value and
-// the problems.
+// environment file, and the default.
+//
+// ConfigReader of swift-configuration finds the value. The code in this file checks the value, reads secrets from
+// NAME_FILE, and notes each value's source and the problems.
 
 import Configuration
 import Foundation
@@ -145,9 +146,8 @@ struct ConfigurationReading {
             let source = ValueSource.file(path: escaped(named.text), variable: variable.fileVariableName)
             // Editors add a newline at the end of a file. The newline is not part of the secret.
             let secret = text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text
-            // Reject an empty file: the program that should have written the secret into it has failed. If an empty
-            // file counted as "not set", the server would run without the token for /metrics, with another signing key,
-            // or on another database.
+            // Reject an empty file: the program that should have written the secret into it has failed. If the file
+            // were ignored, the server might run with another signing key or on another database.
             guard !secret.isEmpty else { throw TextFileError(reason: "it is empty") }
             return Found(text: secret, source: source)
         } catch {
@@ -173,8 +173,7 @@ struct ConfigurationReading {
 }
 
 /// Records which provider had the value of the last lookup. ConfigReader queries its providers in order, and stops at
-/// the first one that has the value. Then it reports all queried providers. The last of them is therefore the provider
-/// with the value.
+/// the first one that has the value. The last provider in its report is therefore the one with the value.
 private final class LastAnswer: AccessReporter {
     private let index = Mutex(0)
 

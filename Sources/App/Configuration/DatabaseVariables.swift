@@ -16,8 +16,8 @@ extension Variables {
     static let databaseURL: Variable<PostgresConfiguration?> = {
         var variable = Variable<PostgresConfiguration?>.secret(
             "DATABASE_URL", .storage,
-            allowed: "postgres://user:password@host:port/database, also with several hosts separated by commas, and "
-                + "with libpq's parameters, such as ?sslmode=verify-full&sslrootcert=/path",
+            allowed: "postgres://user:password@host:port/database, also with several comma-separated hosts, and with "
+                + "libpq's parameters, such as ?sslmode=verify-full&sslrootcert=/path",
             "PostgreSQL in place of the SQLite database. Several servers, also on several machines, can use it at the "
                 + "same time.",
             parse: { try? PostgresConfiguration(url: $0) }, show: { $0.description })
@@ -64,8 +64,10 @@ extension Configuration {
         }
 
         /// Reads DATABASE_PATH and DATABASE_URL. Records a problem if both are set, or if DATABASE_PATH is empty and
-        /// DATABASE_URL is not set. Exception: with DATABASE_URL, DATABASE_PATH may have its default value, because
-        /// every environment file made from ENV.example contains this default.
+        /// DATABASE_URL is not set.
+        ///
+        /// With DATABASE_URL, DATABASE_PATH may have its default value, because every environment file made from
+        /// ENV.example contains this default.
         init(_ reading: inout ConfigurationReading) {
             let path = reading.value(of: Variables.databasePath)
             let (name, other) = (Variables.databasePath.name, Variables.databaseURL.name)

@@ -1,13 +1,15 @@
 // The environment file (`.env`) with lines of NAME=value. The parser is pure: it turns text into names and values.
 //
-// The values are passed to swift-configuration's EnvironmentVariablesProvider. That provider has its own parser of
-// files (`environmentFilePath`), which is not used for three reasons. It silently skips a line that it cannot read
-// (`HTTP_PORT 8080`). It cannot list the names, so a mistyped name could not be reported. It treats quotes as part of
-// the value.
+// swift-configuration's EnvironmentVariablesProvider gets the values. Its own parser of files (`environmentFilePath`)
+// is not used, for three reasons:
+// - It silently skips a line that it cannot read (`HTTP_PORT 8080`).
+// - It cannot list the names, so a mistyped name could not be reported.
+// - It treats quotes as part of the value.
 //
-// A line is `NAME=value`, `export NAME=value`, a comment that begins with `#`, or blank. Single or double quotes around
-// a value are removed. Escapes, `$NAME` and `#` have no special meaning in a value. If several lines set the same name,
-// the last of them applies.
+// A line is `NAME=value`, `export NAME=value`, a comment that begins with `#`, or blank. If several lines set the same
+// name, the last of them applies.
+//
+// Single or double quotes around a value are removed. Escapes, `$NAME` and `#` have no special meaning in a value.
 
 import Foundation
 

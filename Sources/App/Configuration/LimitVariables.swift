@@ -12,8 +12,8 @@ extension Variables {
 
     static let rateLimitServiceEvents = Variable<Int>.integer(
         "RATE_LIMIT_SERVICE_EVENTS", .limits, default: 6000, in: 0...100_000,
-        "Maximum number of events that a service (a token with the role service) posts for drivers, plus verification "
-            + "codes that it requests, per service in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
+        "Maximum number of events and requests for verification codes together, per service (token with the role "
+            + "service) in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
     static let rateLimitAuth = Variable<Int>.integer(
         "RATE_LIMIT_AUTH", .limits, default: 30, in: 0...100_000,
@@ -22,8 +22,8 @@ extension Variables {
 
     static let rateLimitRegistrations = Variable<Int>.integer(
         "RATE_LIMIT_REGISTRATIONS", .limits, default: 20, in: 0...100_000,
-        "Maximum number of session registrations (POST /native/sessions) plus entered verification codes (POST "
-            + ".../verify), per driver in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
+        "Maximum number of session registrations (POST /native/sessions) and entered verification codes (POST "
+            + ".../verify) together, per driver in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
     static let rateLimitDevices = Variable<Int>.integer(
         "RATE_LIMIT_DEVICES", .limits, default: 10, in: 0...100_000,
@@ -31,7 +31,7 @@ extension Variables {
 
     static let rateLimitAccount = Variable<Int>.integer(
         "RATE_LIMIT_ACCOUNT", .limits, default: 20, in: 0...100_000,
-        "Maximum number of exports and of changes to the account and its sign-in sessions, per driver in "
+        "Maximum number of exports and changes of the account and its sign-in sessions together, per driver in "
             + "RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
     static let rateLimitReads = Variable<Int>.integer(
@@ -51,17 +51,17 @@ extension Variables {
 
     static let rateLimitNotifications = Variable<Int>.integer(
         "RATE_LIMIT_NOTIFICATIONS", .limits, default: 30, in: 0...100_000,
-        "Maximum number of App Store notifications that Apple did not sign for an app of this server, per client "
-            + "address (IPv6: per /64) in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit. Malformed requests are counted "
-            + "too. Accepted notifications are not counted.")
+        "Maximum number of refused App Store notifications per client address (IPv6: per /64) in "
+            + "RATE_LIMIT_WINDOW_SECONDS; 0 means no limit. Refused means malformed, or not signed by Apple for an app "
+            + "and environment of this server.")
 
     static let rateLimitOperator = Variable<Int>.integer(
         "RATE_LIMIT_OPERATOR", .limits, default: 10, in: 0...100_000,
         "Maximum number of invalid tokens for /ops and /metrics per client address (IPv6: per /64) in "
             + "RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
-    /// The upper bound equals the maximum of `Retry-After` (contract, section 5: at most 3600), because a client may
-    /// have to wait for a whole window.
+    /// A client may have to wait for a whole window. The upper bound therefore equals the maximum of `Retry-After`,
+    /// 3600 (contract, section 5).
     static let rateLimitWindowSeconds = Variable<Int>.integer(
         "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600,
         "Length of the sliding window of all rate limits.")
@@ -73,8 +73,8 @@ extension Variables {
 
     static let trustedConfirmations = Variable<ConfirmationRule>.words(
         "TRUSTED_CONFIRMATIONS", .limits, default: .any,
-        "Which exclusiveActivatedByWeb and visitVerifiedByWeb events have an effect. With any, all of them. With "
-            + "service, only those posted with a token of the role service.")
+        "With any, all exclusiveActivatedByWeb and visitVerifiedByWeb events have an effect. With service, only those "
+            + "that are posted with a token of the role service have an effect.")
 
     static let limits: [any Declaration] = [
         rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitServiceEvents, rateLimitAuth,

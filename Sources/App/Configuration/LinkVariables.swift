@@ -8,11 +8,11 @@ extension Variables {
     static let linkApps = Variable<[String]>(
         name: "LINK_APPS", section: .links, defaultText: "", defaultValue: [],
         allowed: .text(
-            "1 to 32 app ids, comma-separated: Apple's team id of ten letters and digits, a dot and the bundle id, such "
-                + "as ABCDE12345.com.example.app"),
+            "1 to 32 app ids, comma-separated: team id of ten capital letters and digits, dot, bundle id, such as "
+                + "ABCDE12345.com.example.app"),
         isSecret: false,
-        sentence: "iOS apps that open links to this host (universal links). /.well-known/apple-app-site-association "
-            + "lists them. Default: none; that path returns 404.",
+        sentence: "iOS apps that open universal links to this host; if not set, "
+            + "/.well-known/apple-app-site-association returns 404.",
         parse: { text in
             list(text, countMax: 32) { item -> String? in
                 let parts = item.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
@@ -25,11 +25,11 @@ extension Variables {
     static let linkPaths = Variable<[AppLinks.Path]>(
         name: "LINK_PATHS", section: .links, defaultText: "", defaultValue: [],
         allowed: .text(
-            "1 to 64 different paths such as /open/*, comma-separated, each of at most 512 bytes, without ? and #; ! "
-                + "before a path excludes it; at least one is not excluded"),
+            "1 to 64 different paths such as /open/*, comma-separated, of at most 512 bytes, without ? and #; not all "
+                + "excluded"),
         isSecret: false,
-        sentence: "Paths that the apps in LINK_APPS open, for example !/open/web/*,/open/*. The first match decides; "
-            + "* is any text. Required with LINK_APPS.",
+        sentence: "Required with LINK_APPS: paths that these apps open, such as !/open/web/*,/open/*. The first match "
+            + "decides; * is any text, and ! excludes a path.",
         parse: { text in
             let paths = list(text, countMax: 64) { item -> AppLinks.Path? in
                 let isExcluded = item.hasPrefix("!")
@@ -49,12 +49,11 @@ extension Variables {
     static let androidApps = Variable<[AppLinks.AndroidApp]>(
         name: "ANDROID_APPS", section: .links, defaultText: "", defaultValue: [],
         allowed: .text(
-            "1 to 32 items, comma-separated: package, colon and SHA-256 fingerprint of a signing certificate, 32 pairs "
-                + "of hexadecimal digits joined by colons: com.example.app:14:6D:...; a package may repeat with other "
-                + "fingerprints"),
+            "1 to 32 items such as com.example.app:14:6D:..., comma-separated: package, colon, the certificate's "
+                + "SHA-256 fingerprint (32 hexadecimal pairs)"),
         isSecret: false,
-        sentence: "Android apps that open links to this host (app links). /.well-known/assetlinks.json lists them. "
-            + "With Play App Signing, set both Play's key and the upload key. Default: none; that path returns 404.",
+        sentence: "Android apps that open app links to this host; if not set, /.well-known/assetlinks.json returns "
+            + "404. A package may repeat: with Play App Signing, set Play's key and the upload key.",
         parse: { text in
             let items = list(text, countMax: 32) { item -> AppLinks.AndroidApp? in
                 let parts = item.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
@@ -75,9 +74,9 @@ extension Variables {
                 : apps.flatMap { app in app.fingerprints.map { "\(app.packageName):\($0)" } }.joined(separator: ",")
         })
 
-    static let privacyFile = pageFile("PRIVACY_FILE", "The page /privacy. Default: none; that path returns 404.")
-    static let termsFile = pageFile("TERMS_FILE", "The page /terms.")
-    static let supportFile = pageFile("SUPPORT_FILE", "The page /support.")
+    static let privacyFile = pageFile("PRIVACY_FILE", "The page /privacy; if not set, this path returns 404.")
+    static let termsFile = pageFile("TERMS_FILE", "The page /terms; if not set, this path returns 404.")
+    static let supportFile = pageFile("SUPPORT_FILE", "The page /support; if not set, this path returns 404.")
 
     /// Each page with the variable that names its file, in the order of the declarations.
     static let pageFiles: [(name: PublicPageName, variable: Variable<String?>)] = [
@@ -90,8 +89,7 @@ extension Variables {
         Variable<String?>.text(
             name, .links,
             allowed:
-                "the path of a file of UTF-8 text with 1 to \(PublicPage.bytesMax) bytes whose name ends in .html, "
-                + ".htm, .md or .txt",
+                "the path of a .html, .htm, .md or .txt file with 1 to \(PublicPage.bytesMax) bytes of UTF-8 text",
             sentence
         ) { isPath($0) && PublicPage.mediaType(ofFile: $0) != nil }
     }
@@ -109,8 +107,8 @@ extension Variables {
         return list
     }
 
-    /// Returns whether the text is an Android application id: at least two parts of letters, digits and underscores,
-    /// each of which begins with a letter.
+    /// Returns whether the text is an Android application id: at least two parts of letters, digits and underscores.
+    /// Each part begins with a letter.
     private static func isPackageName(_ text: Substring) -> Bool {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         return text.utf8.count <= 255 && parts.count >= 2

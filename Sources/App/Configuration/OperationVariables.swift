@@ -1,13 +1,12 @@
-// The variables for operators: the credential for /ops, the destination of analytics events, and the note about a
-// change of the settings (contract, sections 7 and 8). `Variables.all` in Configuration.swift includes them.
+// The variables for operators (contract, sections 7 and 8): the credential for /ops, the destination of analytics
+// events, and the note about changed settings. `Variables.all` in Configuration.swift includes them.
 
 import Secrets
 
 extension Variables {
     static let operatorToken = Variable<Secret<String>?>.secret(
         "OPS_TOKEN", .operation, allowed: "16 to 4096 letters, digits and -._~+/=",
-        "Grants access to /ops, like an access token with the role ops. If OPS_TOKEN is not set, only such an access "
-            + "token grants access.",
+        "Bearer token for /ops. Access tokens with the role ops also grant access, whether or not OPS_TOKEN is set.",
         parse: { text in
             let isToken = text.utf8.allSatisfy { byte in
                 byte < 0x80 && Character(Unicode.Scalar(byte)).isLetter
@@ -34,8 +33,8 @@ extension Variables {
 
     static let settingsChangeReason = Variable<String?>.text(
         "SETTINGS_CHANGE_REASON", .operation, allowed: "1 to 500 bytes of text on one line",
-        "Why the NATIVE_ settings were last changed. Rewrite this text and SETTINGS_CHANGED_BY with every change. If "
-            + "neither text has changed, the server does not store them again."
+        "Why the NATIVE_ settings were last changed. Rewrite this text and SETTINGS_CHANGED_BY with every change, "
+            + "because the server does not store the same two texts again."
     ) { isLine($0, bytesMax: 500) }
 
     static let operation: [any Declaration] = watching + [operatorToken, analyticsHost, analyticsKey]

@@ -8,11 +8,11 @@ extension Variables {
     static let purchaseApps = Variable<[AppStoreApp]>(
         name: "PURCHASE_APPS", section: .purchases, defaultText: "", defaultValue: [],
         allowed: .text(
-            "1 to 32 bundle ids, comma-separated, each with the app's Apple ID after a colon: "
-                + "com.example.app:1234567890; the Apple ID is required for production"),
+            "1 to 32 bundle ids, comma-separated, each alone or with the Apple ID: com.example.app:1234567890"),
         isSecret: false,
-        sentence: "Apps whose purchases are accepted. Each app has a bundle id and an Apple ID, a number that App "
-            + "Store Connect shows. Default: none; the routes of purchases return 404.",
+        sentence: "Apps whose purchases are accepted; if not set, the routes of purchases return 404. With "
+            + "APP_ENV=production and production in PURCHASE_ENVIRONMENTS, each app needs its Apple ID, a number in "
+            + "App Store Connect.",
         parse: purchaseApps(in:),
         show: { apps in
             apps.isEmpty
@@ -48,7 +48,7 @@ extension Variables {
 
     static let purchaseIssuerID = Variable<String?>.text(
         "PURCHASE_API_ISSUER_ID", .purchases,
-        allowed: "the issuer id of App Store Connect: 1 to 64 letters, digits and -",
+        allowed: "the issuer id of App Store Connect, 1 to 64 letters, digits and hyphens",
         "If PURCHASE_API_ISSUER_ID and the next two variables are set, the server asks Apple for missed "
             + "notifications, and for purchases of apps without StoreKit 2."
     ) { text in
@@ -60,7 +60,7 @@ extension Variables {
     }
 
     static let purchaseKeyID = Variable<String?>.text(
-        "PURCHASE_API_KEY_ID", .purchases, allowed: "Apple's key id: 1 to 64 letters and digits",
+        "PURCHASE_API_KEY_ID", .purchases, allowed: "1 to 64 letters and digits",
         "Apple's id of the key in PURCHASE_API_PRIVATE_KEY_FILE."
     ) { isAppleID($0) }
 

@@ -5,8 +5,8 @@ import Push
 extension Variables {
     static let pushTextsFile = Variable<String?>.text(
         "PUSH_TEXTS_FILE", .push,
-        allowed: "the path of a JSON file with the texts of alerts, at most \(PushTexts.bytesMax) bytes",
-        "The texts of alerts by language (docs/push.md). Default: English."
+        allowed: "the path of a JSON file of at most \(PushTexts.bytesMax) bytes",
+        "The texts of alerts by language (docs/push.md); if not set, alerts are in English."
     ) { isPath($0) }
 }
 

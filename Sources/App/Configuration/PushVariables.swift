@@ -8,13 +8,12 @@ import Push
 
 extension Variables {
     static let pushAPNsTeamID = Variable<String?>.text(
-        "PUSH_APNS_TEAM_ID", .push, allowed: "Apple's team id: 1 to 64 letters and digits",
-        "If PUSH_APNS_TEAM_ID and the next three variables are set, the server can send notifications to iOS apps. "
-            + "Default: none."
+        "PUSH_APNS_TEAM_ID", .push, allowed: "Apple's team id of 1 to 64 letters and digits",
+        "If PUSH_APNS_TEAM_ID and the next three variables are set, the server can send notifications to iOS apps."
     ) { isAppleID($0) }
 
     static let pushAPNsKeyID = Variable<String?>.text(
-        "PUSH_APNS_KEY_ID", .push, allowed: "Apple's key id: 1 to 64 letters and digits",
+        "PUSH_APNS_KEY_ID", .push, allowed: "1 to 64 letters and digits",
         "Apple's id of the key in PUSH_APNS_KEY_FILE."
     ) { isAppleID($0) }
 
@@ -24,7 +23,7 @@ extension Variables {
     ) { isPath($0) }
 
     static let pushAPNsTopic = Variable<String?>.text(
-        "PUSH_APNS_TOPIC", .push, allowed: "the app's bundle id: 1 to 155 letters, digits, - and .",
+        "PUSH_APNS_TOPIC", .push, allowed: "1 to 155 letters, digits, dots and hyphens",
         "The app's bundle id."
     ) { isBundleID($0) }
 
@@ -32,7 +31,7 @@ extension Variables {
         "PUSH_FCM_SERVICE_ACCOUNT_FILE", .push,
         allowed: "the path of a service account's key in JSON format, not accessible to others",
         "The key of a Google service account that may send Firebase messages. If set, the server can send "
-            + "notifications to Android apps. Default: none."
+            + "notifications to Android apps."
     ) { isPath($0) }
 
     static let pushAPNsURL = Variable<OutgoingURL>.url(

@@ -7,9 +7,9 @@ import JourneyModel
 extension Variables {
     static let settingsRulesFile = Variable<String?>.text(
         "SETTINGS_RULES_FILE", .operation,
-        allowed: "the path of a JSON file of rules with at most \(SettingsRules.bytesMax) bytes",
-        "Rules that give some drivers, chargers or app versions different NATIVE_ settings, or flags "
-            + "(docs/operations.md). Read again on SIGHUP. Default: none."
+        allowed: "the path of a JSON file of at most \(SettingsRules.bytesMax) bytes",
+        "Rules with flags and other NATIVE_ settings for some drivers, chargers or app versions (docs/operations.md). "
+            + "Read again on SIGHUP."
     ) { isPath($0) }
 }
 

@@ -23,13 +23,13 @@ extension Variables {
         "Address of Apple's public keys. The server fetches them about once an hour.")
 
     static let appleTeamID = Variable<String?>.text(
-        "APPLE_TEAM_ID", .apple, allowed: "Apple's team id: 1 to 64 letters and digits",
+        "APPLE_TEAM_ID", .apple, allowed: "Apple's team id of 1 to 64 letters and digits",
         "If APPLE_TEAM_ID and the next two variables are set, the server exchanges authorization codes. A deletion "
             + "can then revoke the driver's tokens at Apple."
     ) { isAppleID($0) }
 
     static let appleKeyID = Variable<String?>.text(
-        "APPLE_KEY_ID", .apple, allowed: "Apple's key id: 1 to 64 letters and digits",
+        "APPLE_KEY_ID", .apple, allowed: "1 to 64 letters and digits",
         "Apple's id of the key in APPLE_PRIVATE_KEY_FILE."
     ) { isAppleID($0) }
 
@@ -50,8 +50,8 @@ extension Variables {
 
     static let otpDelivery = Variable<OTPDelivery?>.words(
         "OTP_DELIVERY", .codes, unset: "log in development, none in production",
-        "Delivery of codes. With log, the server writes codes to its log, for development only. With webhook, it "
-            + "posts codes to OTP_WEBHOOK_URL. Default: log; with APP_ENV=production, no codes are sent.")
+        "With log, the server writes codes to its log; with webhook, it posts codes to OTP_WEBHOOK_URL. Default: log; "
+            + "with APP_ENV=production, log is not allowed, and by default no codes are sent.")
 
     /// A secret, because the URLs of many messaging services contain a key in the path or the query.
     static let otpWebhookURL = Variable<Secret<OutgoingURL>?>.secret(

@@ -12,8 +12,8 @@ struct TextFileError: Error {
 /// symbolic link is followed.
 ///
 /// - Parameter mayBePipe: whether the file may also be a pipe or a device, such as /dev/stdin. Commands pass true for a
-///   file that is an argument. The server accepts neither, for two reasons: it must not wait for a writer when it
-///   starts, and it reads the files again on SIGHUP, which a pipe does not permit.
+///   file that is an argument. The server passes false, because it must not wait for a writer, and reads the files
+///   again on SIGHUP.
 func readTextFile(_ path: String, bytesMax: Int, mayBePipe: Bool = false) throws(TextFileError) -> String {
     // Without O_NONBLOCK, open(2) of a FIFO waits for a writer.
     let descriptor = open(path, O_RDONLY | O_CLOEXEC | (mayBePipe ? 0 : O_NONBLOCK))

@@ -1,5 +1,5 @@
-// The kinds of variables: whole numbers, words (one of a fixed set), Booleans, texts and secrets. Numbers are parsed
-// strictly: ` 40`, `+40`, `40s` and `0x28` are invalid. JourneyModel parses the numbers of the session engine.
+// The kinds of variables: whole numbers, words (one of a fixed set), Booleans, texts and secrets. The parser of numbers
+// is strict and rejects ` 40`, `+40`, `40s` and `0x28`. JourneyModel parses the numbers of the session engine.
 
 extension Variable<Int> {
     static func integer(

@@ -7,8 +7,8 @@ enum VariableNames {
         var nearest: String?
     }
 
-    /// Returns a finding if the name is not declared but probably mistyped, otherwise nil. A name is probably mistyped
-    /// if it has the same first word as a declared name, or if it differs from a declared name by at most two letters.
+    /// Returns a finding for an undeclared name that is probably mistyped, otherwise nil. Such a name has the same
+    /// first word as a declared name, or differs from a declared name by at most two letters.
     static func finding(for name: String) -> Finding? {
         let known = Variables.all.flatMap { $0.isSecret ? [$0.name, $0.fileVariableName] : [$0.name] }
         guard !known.contains(name), name.utf8.count <= nameBytesMax else { return nil }
@@ -26,8 +26,8 @@ enum VariableNames {
 
     private static let nameBytesMax = 128
 
-    /// Returns the Levenshtein distance of two names: the number of characters that must be inserted, deleted or
-    /// replaced to turn one name into the other.
+    /// Returns the Levenshtein distance of two names: the number of characters to insert, delete or replace to turn one
+    /// name into the other.
     static func distance(_ one: String, _ other: String) -> Int {
         let other = Array(other.utf8)
         var row = Array(0...other.count)

@@ -41,9 +41,11 @@ extension Variables {
             && text.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }
     }
 
-    /// Returns the hosts; none for an empty text. Returns nil if the text is not a list of hosts. Also returns nil if
-    /// two of the hosts overlap, because binding the second would fail with "address in use". Two equal hosts overlap.
-    /// `::` overlaps with every other host, and `0.0.0.0` with every host that is not an IPv6 address.
+    /// Returns the hosts; none for an empty text. Returns nil if the text is not a list of hosts, or if two of the
+    /// hosts overlap.
+    ///
+    /// Binding the second of two overlapping hosts would fail with "address in use". Equal hosts overlap. `::` overlaps
+    /// with every other host, and `0.0.0.0` with every host that is not an IPv6 address.
     static func hosts(in text: String) -> [String]? {
         if text.isEmpty { return [] }
         let hosts = items(in: text)

@@ -1,6 +1,8 @@
-// Limits the log lines about rejected requests in one second: the lines about one client, and all lines. Both limits
-// apply to each kind of rejection separately. Without limits, a client could fill the log, because rejected requests
-// cost the client nothing. The omitted lines are counted. The limiter has no clock: callers pass the current second.
+// Limits the log lines about rejected requests in one second: the lines about one client, and all lines. Without
+// limits, a client could fill the log, because rejected requests cost the client nothing.
+//
+// Both limits apply to each kind of rejection separately. The omitted lines are counted. The limiter has no clock:
+// callers pass the current second.
 
 struct RefusalLineLimiter: Sendable {
     struct Limits: Hashable, Sendable {
@@ -89,9 +91,10 @@ struct RefusalLineLimiter: Sendable {
         return report.count > 0 ? report : nil
     }
 
-    /// Returns whether the second that is being counted (`self.second`) is over at `second`. It also counts as over if
-    /// it is more than one second later than `second`, because the clock was then set back. A difference of one second
-    /// is normal: a caller may have read the clock just before another caller.
+    /// Returns whether the second that is being counted (`self.second`) is over at `second`.
+    ///
+    /// It also counts as over if it is more than one second later than `second`, because the clock was then set back. A
+    /// difference of one second is normal, because another caller may have read the clock just after this one.
     private func isOver(at second: Int64) -> Bool {
         second > self.second || self.second - second > 1
     }

@@ -1,7 +1,8 @@
 // The access log, with one line per completed request. Successful requests are logged at debug level, rejected requests
-// at info level, and server errors as warnings. The line of a rejected request contains the request id that the client
-// received. Path and query are never logged, so the log cannot leak them. The number of lines about rejections is
-// limited; see RefusalLineLimiter.
+// at info level, and server errors as warnings. RefusalLineLimiter limits the number of lines about rejections.
+//
+// The line of a rejected request contains the request id that the client received. Path and query are never logged, so
+// the log cannot leak them.
 
 import HTTP1
 import HTTPServer
@@ -86,9 +87,10 @@ final class RequestLog: RequestObserver {
     /// Returns the client to whose limit the line counts, and the kind of rejection. RefusalLineLimiter limits the
     /// number of lines per client.
     ///
-    /// For a 4xx of a signed-in driver, the client is the driver, so that a flood of requests from the same address
-    /// does not displace the driver's lines. For all other requests, the client is the client's address, or the /64
-    /// network of an IPv6 address.
+    /// For a 4xx of a signed-in driver, the client is the driver. A flood of requests from the same address then does
+    /// not displace the driver's lines.
+    ///
+    /// For all other requests, the client is the client's address, or the /64 network of an IPv6 address.
     private func client(of request: CompletedRequest) -> (String, RefusalLineLimiter.Kind) {
         if request.status.code >= 500 { return (AddressGroup.name(of: request.remoteAddress), .failure) }
         if let principal = request.principal { return (driverName(principal), .signedIn) }

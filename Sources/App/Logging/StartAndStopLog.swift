@@ -1,6 +1,6 @@
-// The log lines about the start and the end of a server. The line about the start contains the versions of the program,
-// the schema and the settings, and says which database and Redis are used. The line about the end is the last line of
-// the log, and says why and how the server ended.
+// The log lines about a server's start and end. The start line has the versions of the program, the schema and the
+// settings, and says which database and Redis are used. The end line is the last line of the log, and says why and how
+// the server ended.
 
 import Engine
 import Foundation
@@ -32,8 +32,8 @@ struct StartAndStopLog: Sendable {
     ///
     /// - Parameters:
     ///   - signal: the signal that requested the shutdown; nil if the services ended without a signal.
-    ///   - cutConnections: the number of connections that were still open when the time for requests in progress
-    ///     (`serverDrainSeconds`) ended; nil when the server never listened.
+    ///   - cutConnections: the number of connections that were still open after `serverDrainSeconds`; nil when the
+    ///     server never listened.
     func ended(by signal: Int32?, cutConnections: Int?) {
         let uptime = max(0, millisecondsSince1970() - startedAtMilliseconds)
         var metadata: Logger.Metadata = [

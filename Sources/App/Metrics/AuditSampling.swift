@@ -1,6 +1,7 @@
-// Sign-in metrics, counted from the audit table. The table contains the committed actions of all handlers, so the
-// handlers themselves need not count. It also contains the actions at other servers on the same database, so each
-// server counts those too. Counting begins when /metrics is first read. Older entries are not counted.
+// Sign-in metrics, counted from the audit table, which contains the committed actions of all handlers. The table also
+// contains the actions at other servers on the same database, so each server counts those too.
+//
+// Counting begins when /metrics is first read. Older entries are not counted.
 //
 // The entries are counted in the order of their ids. On PostgreSQL, an entry may become visible after entries with
 // higher ids, because its transaction commits later. A sample therefore counts only up to the id that was the newest

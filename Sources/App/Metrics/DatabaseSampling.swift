@@ -5,8 +5,8 @@
 import Engine
 
 struct DatabaseSampling: Sendable {
-    /// How long scrapes wait for a sample, measured from the start of the sample. Together with the time that a scrape
-    /// waits for the check of readiness, this is less than the ten seconds that Prometheus waits by default.
+    /// How long scrapes wait for a sample, measured from the start of the sample. A scrape also waits for the check of
+    /// readiness. Together the two waits are shorter than the ten seconds that Prometheus waits by default.
     static let patience = Duration.seconds(2)
 
     private let queries: @Sendable () async -> Void

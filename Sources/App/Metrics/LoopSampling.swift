@@ -25,8 +25,10 @@ enum LoopSampling {
 }
 
 /// Measures the time that a loop takes to start a new call. Each sample enqueues a call on the loop, and returns the
-/// waiting time of the call that the previous sample enqueued. If the previous call has not started yet, the sample
-/// enqueues nothing, and returns how long the previous call has waited so far.
+/// waiting time of the call that the previous sample enqueued.
+///
+/// If the previous call has not started yet, the sample enqueues nothing, and returns how long that call has waited so
+/// far.
 private final class LoopDelay: Sendable {
     private struct State {
         var enqueuedAt: Deadline?

@@ -1,7 +1,6 @@
 // Metrics whose values are read only when a client reads /metrics. Each group of such metrics has a sampler: a function
 // that sets their values. This file contains the samplers for waiting codes, open streams, the settings, and the
-// servers on the database. Other files contain, for example, the samplers for connections and buffers, the event loops,
-// the writer's queue, Redis, and the files of the database.
+// servers on the database.
 
 import API
 import CoreMetrics

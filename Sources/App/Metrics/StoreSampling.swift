@@ -1,5 +1,5 @@
-// The metrics that need a query of the database: drivers by state, due deadlines, waiting deliveries, sent one-time
-// codes, the age of the oldest event, and the last backup. The queries run when a client reads /metrics.
+// The metrics that need a query of the database, for example drivers by state, due deadlines and waiting deliveries.
+// The queries run when a client reads /metrics.
 
 import CoreMetrics
 import Engine

@@ -1,6 +1,6 @@
-// The number of descriptors that the process may open. Each connection uses one descriptor. Systems usually start
-// programs with a soft limit of only 1024, because select(2) does not support more descriptors. A program may raise its
-// soft limit up to its hard limit.
+// The number of descriptors that the process may open; each connection uses one. Systems usually start programs with a
+// soft limit of only 1024, because select(2) does not support more. A program may raise its soft limit up to its hard
+// limit.
 
 import Logging
 import StructuredLogging
@@ -20,9 +20,11 @@ enum DescriptorLimit {
     /// process.
     private static let otherDescriptors: UInt64 = 512
 
-    /// Raises the soft limit to the number of descriptors that `connectionsMax` connections and the rest of the process
-    /// need, or to the hard limit if that is lower. Returns the number of connections that the new limit permits, at
-    /// most `connectionsMax`. If this number is lower than `connectionsMax`, logs a warning.
+    /// Raises the soft limit, so that it suffices for `connectionsMax` connections and the rest of the process. It is
+    /// raised at most to the hard limit.
+    ///
+    /// Returns the number of connections that the new limit permits, at most `connectionsMax`. Logs a warning if this
+    /// number is lower than `connectionsMax`.
     static func raise(forConnections connectionsMax: Int, _ logger: Logger) -> Int {
         #if canImport(Glibc)
             let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

@@ -1,5 +1,5 @@
-// The handling of signals (contract, sections 2 and 7). The first SIGTERM or SIGINT starts the drain. SIGHUP reads the
-// environment file again. SignalSource handles a second SIGTERM or SIGINT.
+// The handling of signals (contract, sections 2 and 7). The first SIGTERM or SIGINT starts the drain; SignalSource
+// handles a second one. SIGHUP reads the environment file again.
 
 import Logging
 import ServiceLifecycle

@@ -1,6 +1,8 @@
-// The reload on SIGHUP. The environment file is read again. The eight settings of the session engine, the settings
-// rules, the public pages and the texts of alerts take effect at once. Settings that are fixed at the start, for
-// example addresses, keys and limits, do not change. An invalid file changes nothing.
+// The reload on SIGHUP, which reads the environment file again. The eight settings of the session engine, the settings
+// rules, the public pages and the texts of alerts take effect at once.
+//
+// Settings that are fixed at the start, for example addresses, keys and limits, do not change. An invalid file changes
+// nothing.
 //
 // If something in the file has no effect, this is reported in the log, /metrics, /ops and `dwell config history`.
 
@@ -146,9 +148,8 @@ struct SettingsHistoryService: Sendable {
 
 /// Runs pieces of work one after the other, in the order in which they were added.
 ///
-/// Without this order, the history of the settings could be wrong. Two reloads may follow each other while the database
-/// does not respond. If their changes were recorded at the same time, the later change could be recorded first. The
-/// newest entry of the history would then not be the settings in force.
+/// Without this order, the newest entry of the settings history might not be the settings in force. Two reloads may
+/// follow each other while the database does not respond, and the later change could then be recorded first.
 final class WorkInOrder: Sendable {
     private let last = Mutex<Task<Void, Never>?>(nil)
 

@@ -7,20 +7,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/// The trusted certificates and the certificate of this client, for all connections. Threads may share it.
+/// The trusted certificates and the certificate of this client, for all connections. Several threads may share a
+/// context.
 typedef struct tls_context tls_context;
 /// The TLS session of one connection. Only one thread at a time may use it.
 typedef struct tls_session tls_session;
 
-/// Returns null if a file cannot be read or is malformed, or if the key does not belong to the certificate. Each path
-/// may be null. Without `ca_file`, the system's certificates are trusted. `certificate_file` and `key_file` (PEM) are
-/// for servers that ask for a client certificate.
+/// Returns null if memory is exhausted, if a file is unreadable or malformed, or if the key does not belong to the
+/// certificate.
+///
+/// Each path may be null. If `ca_file` is null, the system's certificates are trusted. Servers that ask for a client
+/// certificate need `certificate_file` and `key_file` (PEM).
 tls_context *_Nullable tls_context_create(
     const char *_Nullable ca_file, const char *_Nullable certificate_file, const char *_Nullable key_file);
 void tls_context_free(tls_context *_Nonnull context);
 
 /// Returns null if memory is exhausted, or if `host` is invalid. `host` is a name or, if `is_address`, the text of an
-/// IP address. The handshake fails unless the server's certificate contains `host`.
+/// IP address. The handshake fails if the server's certificate does not contain `host`.
 tls_session *_Nullable tls_session_create(tls_context *_Nonnull context, const char *_Nonnull host, bool is_address);
 void tls_session_free(tls_session *_Nonnull session);
 
@@ -32,7 +35,8 @@ tls_result tls_handshake(tls_session *_Nonnull session);
 /// Adds bytes that the peer sent. Returns false if memory is exhausted.
 bool tls_receive(tls_session *_Nonnull session, const void *_Nonnull bytes, size_t count);
 
-/// Decrypts. TLS_DONE: `*count` bytes were written to `buffer`. TLS_WANTS_BYTES: there are no more complete records.
+/// Decrypts received bytes. TLS_DONE means that `*count` bytes were written to `buffer`. TLS_WANTS_BYTES means that no
+/// complete record is left to decrypt.
 tls_result tls_read(
     tls_session *_Nonnull session, void *_Nonnull buffer, size_t capacity, size_t *_Nonnull count);
 

@@ -5,10 +5,10 @@
 package struct AppVersion: Hashable, Comparable, Sendable, CustomStringConvertible {
     package static let allowed = "one to four whole numbers of at most nine digits, joined by dots, such as 7.2.1"
 
-    /// The numbers without the zeros at the end, so that equal versions have equal numbers.
+    /// The numbers without the zeros at the end, because `7.2` and `7.2.0` must be equal.
     private let numbers: [UInt32]
 
-    /// Returns nil if the text is not such a version, for example for `7.2-beta`.
+    /// Returns nil if the text is not a version of this form, for example for `7.2-beta`.
     package init?(_ text: String) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), maxSplits: 4, omittingEmptySubsequences: false)
         guard parts.count <= 4 else { return nil }

@@ -1,5 +1,5 @@
-// Determines the charger of an event, for the rules that give some chargers other settings (contract, section 2). All
-// stores use this function, so they all choose the same time limits for an event.
+// Determines the charger of an event, because a rule can be limited to certain chargers (contract, section 2). All
+// stores use this function, so they all choose the same settings for an event.
 
 package import JourneyModel
 
@@ -9,8 +9,7 @@ extension Journey {
     ///
     /// 1. the charger with which the event's session was registered
     /// 2. the charger that the event names
-    /// 3. the target charger of this journey; it does not count if the event names one session and the journey is in
-    ///    another
+    /// 3. the target charger of `self`, unless the event and the journey name different sessions
     package func settingsCharger(registered: String?, event charger: String?, sessionID: String?) -> String? {
         if let registered { return registered }
         if let charger { return charger }

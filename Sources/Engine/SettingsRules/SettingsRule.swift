@@ -1,5 +1,5 @@
-// One rule of the file SETTINGS_RULES_FILE: to whom it applies, and which settings and flags it sets. A rule is a pure
-// function of the driver, the charger, the app version and the time.
+// One rule of the file SETTINGS_RULES_FILE: to whom it applies, and which settings and flags it sets. Whether a rule
+// applies depends only on the driver, the charger, the app version and the time.
 
 package import JourneyModel
 
@@ -25,8 +25,8 @@ package struct IDSet: Hashable, Sendable {
 /// Which app versions a rule applies to.
 package enum AppVersionCondition: Hashable, Sendable {
     case listed([AppVersion])
-    /// All versions from `min` (inclusive) to `below` (exclusive). If one of the two is nil, the range is open at that
-    /// end.
+    /// All versions from `min` (inclusive) to `below` (exclusive). If `min` or `below` is nil, the range has no limit
+    /// on that side.
     case range(min: AppVersion?, below: AppVersion?)
 
     func contains(_ version: AppVersion) -> Bool {
@@ -37,10 +37,11 @@ package enum AppVersionCondition: Hashable, Sendable {
     }
 }
 
-/// What the rules need to know about a request, except the charger. The charger of an event is known only to the store.
+/// What the rules need to know about a request, except the charger. The charger is missing here, because only the store
+/// knows the charger of an event.
 package struct SettingsSubject: Hashable, Sendable {
     package var driver: DriverID
-    /// Nil if the request names no version, or names a text that is not a version.
+    /// The version of the app; nil if the request names no version, or an invalid one.
     package var appVersion: AppVersion?
     package var at: Moment
 
@@ -49,7 +50,7 @@ package struct SettingsSubject: Hashable, Sendable {
     }
 }
 
-/// The first condition of a rule that a request does not meet.
+/// The reason why a rule does not apply to a request: the first condition of the rule that is not met.
 package enum SettingsMismatch: Hashable, Sendable, CustomStringConvertible {
     case notYet(from: Moment)
     case over(until: Moment)
@@ -105,8 +106,8 @@ package struct SettingsRule: Hashable, Sendable {
         return nil
     }
 
-    /// Returns the first condition that the request does not meet, except the one about chargers. The share is compared
-    /// last, because it needs a hash, which takes longer than the other comparisons.
+    /// Returns the first condition that the request does not meet; ignores the condition about chargers. The share is
+    /// compared last, because it needs a hash, which takes longer than the other comparisons.
     func mismatch(_ subject: SettingsSubject) -> SettingsMismatch? {
         if let mismatch = mismatch(at: subject.at) { return mismatch }
         if let drivers, !drivers.contains(subject.driver.rawValue) { return .otherDriver }

@@ -1,14 +1,15 @@
-// The rules of SETTINGS_RULES_FILE, and the base settings, which apply to every request that no rule matches. The
-// settings of every rule are computed and checked once, when the file is read. Finding the settings of a request takes
-// one pass over the rules.
+// The rules of SETTINGS_RULES_FILE, and the base settings. The settings of every rule are computed and checked once,
+// when the file is read. Finding the settings of a request takes one pass over the rules.
 //
 // A request gets the settings of the first matching rule that has settings, or else the base settings. It gets each
-// flag with the value of the first matching rule that has the flag, or else with the flag's default. The result depends
-// only on the file, the base settings and the request, so all servers with the same file agree.
+// flag from the first matching rule that has the flag, or else the flag's default.
+//
+// The result depends only on the file, the base settings and the request. Servers with the same file and the same base
+// settings therefore give the same result.
 
 package import JourneyModel
 
-/// A flag that the file declares, with its default: the value if no matching rule has the flag.
+/// A flag that the file declares. `standard` is its default, which applies if no matching rule has the flag.
 package struct SettingsFlag: Hashable, Sendable {
     package var name: String
     package var standard: FlagValue
@@ -62,7 +63,7 @@ package final class SettingsRules: Sendable {
     package let flags: [SettingsFlag]
     /// The first 16 hexadecimal digits of the file's SHA-256, as `sha256sum` prints them.
     package let version: String
-    /// Whether the version of the app can change the result.
+    /// Whether any rule depends on the version of the app.
     package let dependsOnAppVersion: Bool
     private let baseJSON: [UInt8]
 

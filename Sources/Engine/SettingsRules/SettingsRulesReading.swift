@@ -1,4 +1,4 @@
-// Reads the file SETTINGS_RULES_FILE. The file is JSON that people edit, so every problem names the line, the rule and
+// Reads the file SETTINGS_RULES_FILE. People edit this JSON file by hand, so every problem names the line, the rule and
 // the value. The problems are reported together, at most `problemsMax` of them.
 
 import Crypto
@@ -14,8 +14,8 @@ extension SettingsRules {
     static let idsMax = 10_000
     static let flagTextBytesMax = 1024
 
-    /// Reads the file's content. Also checks the settings that result from each rule: the base settings, with some of
-    /// them replaced by the rule's values.
+    /// Reads the file's content. Also computes the settings of each rule, by replacing some of the base settings with
+    /// the rule's values, and checks the result.
     package convenience init(reading text: [UInt8], base: Settings) throws(SettingsRulesError) {
         let document: LocatedJSON
         do throws(JSONError) {
@@ -158,7 +158,8 @@ struct SettingsRulesReader {
         }
     }
 
-    /// Returns the name of the rule, if it is valid. All problems of the rule then mention this name.
+    /// Returns the name of the rule; nil if it is missing or invalid. Problems with the rule mention its name, or its
+    /// number if this function returns nil.
     private static func validName(of element: LocatedJSON) -> String? {
         guard case .object(let members) = element.content,
             case .scalar(.string(let name))? = members.first(where: { $0.name == "name" })?.value.content
@@ -233,7 +234,8 @@ struct SettingsRulesReader {
         return values
     }
 
-    /// Returns the base settings with the rule's values. Records a problem if two of the values contradict each other.
+    /// Returns the base settings with the rule's values. If some of the resulting settings contradict each other,
+    /// records the problems and returns nil.
     private mutating func settings(of values: [SettingsRule.Value], at offset: Int) -> Settings? {
         do {
             return try Settings.make(over: base) { variable in values.first { $0.variable == variable }?.text }

@@ -6,7 +6,7 @@ import JourneyModel
 package struct SettingsRulesProblem: Hashable, Sendable, CustomStringConvertible {
     /// The line in the file; the first line is 1.
     package var line: Int
-    /// The name of the rule, or its number if it has no valid name; nil outside of the rules.
+    /// The name of the rule, or the number of a rule without a valid name. Nil if the problem is outside of the rules.
     package var rule: String?
     package var detail: String
 
@@ -102,7 +102,7 @@ extension SettingsRulesReader {
         }
     }
 
-    /// Returns the first 64 characters of the text in quotes, with control characters escaped.
+    /// Puts the text in quotes, cut off after 64 characters, and escapes its control characters.
     static func shown(_ text: String) -> String {
         let scalars = text.unicodeScalars.prefix(64).map { isControl($0) ? $0.escaped(asASCII: true) : String($0) }
         return "\"\(scalars.joined())\"" + (text.unicodeScalars.count > 64 ? "..." : "")

@@ -1,5 +1,5 @@
-// The share of all drivers to which a rule of the settings applies. Each driver has a fixed position for each rule. A
-// driver who is in the share therefore stays in it: at every request, on every server, and when the share grows.
+// A rule can apply to a share of all drivers. Each driver has a fixed position for each rule. A driver who is in the
+// share therefore stays in it: at every request, on every server, and when the share grows.
 
 import Crypto
 package import JourneyModel
@@ -14,7 +14,7 @@ package struct SettingsShare: Hashable, Sendable, CustomStringConvertible {
     /// every smaller one.
     package let width: Int
 
-    /// Returns nil if the text is not a number in this form and range.
+    /// Returns nil if the text is not a number as `allowed` describes it.
     package init?(percent text: String) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard (1...2).contains(parts.count),
@@ -31,9 +31,9 @@ package struct SettingsShare: Hashable, Sendable, CustomStringConvertible {
         guard width <= Self.positions else { return nil }
     }
 
-    /// Returns the driver's position, from 0 to `positions` - 1. The position is made of the first 64 bits of the
-    /// SHA-256 of the rule's name, a zero byte and the driver's id, scaled to this range. Two rules with different
-    /// names therefore choose drivers independently.
+    /// Returns the driver's position, from 0 to `positions` - 1. The position is computed from the first 64 bits of a
+    /// SHA-256 over the rule's name, a zero byte and the driver's id. Two rules with different names therefore choose
+    /// drivers independently.
     package static func position(of driver: DriverID, inRule name: String) -> Int {
         let bytes = Array(name.utf8) + [0] + Array(driver.rawValue.utf8)
         let hash = bytes.withUnsafeBytes { bytes in

@@ -1,11 +1,13 @@
 // The format of the column `clock_memory`. This column and the column `last_correction_ms` together store a driver's
-// `ClockMemory`. They are in the driver's row, because every event reads and writes that row anyway.
+// `ClockMemory`. Both are columns of the driver's row, because every event reads and writes that row anyway.
 
 package import JourneyModel
 
-/// The format. The first byte is 1 if the phone's clock was right in at least one event, else 0. 17 bytes follow for
-/// each unconfirmed skew (`LoneSkew`): the skew and the receive time in milliseconds (8 bytes each, little-endian), and
-/// the count (one byte).
+/// The column begins with one byte: 1 if the phone's clock was right for at least one event, otherwise 0. After it,
+/// each unconfirmed skew (`LoneSkew`) has 17 bytes:
+///
+/// - the skew and the receive time in milliseconds, 8 bytes each, little-endian
+/// - the number of events with this skew (`count`), one byte
 extension ClockMemory {
     private static let loneSkewBytes = 17
 

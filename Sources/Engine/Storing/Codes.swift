@@ -16,7 +16,7 @@ extension JourneyState {
         }
     }
 
-    /// Returns nil for a code of a newer schema, or a damaged code.
+    /// Returns nil for an unknown code. Such a code was written with a newer schema, or is damaged.
     package init?(code: Int64) {
         switch code {
         case 0: self = .idle

@@ -1,10 +1,10 @@
-// Makes the event that a store folds for a request, and the submission that a store stores when a deadline has passed.
-// All stores use this code, so that the same requests produce the same rows in each of them.
+// Creates the event that a store folds for a request, and the submission that it stores when a deadline has passed. All
+// stores use this code, so the same requests produce the same rows in every store.
 
 package import JourneyModel
 
 extension OrderedEvent {
-    /// Creates the event of a request, with its position in the order.
+    /// Creates the event of a request, including the values that determine its position in the order of events.
     package init(_ request: AppendRequest, correctedAt: Moment, settings: Settings) {
         self.init(
             name: request.submission.name, sessionID: request.submission.sessionID,
@@ -18,7 +18,7 @@ extension OrderedEvent {
 }
 
 extension EventSubmission {
-    /// Creates the submission that is stored for the expiry of a deadline.
+    /// Creates the submission that is stored when a deadline has passed.
     package init(expiry: OrderedEvent) {
         self.init(
             name: expiry.name, spelling: expiry.name.canonical, eventID: expiry.eventID,
@@ -33,7 +33,8 @@ extension EventSubmission {
     /// `timestamp_ms` stores `timestamp`.
     package var sendTime: Moment? { sentAt ?? timestamp }
 
-    /// The value of the column `event_id`: nil if it equals the idempotency key, as it does with most clients.
+    /// The value of the column `event_id`: nil if the event id equals the idempotency key. Most clients send the same
+    /// value for both.
     package var eventIDUnlessKey: String? {
         haveSameBytes(eventID, idempotencyKey) ? nil : eventID
     }

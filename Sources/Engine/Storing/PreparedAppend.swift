@@ -1,11 +1,10 @@
-// An append request, with everything that can be computed before the writer takes it. On SQLite all requests wait for
-// the one writer, so the writer should compute as little as possible.
+// An append request, with everything that can be computed before the writer takes the request. On SQLite, all requests
+// wait for the one writer, so the writer should compute as little as possible.
 
 internal import Crypto
 package import JourneyModel
 
-/// This is a class and not a struct, because a struct with about ten texts would be copied about ten times on its way
-/// to the writer.
+/// This is a class because a struct with about ten texts would be copied about ten times on its way to the writer.
 package final class PreparedAppend: Sendable {
     package let request: AppendRequest
     /// SHA-256 of the canonical form.
@@ -45,14 +44,15 @@ package final class PreparedAppend: Sendable {
 }
 
 extension EventSubmission {
-    /// Returns whether this event repeats the stored one although their digests differ. A client that rebuilds the body
-    /// of a repeat may send another `app_state` or `schema_version` (contract, section 3), which changes the digest.
-    /// These two members are therefore not compared. If the stored event has no details, the details are not compared
-    /// either.
+    /// Returns whether this event is a repeat of a stored event although their digests differ. A client that rebuilds
+    /// the body of a repeat may send another `app_state` or `schema_version` (contract, section 3). These two are
+    /// therefore not compared.
+    ///
+    /// If the stored event has no details, the details are not compared either.
     ///
     /// - Parameters:
     ///   - appState, schemaVersion, hasDetails: values of the stored event.
-    ///   - hasStoredDigest: returns whether a digest equals the stored one.
+    ///   - hasStoredDigest: returns whether a digest equals the digest of the stored event.
     package func isRepeat(
         withStoredAppState appState: String?, schemaVersion: String, hasDetails: Bool,
         hasStoredDigest: ([UInt8]) -> Bool

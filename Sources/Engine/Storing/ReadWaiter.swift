@@ -1,5 +1,5 @@
-// A task's wait for a read of a store. The wait ends once, either with the read's result or with the cancellation of
-// the task.
+// Lets a task wait for a read of a store. The wait ends once: when the read has a result, or when the task is
+// cancelled.
 
 import Synchronization
 
@@ -21,8 +21,8 @@ package final class ReadWaiter<Value: Sendable>: Sendable {
         }
     }
 
-    /// Begins the wait and returns true. If `end` was called before, there is nothing to wait for: resumes the
-    /// continuation at once with the outcome of `end`, and returns false.
+    /// Begins the wait and returns true. If `end` was called before, resumes the continuation at once with the outcome
+    /// that `end` was given, and returns false.
     @discardableResult
     package func begin(_ continuation: CheckedContinuation<Outcome, Never>) -> Bool {
         let outcome = state.withLock { state -> Outcome? in

@@ -1,5 +1,5 @@
 // The client side of `GET /native/config`. The request is conditional: `If-None-Match` has the ETag of the phone's
-// copy. If the server confirms the copy with 304, the phone continues to use it.
+// copy. After a 304, the phone continues to use its copy.
 
 public import JourneyModel
 
@@ -57,11 +57,11 @@ public enum SettingsFetch {
 
     public static let path = "/native/config"
 
-    /// Returns a request for the settings. The server's operator may have settings for certain app versions. The app
-    /// must then add the field `X-App-Version` to this request and to the requests of the event queue.
+    /// Returns a request for the settings. If certain app versions have their own settings on the server, the app must
+    /// tell its version. It adds the field `X-App-Version` to this request and to the requests of the event queue.
     ///
     /// - Parameters:
-    ///   - copy: the copy for the same charger; nil if there is none.
+    ///   - copy: the stored copy that was fetched with the same `chargerID`; nil if there is none.
     ///   - chargerID: the charger that the driver targets; nil if there is none.
     public static func request(
         copy: SettingsCopy?, accessToken: String, chargerID: String? = nil

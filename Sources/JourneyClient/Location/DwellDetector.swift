@@ -1,6 +1,5 @@
-// Detects whether the phone has stayed at the charger for long enough. The detector takes fixes in the order in which
-// they were measured. It stores only times: the times of the first and the last fix of a stay or, if no stay has begun,
-// the time of the arrival. It depends neither on journey states nor on events.
+// Detects whether the phone has stayed at the charger for long enough. Takes fixes in the order in which they were
+// measured. Stores only times, and depends neither on journey states nor on events.
 //
 //     fix                                               effect
 //     accuracy worse than the threshold, or invalid     none: the fix gives no information
@@ -9,7 +8,8 @@
 //     neither inside nor outside                        none on a dwell (LocationFix.isOutside)
 //     position outside                                  ends the dwell
 //
-// A usable fix that is not inside and was not taken before the arrival also ends the arrival (`arrivedAt` becomes nil).
+// A usable fix that is not inside also discards the arrival (`arrivedAt` becomes nil). If the fix was taken before the
+// arrival, the arrival stays.
 
 public import JourneyModel
 
@@ -22,27 +22,26 @@ public struct DwellDetector: Hashable, Sendable {
     }
 
     var stay: Stay?
-    /// The time of the last arrival in the anchor radius, if no stay has begun. An arrival is a fix inside whose speed
-    /// is too high for a stay, or an entry that the operating system reported. Nil after a fix that is not inside.
+    /// The time of the last arrival in the anchor radius. The arrival is an entry that the operating system reported,
+    /// or a fix that is inside but too fast for a stay. Nil during a stay, and after a fix that is not inside.
     var arrivedAt: Moment?
 
     public init() {}
 
-    /// How long after `arrivedAt` a fix is requested, in seconds. While a car is being parked, the speed of the last
-    /// fix is often too high for a stay, and the parked phone then reports no further fixes by itself.
+    /// The delay in seconds from `arrivedAt` to the request for a fix. While a car parks, its last fix is often too
+    /// fast for a stay. The request is needed because the parked phone then reports no fixes by itself.
     static let parkingSeconds = 15
 
-    /// The longest time between two successive fixes of one stay, as a multiple of the dwell time. A phone at rest
-    /// reports no fixes. The app therefore requests a fix when the stay has lasted for the dwell time (`completesAt`),
-    /// and that fix continues the stay. If there was no fix for more than twice the dwell time, the app was not
-    /// running, and the phone may have been elsewhere.
+    /// The longest time between two successive fixes of one stay, as a multiple of the dwell time.
+    ///
+    /// A phone at rest reports no fixes, but the app requests one after the dwell time (`completesAt`). If that fix is
+    /// missing too, the app was not running, and the phone may have been elsewhere.
     static let silenceInDwells = 2
 
     /// Takes one fix. Returns true if the fix completes the dwell. After that, a new stay begins with the next fix.
     ///
-    /// Time alone never completes a dwell; a fix is needed. The fix must be taken at least `chargerDwellSeconds` after
-    /// the first fix of the stay. A fix that would continue the stay is ignored if it was taken before the last fix of
-    /// the stay.
+    /// Time alone never completes a dwell: a fix must be taken at least `chargerDwellSeconds` after the stay's first
+    /// fix. If a fix that continues the stay was taken before the stay's last fix, it is ignored.
     public mutating func take(_ fix: LocationFix, at charger: Coordinate, by settings: Settings) -> Bool {
         guard fix.isUsable(by: settings) else { return false }
         let radiusMeters = settings.chargerAnchorRadiusMeters
@@ -85,17 +84,21 @@ public struct DwellDetector: Hashable, Sendable {
         if stay == nil { arrivedAt = moment }
     }
 
-    /// Starts over at `now` if the last fix of the stay, or the arrival, is later than `now` by more than
-    /// `parkingSeconds`. The clock was then set back, and the next fix would be requested only after the clock has
-    /// reached the old time again. The phone counts as just arrived, so a fix is requested soon.
+    /// Handles a clock that was set back. If the stay's last fix, or the arrival, is more than `parkingSeconds` later
+    /// than `now`, the detection starts over.
+    ///
+    /// The phone then counts as arrived at `now`, so that a fix is requested soon. Otherwise the request would wait
+    /// until the clock reaches the old time again.
     mutating func noticeClock(at now: Moment) {
         guard let last = stay?.last ?? arrivedAt, last > now.advanced(bySeconds: Self.parkingSeconds) else { return }
         stay = nil
         arrivedAt = now
     }
 
-    /// Returns the time at which a fix should be requested: when a fix completes the dwell, or, if no stay has begun,
-    /// `parkingSeconds` after the arrival. Nil if the phone is not known to be inside.
+    /// Returns the time at which a fix should be requested. During a stay, it is the time from which a fix can complete
+    /// the dwell. After an arrival without a stay, it is `parkingSeconds` after the arrival.
+    ///
+    /// Nil if there is neither a stay nor an arrival.
     func fixDueAt(by settings: Settings) -> Moment? {
         completesAt(by: settings) ?? arrivedAt?.advanced(bySeconds: Self.parkingSeconds)
     }

@@ -5,8 +5,8 @@ public import JourneyModel
 /// A position, its accuracy, and when it was taken.
 public struct LocationFix: Hashable, Sendable {
     public var coordinate: Coordinate
-    /// Radius of the circle around `coordinate` that contains the phone. A fix with NaN or a negative value is
-    /// unusable. Platforms report an invalid fix with a negative value.
+    /// Radius of the circle around `coordinate` in which the phone is. If the radius is NaN or negative, the fix is
+    /// unusable. Platforms mark an invalid fix with a negative radius.
     public var horizontalAccuracyMeters: Double
     /// Nil when unknown.
     public var speedMetersPerSecond: Double?
@@ -34,10 +34,11 @@ public struct LocationFix: Hashable, Sendable {
         coordinate.distanceMeters(to: center) <= radiusMeters
     }
 
-    /// Returns whether the phone counts as outside of the circle. The reported position must be outside of the circle,
-    /// and its distance from the edge must be larger than `horizontalAccuracyMeters`. A position that is outside but
-    /// nearer to the edge counts as neither inside nor outside, and has no effect. Noise at the edge of a zone
-    /// therefore does not cause repeated entries and exits.
+    /// Returns whether the phone counts as outside of the circle. The position's distance from the edge must be larger
+    /// than `horizontalAccuracyMeters`.
+    ///
+    /// A position that is outside the circle, but nearer to the edge, counts as neither inside nor outside. Noise at
+    /// the edge of a zone therefore does not cause repeated entries and exits.
     public func isOutside(_ center: Coordinate, radiusMeters: Double) -> Bool {
         coordinate.distanceMeters(to: center) > radiusMeters + horizontalAccuracyMeters
     }

@@ -27,8 +27,8 @@ public protocol EventJournal {
     /// lost.
     mutating func append(_ event: QueuedEvent) throws(JournalError)
 
-    /// Removes events. Ignores unknown ids. After a crash or an error, `load` may still return the removed events. This
-    /// is harmless, because sending an event again has no effect.
+    /// Removes events, and ignores unknown ids. After a crash or an error, `load` may still return the removed events.
+    /// This is harmless, because sending an event again has no effect.
     mutating func remove(_ eventIDs: [String]) throws(JournalError)
 }
 

@@ -1,5 +1,5 @@
 // The durable queue of unsent events. The queue decides which events to send and when, and the app sends the requests.
-// The queue has no clock, timer or network access. The app passes times, tokens and a random number generator to it.
+// The queue has no clock, timer, network access or source of random numbers.
 //
 // The server folds events in the order in which they happened, whatever their order of arrival. The queue nevertheless
 // sends events in the order in which they were enqueued. The server's state then follows the phone's state step by
@@ -24,10 +24,10 @@ public struct EventQueue<Journal: EventJournal> {
         case accepted
         /// The token was rejected, and a new one was requested.
         case awaitingRefresh
-        /// There is a new token. `firstUsedAt` is the time of the first attempt with it, or nil before that attempt. If
-        /// the server rejects the token within `newTokenMilliseconds` of that time, no further token is requested, and
-        /// the driver must sign in. If the server rejects it later, the token may have expired, and another token is
-        /// requested.
+        /// There is a new token. `firstUsedAt` is the time of the first attempt with it, or nil before that attempt.
+        ///
+        /// If the server rejects the token within `newTokenMilliseconds` of that time, the driver must sign in. After a
+        /// later rejection, another token is requested.
         case refreshed(firstUsedAt: Moment?)
         case awaitingSignIn
     }
@@ -50,19 +50,19 @@ public struct EventQueue<Journal: EventJournal> {
     /// The maximum number of events in the queue. A drive has about ten events. The queue can therefore hold the events
     /// of about a hundred drives, which is enough for weeks without a network.
     public static var eventsMax: Int { 1000 }
-    /// The maximum number of events in one batch. By default, the server accepts 60 session events and 30 pre-session
-    /// events of a driver per minute (contract, section 4). This number is the smaller of these limits. In a larger
-    /// batch, the events beyond the limit would get 429.
+    /// The maximum number of events in one batch. It is the smaller of the server's default limits per minute: 60
+    /// session events and 30 pre-session events (contract, section 4). In a larger batch, the events beyond the limit
+    /// would get 429.
     public static var batchEventsMax: Int { 30 }
     /// After this number of attempts with `EventReply.serverError` (`Entry.serverErrors`), an event is moved to the end
     /// of the queue. There it does not block other events.
     static var serverErrorsMax: Int { 5 }
-    /// A new token that the server rejects within this time of its first use counts as never valid. Another token would
-    /// not help, so the driver must sign in. After a later rejection, another token helps. The token may have been
-    /// valid at first and then expired, or there was no network, so that the server could not check the token earlier.
+    /// If the server rejects a new token within this time after its first use, the token was never valid. The driver
+    /// must then sign in. After a later rejection, another token is requested, because the rejected one may have
+    /// expired.
     ///
-    /// This time is longer than the duration of a few attempts without a response, and shorter than the lifetime of an
-    /// access token (an hour by default).
+    /// This time is long enough for a few attempts without a response. It is shorter than the lifetime of an access
+    /// token (an hour by default).
     static var newTokenMilliseconds: Int64 { 300_000 }
 
     /// - Parameters:
@@ -89,8 +89,9 @@ public struct EventQueue<Journal: EventJournal> {
     /// crash.
     ///
     /// If the queue is full, drops the oldest event that never causes a transition (`QueuedEvent.movesState` is false).
-    /// If the queue has no such event, drops the oldest event. Events that are being sent are not dropped. The outputs
-    /// contain the dropped event.
+    /// If there is none, drops the oldest event. Events of the attempt in progress are never dropped.
+    ///
+    /// If an event is dropped, the outputs contain it.
     ///
     /// - Parameters:
     ///   - eventID: 1 to 128 printable ASCII characters, never used before by this driver, for example a random UUID.
@@ -162,9 +163,8 @@ public struct EventQueue<Journal: EventJournal> {
         return attempt
     }
 
-    /// Returns whether the queue must still wait at `now`. If the remaining time is much longer than the whole wait,
-    /// the phone's clock was set back during the wait. The queue then stops waiting, because the wait would become
-    /// longer by as much as the clock was set back.
+    /// Returns whether the queue must still wait at `now`. If the remaining time exceeds the whole wait by more than
+    /// `Backoff.clockStepMillisecondsMax`, the phone's clock was set back. The queue then stops waiting.
     private func mustWait(at now: Moment) -> Bool {
         guard let notBefore, now < notBefore else { return false }
         return notBefore.milliseconds(since: now) <= waitMilliseconds + Backoff.clockStepMillisecondsMax
@@ -196,16 +196,17 @@ public struct EventQueue<Journal: EventJournal> {
     /// - 2xx with the event's id: the event leaves the queue.
     /// - 401, or 403 whose body is a problem document of this server: a new token is requested. If the server rejects
     ///   the new token too, within five minutes of its first use, the driver must sign in again.
-    /// - 3xx, 408, 429, 5xx, no response, or 2xx without the event's id: the event is sent again. The delay before the
-    ///   next attempt is the longer of two delays, plus a random time. The first delay is 1 s after the first failure,
-    ///   and doubles with each further failure, up to 60 s. The second is the longest delay that the response names: in
-    ///   `Retry-After` (or else in `RateLimit`), or as `retry_after` in the body or in a result of a batch.
+    /// - 3xx, 408, 429, 5xx, no response, or 2xx without the event's id: the event is sent again, after a delay (see
+    ///   below).
     /// - any other 4xx whose body is a problem document of this server: the event is dropped.
-    /// - any other response, such as an HTML page with 404: the event is sent again, like after a 500. A gateway or a
+    /// - any other response, such as an HTML page with 404: the event is sent again, as after a 500. A gateway or a
     ///   captive portal sends such responses.
     ///
-    /// After five responses of the last kind or with status 500, an event is moved to the end of the queue
-    /// (`serverErrorsMax`).
+    /// `Backoff.milliseconds` determines the delay from the longest delay that the response asks for. The response may
+    /// ask for it in `Retry-After` (or else in `RateLimit`), and in `retry_after` of the body or of a batch's results.
+    ///
+    /// An event is moved to the end of the queue (`serverErrorsMax`) after five responses with status 500 or of the
+    /// kind "any other response".
     ///
     /// Each result in a batch is handled like the response to a single event. If the server rejects a batch as a whole,
     /// each of its events is sent again in a request of its own.
@@ -226,7 +227,8 @@ public struct EventQueue<Journal: EventJournal> {
         return outputs
     }
 
-    /// Removes delivered and refused events. For every other event, counts the replies `serverError`.
+    /// Removes delivered and refused events from the queue. If the reply to an event is `serverError`, increments the
+    /// event's `serverErrors`.
     private mutating func settle(_ replies: [EventReply], of attempt: Attempt) -> [QueueOutput] {
         var outputs: [QueueOutput] = []
         var done: [String] = []

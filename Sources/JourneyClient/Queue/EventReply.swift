@@ -12,9 +12,8 @@ public struct Refusal: Hashable, Sendable {
     /// Identifies the request in the server's log.
     public var requestID: String?
 
-    /// Returns nil unless the response has a 4xx status and its body is a problem document of this server. Every
-    /// problem document of this server has a code (contract, section 5). A gateway without a backend or a captive
-    /// portal sends 3xx, or 4xx without a code.
+    /// Returns nil if the response is not a 4xx with a problem document of this server. Every such document has a code
+    /// (contract, section 5). Captive portals, and gateways without a backend, send 3xx, or 4xx without a code.
     init?(status: Int, body: JSONValue?) {
         guard (400..<500).contains(status), let code = body?["code"]?.text else { return nil }
         self.status = status
@@ -98,8 +97,8 @@ enum EventReply: Hashable {
         }
     }
 
-    /// Returns whether the response contains the event's id. Only then is the event removed from the queue. A captive
-    /// portal or a misconfigured proxy also returns 200, but without the id.
+    /// Returns whether the body has a known `status` and the event's id. Otherwise the event stays in the queue,
+    /// because a captive portal or a misconfigured proxy may also return 200.
     private static func isAcknowledgement(_ body: JSONValue?, of eventID: String) -> Bool {
         guard let status = body?["status"]?.text, EventResponse.Status(rawValue: status) != nil else { return false }
         return body?["event_id"]?.text == eventID
@@ -132,10 +131,13 @@ extension HTTPExchange.Outcome {
 }
 
 extension HTTPExchange.Response {
-    /// The number of seconds to wait before the next request, from `Retry-After`. If only some events of a batch were
-    /// rate-limited, the response has no `Retry-After`. The number then comes from `RateLimit`: the longest `t`
-    /// (seconds until the reset) of the limits that are used up. Nil if the response has neither field. An HTTP-date in
-    /// `Retry-After` is ignored, because this server never sends one.
+    /// The number of seconds to wait before the next request, from `Retry-After`. An HTTP-date is ignored, because this
+    /// server never sends one.
+    ///
+    /// If only some events of a batch were rate-limited, the response has no `Retry-After`. The number then comes from
+    /// `RateLimit`: the longest `t` (seconds until the reset) of the limits that are used up.
+    ///
+    /// Nil if neither field contains such a number.
     var retryAfterSeconds: Int? {
         if let seconds = field("Retry-After").flatMap({ Int($0) }) { return seconds }
         return field("RateLimit").flatMap(Self.exhaustedLimitSeconds)

@@ -1,13 +1,17 @@
-// A journal in an append-only file. Two rules ensure that a crash does not damage the journal: a line is valid only if
-// its line feed was written, and nothing is ever written after invalid bytes.
+// A journal in an append-only file. Two rules ensure that a crash does not damage the journal:
+//
+// - A line is valid only if it ends with a line feed.
+// - Each write first removes an incomplete last line.
 
 import Foundation
 
 /// One driver's unsent events in one file. Nothing else may write this file.
 ///
-/// Every append and removal is on disk (`fsync`) when the call returns. If a crash left an incomplete last line, the
-/// next write removes that line. Any other damaged line is skipped and counted. The file is compacted when it consists
-/// mostly of removed events.
+/// Every append and removal is on disk (`fsync`) when the call returns. The file is compacted when it consists mostly
+/// of removed events.
+///
+/// If a crash left an incomplete last line, the next write removes that line. Any other damaged line is skipped and
+/// counted.
 ///
 /// The file must be readable while the phone is locked, because a geofence may wake the app during that time. Set the
 /// data protection of the folder, not of the file, because a compaction replaces the file. The folder must exist.
@@ -17,11 +21,11 @@ import Foundation
 public struct FileEventJournal: EventJournal, Sendable {
     private let path: String
     private var events: [QueuedEvent] = []
-    /// Length of the valid part of the file, in bytes. Nil before the file is read.
+    /// The length in bytes of all complete lines in the file. Nil before the file is read.
     private var goodBytes: UInt64?
     private var lines = 0
-    /// Whether the folder has not been synced since the file was created or replaced. After a crash, the path may then
-    /// name no file or the old file. The next write therefore syncs the folder.
+    /// True after the file was created or replaced, until the folder is synced. A crash during that time may leave no
+    /// file or the old file at `path`. The next write therefore syncs the folder.
     private var hasUnsyncedName = false
     /// Number of unreadable lines that were found when the file was loaded. An incomplete last line is not counted.
     public private(set) var damagedLines = 0
@@ -76,9 +80,10 @@ public struct FileEventJournal: EventJournal, Sendable {
 extension FileEventJournal {
     private var url: URL { URL(fileURLWithPath: path) }
 
-    /// Returns the bytes of the file. Returns an empty array if the file does not exist yet. `fileExists` is not used
-    /// here, because it also returns false if the system refuses access to the file. The journal would then seem to be
-    /// empty, and the next write would overwrite the file.
+    /// Returns the bytes of the file, or an empty array if the file does not exist yet.
+    ///
+    /// If the system refuses access to the file, this method must throw. A check with `fileExists` would return false
+    /// in this case, and the next write would overwrite the file.
     private func read() throws(JournalError) -> [UInt8] {
         do {
             return Array(try Data(contentsOf: url))
@@ -120,8 +125,8 @@ extension FileEventJournal {
     }
 
     /// Compacts the file if this saves enough space: writes the queued events into a new file, which atomically
-    /// replaces the old file. A failure is not reported, because it loses nothing: the path names either the old or the
-    /// new file, and both contain the queued events. The next removal tries again.
+    /// replaces the old file. A failure is not reported, because the path still names a file with all queued events.
+    /// The next removal tries again.
     private mutating func sweepIfWorthwhile() {
         guard lines >= Self.sweepLinesMin, lines > 4 * events.count else { return }
         let bytes = events.flatMap { JournalLine.add($0).encoded }
@@ -136,7 +141,7 @@ extension FileEventJournal {
         }
         guard rename(sweptURL.path, path) == 0 else { return }
         // From here on, writes go to the new file. Until the folder is synced, a crash may bring back the old file. An
-        // event in the new file is therefore durable only after that sync.
+        // event that is added to the new file is therefore durable only after the folder is synced.
         goodBytes = UInt64(bytes.count)
         lines = events.count
         hasUnsyncedName = true

@@ -11,9 +11,10 @@ public enum EngineInput: Hashable, Sendable {
     /// taken.
     case fixes([LocationFix])
     case crossed(GeofenceCrossing)
-    /// A timer of the engine fired. The input is harmless even if the timer fires early or late, or was never set. If
-    /// the operating system wakes the app and the app has nothing to report, it passes this input, so that the engine
-    /// reports the deadlines that have passed.
+    /// A timer of the engine fired. The input is harmless even if the timer fires early or late, or was never set.
+    ///
+    /// If the operating system wakes the app, and there is nothing else to report, the app passes this input. The
+    /// engine then reports the deadlines that have passed.
     case timerFired(EngineTimer)
     /// The web opened the session at that merchant.
     case activated(sessionID: Identifier, merchant: Place)
@@ -33,7 +34,7 @@ public enum EngineInput: Hashable, Sendable {
 public enum EngineOutput: Hashable, Sendable {
     /// Enqueue this event. This output comes before the `transition` that the event causes.
     case send(EventDraft)
-    /// The state has changed. The app may display this on a screen or in the web.
+    /// The state has changed. The app may show the new state on a screen or in the web.
     case transition(Transition)
     /// A command of the web or of the driver was rejected, for the given reason. The state does not change.
     case refused(EventName, Verdict.Reason)
@@ -42,7 +43,8 @@ public enum EngineOutput: Hashable, Sendable {
     case cancelTimer(EngineTimer)
     /// Monitor exactly these geofences instead of all previous geofences. There are at most two.
     case monitor([Geofence])
-    /// Request one fix from the location receiver, as accurate as possible, and report the fix.
+    /// Request one fix, as accurate as possible, from the location receiver. Pass it to the engine as the input
+    /// `fixes`.
     case requestFix
 
     public struct Transition: Hashable, Sendable {
@@ -63,12 +65,12 @@ public enum EngineOutput: Hashable, Sendable {
 /// The engine's timers. If the app is suspended, a timer may not fire. If a deadline has passed in the meantime, the
 /// engine reports it at the next input, with the time of the deadline.
 public enum EngineTimer: String, Hashable, Sendable, CaseIterable {
-    /// When this timer fires, the engine requests a fix, because only a fix can begin or complete a dwell. The timer
-    /// fires again after each pause. There are two cases:
+    /// When this timer fires, the engine requests a fix, because only a fix can begin or complete a dwell. The request
+    /// is repeated, after a pause that becomes longer each time:
     ///
-    /// - After the phone has arrived in the anchor zone, the timer fires until a fix begins a stay or shows that the
-    ///   phone is not in the zone.
-    /// - When a stay has lasted for the dwell time, the timer fires until a fix completes the dwell or ends the stay.
+    /// - After the phone has arrived in the anchor zone: until a fix begins a stay or shows that the phone is
+    ///   elsewhere.
+    /// - After a stay has lasted for the dwell time: until a fix completes the dwell or ends the stay.
     case dwell
     case gracePeriod = "grace_period"
     case hardTimeout = "hard_timeout"

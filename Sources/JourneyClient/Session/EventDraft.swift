@@ -8,16 +8,16 @@ public struct EventDraft: Hashable, Sendable {
     public var sessionID: String?
     public var chargerID: String?
     public var merchantID: String?
-    /// The time of the event by the phone's clock. It is not earlier than the time of the previous draft, unless the
-    /// clock was set back by more than five minutes after that draft.
+    /// The time of the event by the phone's clock. It is earlier than the previous draft's time only if the clock was
+    /// set back by more than five minutes between the two drafts.
     public var occurredAt: Moment
     /// A number that is one higher for each draft. It orders drafts of the same millisecond.
     public var sequence: Int64
     /// Further data about the event, without coordinates. Not sent if empty.
     public var metadata: [JSONMember]
-    /// The engine's state before the event. It is sent as `metadata.previous_state`. The server compares this state
-    /// with its own state, to detect that earlier events were lost. Nil in the report of a passed deadline, and in an
-    /// event of a session on another phone.
+    /// The engine's state before the event, sent as `metadata.previous_state`. The server compares this state with its
+    /// own, to detect that earlier events were lost. Nil in the report of a passed deadline, and in an event of a
+    /// session on another phone.
     public var previousState: JourneyState?
 
     public init(
@@ -34,8 +34,8 @@ public struct EventDraft: Hashable, Sendable {
         self.previousState = previousState
     }
 
-    /// Returns this event in the form that the fold takes, with the grace period and the hard timeout of `settings`.
-    /// The order of events (`OrderedEvent`) sorts the drafts of one engine in the order in which they were made.
+    /// Returns this event in the form that the fold takes, with the grace period and the hard timeout of `settings`. If
+    /// the drafts of one engine are sorted as `OrderedEvent`, they keep the order in which they were made.
     ///
     /// - Parameter eventID: decides the order of two events only if their times, their `sequence` and all other
     ///   criteria are equal. It may be empty for drafts of one engine, because their `sequence` differs.

@@ -3,8 +3,8 @@
 import JourneyModel
 
 extension SessionEngine {
-    /// Targets a charger. If another charger is chosen in NEAR_CHARGER, the engine first reports that the phone left
-    /// the zone of the present charger, because the table of transitions has no transition from one charger to another.
+    /// Targets a charger. No transition leads from one charger to another. If the driver chooses another charger in
+    /// NEAR_CHARGER, the engine therefore first reports the exit from the present charger's zone.
     ///
     /// In the states from ANCHORED to AT_MERCHANT, the choice is reported but does not change the target. The fold has
     /// the same rule. The engine keeps the choice (`nextCharger`) until the anchor is lost or the journey ends.
@@ -26,14 +26,12 @@ extension SessionEngine {
         }
     }
 
-    /// Activates a session. The state must be ANCHORED, or another session must be in progress. Otherwise the
-    /// activation is rejected. The activation of a session that has ended is rejected too. A repeated activation of the
-    /// session in progress is ignored.
+    /// Activates a session. A repeated activation of the session in progress is ignored. An activation is rejected if
+    /// its session has ended, or if the state is not ANCHORED and no session is in progress.
     ///
-    /// If another session is in progress, the activation requests a fix, because the phone's position is uncertain. If
-    /// the phone has departed, the activation shows that the driver is at a charger again: at the charger that was
-    /// targeted in the meantime or, if none was targeted, at `charger`. If the phone has not departed, it is assumed to
-    /// be still at `charger`.
+    /// If another session is in progress, the phone's position is uncertain, so the activation requests a fix. If the
+    /// phone departed during that session, the driver is now at a charger again. This is `nextCharger` if it is set,
+    /// and otherwise `charger`.
     ///
     /// A rejected activation is not reported to the server, because the server might then open a session that this
     /// phone does not have. The phone reports `activationRejected` instead, which belongs to no session.
@@ -47,9 +45,8 @@ extension SessionEngine {
         }
         if state == .inTransit || state == .atMerchant {
             adoptNextCharger()
-            // The drive to this charger may have been long, and a suspended app gets no fixes on the way. If a fix here
-            // were compared with a fix from before the drive, the distance would look like a teleport and end the new
-            // session.
+            // The drive to this charger may have been long, and a suspended app gets no fixes on the way. Without this
+            // line, the distance from the last fix could look like a teleport and end the new session.
             lastFix = nil
         }
         if self.sessionID != nil { put(.requestFix) }
@@ -57,8 +54,8 @@ extension SessionEngine {
         emit(.exclusiveActivatedByWeb, at: occurredAt, sessionID: sessionID.text)
     }
 
-    /// Returns the reason why the journey would reject the event, or nil if the journey would not reject it. Does not
-    /// change the journey.
+    /// Returns the reason for which the journey would reject the event. Nil if the event would not be rejected. Does
+    /// not change the journey.
     private func refusal(of name: EventName, _ sessionID: Identifier, at occurredAt: Moment) -> Verdict.Reason? {
         var journey = journey
         let draft = EventDraft(name: name, sessionID: sessionID.text, occurredAt: occurredAt, sequence: nextSequence)
@@ -77,8 +74,8 @@ extension SessionEngine {
         if let reason = verdict.reason { put(.refused(name, reason)) }
     }
 
-    /// Uses new settings. If they change the size of a zone, requests a fix. The phone may already be on the other side
-    /// of the new edge, and the operating system then reports no crossing.
+    /// Uses new settings. If they change the size of a zone, the phone may already be on the other side of the new
+    /// edge. The operating system then reports no crossing, so this method requests a fix.
     mutating func use(_ newSettings: Settings) {
         let changesZone =
             settings.chargerIntentRadiusMeters != newSettings.chargerIntentRadiusMeters

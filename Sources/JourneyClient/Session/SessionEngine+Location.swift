@@ -16,27 +16,26 @@ extension SessionEngine {
         lastFix = fix
         noteZone(of: fix)
         if let previous { noticeTeleport(from: previous, to: fix, at: occurredAt) }
-        // A fix can cause several transitions. For example, a distant fix leads from ANCHORED through NEAR_CHARGER to
-        // IDLE. If another charger was chosen meanwhile, the fix may then lead to NEAR_CHARGER of that charger. No fix
-        // causes more than these three transitions.
+        // One fix can cause up to three transitions: from ANCHORED to NEAR_CHARGER, then to IDLE, then to NEAR_CHARGER
+        // of another chosen charger.
         for _ in 0..<4 where !follow(fix, at: occurredAt) { return }
     }
 
-    /// The maximum age of a fix in seconds, for two comparisons:
+    /// The maximum age of a fix in seconds, for two purposes:
     ///
-    /// - A fix that is older than the last event by more than this is not used, because it does not show where the
-    ///   phone was after that event. A location receiver may return such an old fix when the app requests one.
-    /// - If the fix that the app has at its restart is older than the present by more than this, a new fix is
-    ///   requested.
+    /// - A fix that is older than this at the time of the last event is not used, because the phone may have moved.
+    /// - If the last fix is older than this when the app restarts, a new fix is requested.
     static let fixAgeSecondsMax = 60
 
     /// Returns the fix if it may be used, and nil otherwise. A fix from the future counts as taken at `now`. A fix is
-    /// rejected if its accuracy is not usable, if it is older than the last fix, or if it is more than
-    /// `fixAgeSecondsMax` older than the last event.
+    /// rejected in three cases:
     ///
-    /// If the phone's clock was set back, the times of the last fix and the last event may be later than `now`. If the
-    /// last fix is later than `now`, the new fix is not compared with it, and the dwell starts over. If the last event
-    /// is later than `now`, the new fix is not compared with that event.
+    /// - Its accuracy is not usable.
+    /// - It is older than the last fix.
+    /// - It is more than `fixAgeSecondsMax` older than the last event.
+    ///
+    /// After the phone's clock was set back, the last fix or the last event may be later than `now`. The new fix is not
+    /// compared with a time later than `now`. If the last fix is later than `now`, the dwell also starts over.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
         var fix = fix
@@ -53,10 +52,10 @@ extension SessionEngine {
 
     /// Makes the transition that the fix causes in this state, if any. Returns false if the state did not change.
     ///
-    /// In NEAR_CHARGER, `nextCharger` is set only if another charger was chosen in ANCHORED and the anchor was then
-    /// lost. The driver has given up the present charger, so the engine reports the exit from its zone at once, as in
-    /// `target`. The other charger may be in the same zone. Without this report, the phone would not leave the zone on
-    /// the way, and could not anchor at the other charger.
+    /// If `nextCharger` is set in NEAR_CHARGER, the driver chose another charger in ANCHORED, and the anchor was then
+    /// lost. The engine reports the exit from the present charger's zone at once, as in `target`.
+    ///
+    /// Without this report, the phone could not anchor at the other charger if both chargers are in the same zone.
     private mutating func follow(_ fix: LocationFix, at occurredAt: Moment) -> Bool {
         switch state {
         case .idle: arrive(isInside(.chargerIntent, fix), at: occurredAt)
@@ -84,9 +83,8 @@ extension SessionEngine {
         isInside && move(.enteredChargerIntentZone, at: occurredAt)
     }
 
-    /// Notes whether the phone is inside or outside the charger's zone. In SESSION_ENDED, a fix inside the zone leaves
-    /// `mayReenter` unchanged. If the value is true, the phone was outside before, and `follow` takes this fix as an
-    /// entry that begins the next journey.
+    /// Notes in `mayReenter` whether the phone is outside the charger's zone. In SESSION_ENDED, a fix inside the zone
+    /// does not change the value. If it is true, `follow` takes this fix as an entry that begins the next journey.
     private mutating func noteZone(of fix: LocationFix) {
         if isOutside(.chargerIntent, fix) {
             mayReenter = true
@@ -112,9 +110,9 @@ extension SessionEngine {
         return fix.isOutside(place.coordinate, radiusMeters: radiusMeters)
     }
 
-    /// Returns whether the phone crossed the edge of the charger's zone after the fix was taken. The operating system
-    /// reports each crossing once. If an older fix could undo the effect of a crossing, the phone's next arrival might
-    /// never be noticed.
+    /// Returns whether `zone` is the charger's zone and was entered or left after the fix was taken. The fix must then
+    /// not undo the effect of this crossing, because the operating system reports each crossing once. Otherwise the
+    /// phone's next arrival might never be noticed.
     private func isOlderThanCrossing(of zone: Geofence.Zone, _ fix: LocationFix) -> Bool {
         guard zone == .chargerIntent, let zoneCrossedAt else { return false }
         return fix.at < zoneCrossedAt
@@ -130,15 +128,16 @@ extension SessionEngine {
 
     // MARK: Teleport
 
-    /// Checks whether two successive fixes are more than `teleportMeters` apart, which is farther than any drive to a
-    /// merchant. During a journey, reports such a jump as the diagnostic event `teleport_detected`. If a session is in
-    /// progress, also ends it with webRequestedEnd. No other event is suitable, because all others that end a session
-    /// would claim that a deadline passed or that the visit was verified. A journey without a session needs no such
-    /// event, because the new fix is outside of all zones and therefore leads back to IDLE.
+    /// Checks whether two successive fixes are more than `teleportMeters` apart. During a journey, reports such a jump
+    /// as the diagnostic event `teleport_detected`.
     ///
-    /// Before a session, `previous` may be from before the journey, because a suspended app gets no fixes on the way to
-    /// the charger. The arrival is then reported by the crossing of a geofence. If `previous` was taken before this
-    /// crossing, the two fixes are not compared.
+    /// If a session is in progress, it is ended with webRequestedEnd. All other events that end a session claim that a
+    /// deadline passed or that the visit was verified. Without a session, the new fix leads to IDLE, because it is
+    /// outside of all zones.
+    ///
+    /// Without a session in progress, the two fixes are not compared if `previous` was taken before the last crossing
+    /// of the charger's zone. A suspended app gets no fixes on the way to the charger, so `previous` may be from before
+    /// the journey.
     private mutating func noticeTeleport(from previous: LocationFix, to fix: LocationFix, at occurredAt: Moment) {
         let distanceMeters = previous.coordinate.distanceMeters(to: fix.coordinate)
         guard distanceMeters > Self.teleportMeters, state != .idle, state != .sessionEnded,
@@ -154,14 +153,14 @@ extension SessionEngine {
 
     // MARK: Geofences
 
-    /// Handles a crossing that the operating system reports. The crossing has the effect of a fix that is clearly
-    /// inside or outside of the circle. One crossing is an exception: when the phone enters the anchor zone, this
-    /// method only requests a fix, because the dwell cannot be detected without a fix. The request is repeated until a
-    /// usable fix shows whether the phone stays there.
+    /// Handles a geofence crossing. Its effect is usually that of a fix that is clearly inside or outside of the
+    /// circle.
     ///
-    /// When the phone departs, this method also requests a fix. The operating system may report the departure when the
-    /// phone is already in the merchant's zone. It then reports no entry into that zone, because it begins to monitor
-    /// the zone while the phone is inside.
+    /// The entry into the anchor zone is an exception: this method only requests a fix, because a dwell cannot be
+    /// detected without one. The request is repeated until a usable fix shows whether the phone stays there.
+    ///
+    /// When the phone departs, this method also requests a fix, because the merchant's zone is monitored only from now
+    /// on. If the phone is already in that zone, the operating system reports no entry.
     ///
     /// - Parameter reportedAt: the time of the report on the phone's clock. `occurredAt` may be later, if the clock was
     ///   set back since the last event.

@@ -1,15 +1,18 @@
-// The phone's session engine makes events from positions, commands of the web and passed deadlines, and applies the
-// events to the journey. The engine has no table of transitions of its own. It applies every event with
-// `Journey.apply`, the server's fold, so that an event has the same effect on the phone and on the server. It has no
-// clock, timer, storage or network access.
+// The phone's session engine makes events from positions, commands of the web and passed deadlines. It applies every
+// event with `Journey.apply`, the server's fold, so an event has the same effect on the phone and on the server.
+//
+// The engine has no table of transitions of its own, and no clock, timer, storage or network access.
 //
 // Three rules ensure that the server folds the events in the order in which the engine makes them:
 //
-// 1. `occurred_at` does not decrease if the phone's clock is set back by up to five minutes. If the clock is set back
-//    by more, `occurred_at` decreases. The server corrects the earlier times if the events were sent while the clock
-//    was ahead (contract, section 3, "Clocks"). Otherwise `previous_state` shows the server which event came first.
-// 2. `sequence` orders events of one millisecond.
-// 3. A deadline that has passed is reported before anything that happened after it, with the time of the deadline.
+// 1. `occurred_at` does not decrease, except when the phone's clock is set back by more than five minutes.
+// 2. `sequence` orders the events of one millisecond.
+// 3. When a deadline has passed, its event gets the deadline's time, and comes before the events of everything that
+//    happened later.
+//
+// If the clock is set back by more than five minutes, `occurred_at` decreases. If the earlier events were sent while
+// the clock was ahead, the server corrects their times (contract, section 3, "Clocks"). Otherwise `previous_state`
+// shows the server which event came first.
 
 public import JourneyModel
 
@@ -29,7 +32,7 @@ public struct SessionEngine: Sendable {
     public internal(set) var settings: Settings
     /// The charger of the present journey or, in SESSION_ENDED, of the next one.
     public internal(set) var charger: Place?
-    /// The charger that was targeted in ANCHORED or during the session, if it is another than `charger`. It becomes
+    /// The charger that was targeted in ANCHORED or during the session, if it differs from `charger`. It becomes
     /// `charger` when the anchor is lost, when the journey ends, or when another session is activated after the phone
     /// left `charger`.
     var nextCharger: Place?
@@ -47,12 +50,14 @@ public struct SessionEngine: Sendable {
     /// Whether entering the charger's zone in SESSION_ENDED begins a new journey. If the driver is still in the zone
     /// when the session ends, the driver must first leave the zone, or choose a charger again.
     ///
-    /// During a journey, the value is true if the phone was outside of the zone when a fix or a crossing last showed on
-    /// which side of the edge it was. Crossings count too, because a suspended app gets crossings but no fixes.
+    /// During a journey, the value tells whether the phone was last seen outside of the zone. Crossings count as well
+    /// as fixes, because a suspended app gets crossings but no fixes.
     var mayReenter = true
-    /// When the last crossing of the charger's zone was reported. A fix that was taken before then does not show on
-    /// which side of the zone's edge the phone is now. Nil if there was no crossing since the charger was chosen, or if
-    /// the clock was set back to a time before the crossing.
+    /// When the last crossing of the charger's zone was reported. A fix that was taken earlier does not show on which
+    /// side of the edge the phone is now.
+    ///
+    /// Nil if there was no crossing since the charger was chosen. Also nil after the clock was set back to a time
+    /// before the crossing.
     var zoneCrossedAt: Moment?
 
     /// The timers and geofences that the app was asked to set and that are still in effect.
@@ -113,16 +118,13 @@ public struct SessionEngine: Sendable {
     }
 
     /// Corrects the engine's times after the phone's clock was set back. If the last event is later than `now` by more
-    /// than the server's tolerance (`ClockCorrection.toleranceMilliseconds`), the engine assumes that the clock was
-    /// ahead when it made that event. It then takes `now` as the time of the last event. If a deadline is further away
-    /// than its whole duration, the engine moves the deadline to `now` plus this duration.
+    /// than `ClockCorrection.toleranceMilliseconds`, the engine assumes that the clock was ahead at that event.
     ///
-    /// Without this correction, all later events would get the time of the last event until the clock reached that
-    /// time. A running deadline could be too late by the error of the clock.
+    /// `lastEventAt` then becomes `now`, because later events would otherwise all get the old time. If the time until a
+    /// deadline exceeds the deadline's whole duration, the deadline is moved to `now` plus this duration.
     ///
-    /// The assumption may be wrong: the clock may have been right at the last event, and be behind now. A deadline then
-    /// becomes too early by the error of the clock. The engine cannot tell the two cases apart. It accepts an early end
-    /// of the session, because a session that never ends does more harm: it also prevents the next visit.
+    /// The engine cannot tell whether the clock was ahead before or is behind now. If it is behind now, deadlines
+    /// become too early. This is accepted, because a session that never ends also prevents the next visit.
     ///
     /// The times of the dwell and of the next request for a fix may also be too late after the clock was set back. The
     /// dwell then starts over, and the fix is requested as soon as it is due.
@@ -169,20 +171,20 @@ extension SessionEngine {
         return verdict
     }
 
-    /// Returns whether the event is sent with `previousState`. Two kinds of events are not:
+    /// Returns whether the event is sent with `previousState`. Two kinds of events are sent without it:
     ///
     /// - An event of a session on another phone, because this engine's state says nothing about that session.
-    /// - The report of a deadline that has passed. If the clock was set forward during the session, the deadline only
-    ///   seems to have passed. The server corrects the time of this event by the error of the clock, and so places it
-    ///   before earlier events of the session. In this position, `previousState` would make the server conclude that
-    ///   the session ended before it began, and the visit would be lost.
+    /// - The report of a passed deadline. If the clock was set forward, the deadline only seems to have passed. The
+    ///   server corrects the report's time, which may then come before earlier events of the session.
+    ///
+    ///   `previousState` would then tell the server that the session ended before it began.
     private func isEvidence(_ name: EventName, _ eventSessionID: String?) -> Bool {
         if name == .gracePeriodExpired || name == .hardTimeoutExpired { return false }
         return eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
             || name == .exclusiveActivatedByWeb
     }
 
-    /// Updates the dwell, the merchant, and the values that concern the end of a session. Called after each transition.
+    /// Updates `dwell`, `merchant`, `endedSessionID`, `mayReenter` and the charger. Called after each transition.
     private mutating func moved(from: JourneyState, by draft: EventDraft) {
         dwell.reset()
         if from == .sessionEnded { endedSessionID = nil }
@@ -206,10 +208,9 @@ extension SessionEngine {
         }
     }
 
-    /// Makes `nextCharger`, the charger that was targeted during this journey, the charger of the next journey. As
-    /// after a choice in SESSION_ENDED, the next journey may begin without an exit from a zone (`mayReenter`). Requests
-    /// a fix, because the phone may already be in the zone of this charger. The operating system then reports no entry
-    /// into the zone.
+    /// Makes `nextCharger` the charger of the next journey. This journey may begin without an exit from a zone
+    /// (`mayReenter`). Requests a fix, because the operating system reports no entry if the phone is already in the
+    /// charger's zone.
     mutating func adoptNextCharger() {
         guard let nextCharger else { return }
         charger = nextCharger
@@ -231,7 +232,7 @@ extension SessionEngine {
         if !outputs.contains(output) { outputs.append(output) }
     }
 
-    /// Makes and applies the event of every deadline that passes before `moment`.
+    /// For each deadline that passes before `moment`, makes the event and applies it.
     mutating func expireDeadlines(before moment: Moment) {
         while let deadline = journey.nextDeadline, deadline.at < moment { expire(deadline) }
     }
@@ -292,10 +293,12 @@ extension SessionEngine {
     /// The geofences to monitor. The anchor zone is small for a geofence, so the operating system may miss an exit from
     /// it. The larger intent zone is therefore monitored too.
     ///
-    /// The intent zone is also monitored after the departure. The operating system does not run the timers of a
-    /// suspended app, so the end of the session may remain unnoticed. The crossing of this zone at the next visit then
-    /// wakes the app: the engine first reports the deadline that has passed, and then the arrival. If the driver has
-    /// targeted another charger for the next visit, the zone of that charger is monitored.
+    /// The intent zone is also monitored after the departure, because a suspended app's timers do not run. The crossing
+    /// at the next visit wakes the app. The engine then reports first the deadline that has passed, and then the
+    /// arrival.
+    ///
+    /// If the driver has targeted another charger, that charger's intent zone is monitored from the departure on,
+    /// instead of the present charger's zone.
     private var wantedGeofences: [Geofence] {
         let hasDeparted = state == .inTransit || state == .atMerchant
         let intent = (hasDeparted ? nextCharger ?? charger : charger).map {

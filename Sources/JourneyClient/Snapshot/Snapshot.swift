@@ -1,5 +1,5 @@
-// The stored state of an engine, from which the engine is restored after the app was terminated. The app stores the
-// snapshot after each input, even if the input had no outputs (SessionEngine).
+// A snapshot is the stored state of a session engine. The app stores a snapshot after every input to the engine, even
+// if the engine returned no outputs. After the app was terminated, the engine is restored from the snapshot.
 
 public import JourneyModel
 
@@ -14,13 +14,13 @@ public struct Snapshot: Sendable {
     static let version = "1"
 }
 
-/// The reason why stored bytes are not a snapshot. The app then starts with a new engine, whose journey is in IDLE. The
-/// server's journey may be in another state. When the phone next arrives at a charger, the engine's events bring both
-/// journeys into the same state.
+/// The reason why stored bytes are not a valid snapshot. After this error, the app starts with a new engine in IDLE,
+/// even if the server's journey is in another state. The next arrival at a charger brings the engine and the server's
+/// journey into the same state.
 public enum SnapshotError: Error, Hashable, Sendable {
-    /// The bytes are not a JSON object, or are a snapshot of a version unknown to this library.
+    /// The bytes are not a JSON object, or their `version` is missing or unknown to this library.
     case unreadable
-    /// A member is missing, malformed or out of range. `member` is the first such member.
+    /// A member is missing, malformed or out of range. `member` is the name of the first such member.
     case malformed(member: String)
     /// Members contradict each other, for example SESSION_ACTIVE without a session.
     case inconsistent
@@ -33,15 +33,15 @@ extension SessionEngine {
     ///
     /// There are three steps:
     ///
-    /// 1. A deadline that passed since the snapshot ends the session, with an event at the time of the deadline.
+    /// 1. If a deadline has passed since the snapshot, the session ends, and an event with the deadline's time reports
+    ///    the end.
     /// 2. If a session is still in progress, it is reported with `sessionRestored`.
-    /// 3. The present position `fix` is handled like any other fix. It may cause a lost anchor, a departure, an exit
-    ///    from the zone, or a jump that ends the session.
+    /// 3. The position `fix` is handled like any other fix.
     ///
-    /// If the fix was taken before a deadline, it is handled before that deadline.
+    /// If `fix` was taken before a deadline, that deadline is applied only after step 3.
     ///
-    /// The position that a platform has at launch is often hours old. If the engine has a charger, the outputs
-    /// therefore request a new fix when `fix` is missing, is not usable, or was taken more than a minute before `now`.
+    /// If the engine has a charger, and `fix` is missing, unusable or more than a minute old, the outputs request a new
+    /// fix. At launch, the position that a platform returns is often hours old.
     public static func restored(
         from snapshot: Snapshot, at now: Moment, fix: LocationFix? = nil
     ) -> (engine: SessionEngine, outputs: [EngineOutput]) {

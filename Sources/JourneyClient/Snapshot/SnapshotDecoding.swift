@@ -58,8 +58,8 @@ private struct SnapshotReader {
 }
 
 extension SessionEngine {
-    /// Whether the engine's members fit its state. The engine must have exactly the deadlines and the session that the
-    /// state requires. It must have at least the charger and the merchant that the state requires.
+    /// Whether the engine's members fit its state. In each state, the deadlines and the session must be present or
+    /// absent as listed below. A charger or a merchant may be present even if the state does not require it.
     fileprivate var isConsistent: Bool {
         let runsGrace = journey.graceDeadline != nil
         let runsHard = journey.hardDeadline != nil

@@ -1,7 +1,7 @@
-// Canonical JSON: one text for all notations of the same JSON value. Members are sorted by the bytes of their names.
-// Equal strings have the same notation. Numbers with the same value have the same notation too, except that a number
-// with an exponent of more than 10 characters keeps its notation. The text is ASCII. Digests of the text are stored
-// with events and compared later, so the text of a value must never change.
+// Canonical JSON: the same ASCII text for all notations of a JSON value. Members are sorted by the bytes of their
+// names. Exception: a number whose exponent has more than 10 characters keeps its notation.
+//
+// Digests of the text are stored with events and compared later, so no release may change the text of a value.
 
 extension JSONWriter {
     static func canonical(reservingBytes capacity: Int) -> JSONWriter {
@@ -39,8 +39,9 @@ extension JSONWriter {
     }
 
     /// Writes the digits without leading and trailing zeros, and then their power of ten: `-12.50e1` becomes `-125e0`.
-    /// The number is not converted to Double, so the result is exact. `text` is a JSON number. If its exponent has more
-    /// than 10 characters, the number is written unchanged.
+    /// The number is not converted to Double, so the result is exact.
+    ///
+    /// `text` must be a JSON number. If its exponent has more than 10 characters, the number is written unchanged.
     private mutating func canonicalNumber(_ text: UnsafeBufferPointer<UInt8>) {
         guard let number = DecimalNumber(text) else {
             for byte in text { self.byte(byte) }
@@ -65,8 +66,8 @@ struct DecimalNumber {
 
     /// Splits the text of a JSON number. Returns nil if the exponent, with its sign, has more than 10 characters.
     init?(_ text: UnsafeBufferPointer<UInt8>) {
-        // `point` is the index of the decimal point, if there is one. `end` is the index after the last digit before
-        // the exponent.
+        // `point` is the index of the decimal point, if there is one. `end` is the index of the `e` or `E`, or the end
+        // of the text if there is no exponent.
         var (point, end) = (Int?.none, text.count)
         reading: for (index, byte) in text.enumerated() {
             switch byte {

@@ -4,13 +4,13 @@ public struct JSONError: Error, Hashable, Sendable {
         case unexpectedEnd
         case unexpectedByte
         case trailingBytes
-        /// A control character inside a string must be escaped (RFC 8259, section 7).
+        /// A string contains a control character without an escape (RFC 8259, section 7).
         case unescapedControlCharacter
         case invalidEscape
         case invalidNumber
         case numberTooLong
         case invalidUTF8
-        /// A `\u` escape of only one half of a surrogate pair. Half a pair is not a character.
+        /// A `\u` escape stands for only one half of a surrogate pair, which is not a character.
         case loneSurrogate
         case duplicateName
         case tooDeep

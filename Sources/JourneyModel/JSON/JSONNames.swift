@@ -22,8 +22,8 @@ struct JSONNames {
         }
     }
 
-    /// Returns whether the name is not among `earlier`. Must be called once for each name of an object, in the order of
-    /// the names. `earlier` must hold all names that come before `name`.
+    /// Returns whether the name is new in its object. `earlier` must hold all names before `name`. The caller must call
+    /// this method once for each name of the object, in order.
     mutating func isNew(_ name: String, after earlier: some Collection<String>) -> Bool {
         if many.isEmpty {
             if earlier.count < Self.linearSearchMax {

@@ -1,11 +1,11 @@
-// A strict RFC 8259 parser. It takes bytes, and returns a JSONValue or throws an error that contains the offset of the
-// error. The time is linear in the length of the text, and `depthMax` limits the recursion. The parser does not use
-// Foundation, and does not depend on what the members mean.
+// A strict RFC 8259 parser. It reads bytes and returns a JSONValue, or throws an error that contains the offset of the
+// error. The time is linear in the length of the text, and `depthMax` limits the recursion.
 //
-// The parser distinguishes two kinds of bad text. For text that is not JSON, the parser throws at once. Text that
-// follows the grammar of JSON may still be ambiguous or unreadable. Examples are a duplicate name, invalid UTF-8, half
-// a surrogate pair, and nesting or numbers beyond the limits. The parser then records the error in `refusal` and
-// continues, because it can still find the end of the value. In a batch, only the event that contains such text fails.
+// If a text is not JSON, the parser throws at once. A text may also be JSON but unusable: with duplicate names, invalid
+// UTF-8, half a surrogate pair, or nesting or numbers beyond the limits.
+//
+// If a text is unusable, the parser records the error in `refusal` and continues, because it can still find the end of
+// the value. In a batch, only the event that contains the unusable text fails.
 
 struct JSONParser {
     /// Maximum nesting of arrays and objects. Request bodies need 4 levels and metadata a few more. The nesting is
@@ -20,7 +20,7 @@ struct JSONParser {
     /// used inside that closure.
     let bytes: UnsafeBufferPointer<UInt8>
     var offset = 0
-    /// The first reason to reject the text, if the text is JSON by its grammar but ambiguous or unreadable.
+    /// The first error in a text that is JSON by its grammar but unusable. Nil if there is no such error.
     var refusal: JSONError?
     /// Becomes false when white space or an escape is read. A caller sets this flag to true before it reads a value. If
     /// the flag is still true after the value was read, the source bytes of the value are compact JSON already.
@@ -203,7 +203,7 @@ struct JSONParser {
     }
 
     /// Reads a number of RFC 8259, section 6: `[ minus ] int [ frac ] [ exp ]`. If the number is too long, records the
-    /// refusal and returns only its last digit, so that the result is a valid number all the same.
+    /// refusal and returns only its last digit, because the result must be a valid number.
     mutating func numberText() throws(JSONError) -> UnsafeBufferPointer<UInt8> {
         let start = offset
         skip(UInt8(ascii: "-"))

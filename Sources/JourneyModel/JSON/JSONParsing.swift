@@ -3,8 +3,8 @@
 extension JSONValue {
     /// Reads one JSON text. Only white space may be before and after it; a byte order mark is rejected.
     ///
-    /// Throws if the text does not follow the grammar of RFC 8259. Also throws for the following texts. They follow the
-    /// grammar, but two parsers could read them differently, or could fail to read them:
+    /// Throws if the text does not follow the grammar of RFC 8259. Also throws if the text has one of the following,
+    /// because two parsers could read such a text differently or fail to read it:
     ///
     /// - duplicate member names in an object
     /// - invalid UTF-8
@@ -15,7 +15,7 @@ extension JSONValue {
         try text.withUnsafeBufferPointer { bytes throws(JSONError) in try parse(bytes) }
     }
 
-    /// Reads one JSON text by the same rules as `parse(_ text: [UInt8])`. `text` is read only during the call.
+    /// Reads one JSON text by the same rules as `parse(_ text: [UInt8])`. Does not keep `text` after the call.
     public static func parse(_ text: UnsafeRawBufferPointer) throws(JSONError) -> JSONValue {
         try text.withMemoryRebound(to: UInt8.self) { bytes throws(JSONError) in try parse(bytes) }
     }

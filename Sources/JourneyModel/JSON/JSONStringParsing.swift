@@ -2,8 +2,8 @@
 
 /// A string found in the text.
 enum JSONText {
-    /// A string without an escape that has only bytes from space to tilde. The value is the bytes between the quotes.
-    /// The buffer is valid as long as the parser's bytes are valid.
+    /// A string that has no escape and only bytes from space to tilde. The value is the bytes between the quotes. The
+    /// buffer is valid as long as the parser's bytes are valid.
     case printable(UnsafeBufferPointer<UInt8>)
     /// Any other string, with its escapes replaced by the characters.
     case made(String)

@@ -16,7 +16,7 @@ public struct JSONWriter: Sendable {
         bytes.reserveCapacity(capacity)
     }
 
-    /// Returns the bytes written since the last call, so that a document can be sent in pieces.
+    /// Returns the bytes written since the last call of this method, so that a document can be sent in pieces.
     package mutating func takeBytes() -> [UInt8] {
         let taken = bytes
         bytes = []
@@ -90,7 +90,7 @@ public struct JSONWriter: Sendable {
         bytes.append(contentsOf: text.utf8)
     }
 
-    /// Writes the characters of a string whose quotes are written with `verbatim`.
+    /// Writes the characters of a string, with escapes where necessary, but without the quotes around the string.
     mutating func characters(_ text: String) {
         var text = text
         text.withUTF8 { escapesNonASCII ? appendEscapingNonASCII($0) : appendEscaping($0) }
@@ -118,7 +118,7 @@ public struct JSONWriter: Sendable {
         bytes.append(byte)
     }
 
-    /// Writes the comma between two members or two elements. Called before every value and every name.
+    /// Writes a comma if the next name or value needs one. Called before every name and every value.
     mutating func separate() {
         if needsComma { bytes.append(UInt8(ascii: ",")) }
         needsComma = true
@@ -140,7 +140,7 @@ public struct JSONWriter: Sendable {
         appendEscaping(text, after: PlainText(of: text))
     }
 
-    /// Writes text with escapes. `plain` is the run of bytes at the beginning of `text` that need no escape.
+    /// Writes text with escapes. `plain` describes the bytes at the beginning of `text` that need no escape.
     private mutating func appendEscaping(_ text: UnsafeBufferPointer<UInt8>, after plain: PlainText) {
         var (start, end) = (0, plain.end)
         while true {

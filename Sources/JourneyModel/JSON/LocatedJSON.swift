@@ -32,7 +32,7 @@ public struct LocatedJSON: Hashable, Sendable {
         }
     }
 
-    /// Returns the line of a position in the text. The first line is 1.
+    /// Returns the number of the line that contains the byte at `offset`. The first line has the number 1.
     public static func line(ofOffset offset: Int, in text: [UInt8]) -> Int {
         1 + text.prefix(offset).count { $0 == UInt8(ascii: "\n") }
     }

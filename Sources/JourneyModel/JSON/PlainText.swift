@@ -1,9 +1,8 @@
 // Finds the first byte of a JSON string that ends the string or needs special treatment. The bytes before it can be
 // copied as they are. Eight bytes are examined at a time.
 
-/// The leading part of a text, up to the first stop byte. There are three kinds of stop bytes: quotes, backslashes and
-/// control characters. A quote ends the string. A backslash begins an escape. A control character must be escaped (RFC
-/// 8259, section 7).
+/// The leading part of a text, up to the first stop byte: a quote, a backslash or a control character. In a JSON
+/// string, a stop byte ends the string, begins an escape or is not allowed (RFC 8259, section 7).
 struct PlainText {
     /// Offset of the first stop byte. The end of the text if there is no stop byte.
     var end: Int
@@ -38,8 +37,8 @@ struct PlainText {
     }
 }
 
-/// Eight bytes of a text, the first byte in the lowest bits. Each property below marks some of these bytes. It returns
-/// a word in which the high bit of each marked byte is set.
+/// Eight bytes of a text, with the first byte in the lowest bits. Each property below returns a word that marks some of
+/// these bytes. A byte is marked if its high bit in the word is set.
 private struct EightBytes {
     static let ones: UInt64 = 0x0101_0101_0101_0101
     static let highBits: UInt64 = 0x8080_8080_8080_8080

@@ -20,9 +20,9 @@ enum WholeNumber {
         // A number without a nonzero digit is zero, whatever its exponent.
         guard mantissa.contains(where: { (0x31...0x39).contains($0) }) else { return 0 }
         guard let number = DecimalNumber(text), let digits = number.digits else {
-            // `DecimalNumber` returns nil if the exponent has more than 10 characters. Such an exponent may have
-            // leading zeros, and the number is then read again without them. Any other number with such an exponent is
-            // too large for an Int64 or has a fraction.
+            // `DecimalNumber` returns nil if the exponent has more than 10 characters. If such an exponent has leading
+            // zeros, the number is read again without them. Otherwise the number is too large for an Int64 or has a
+            // fraction.
             return withoutLeadingZeros(text, exponentAfter: mantissa.count)
                 .flatMap { $0.withUnsafeBufferPointer { read($0) } }
         }

@@ -1,18 +1,19 @@
-// Computes the form by which stores decide whether two submissions with one idempotency key are the same event
-// (contract, section 3, "A repeat is a repeat").
+// Computes the form that shows whether two submissions with one idempotency key are the same event (contract, section
+// 3, "A repeat is a repeat").
 
 extension EventSubmission {
     /// Returns canonical JSON that depends on the event's meaning and not on its notation. The form does not depend on:
     ///
-    /// - which of the two spellings of the event's name is used
+    /// - which spelling of the event's name is used
     /// - how a time is written, as long as it is the same millisecond
     /// - whether a member is absent, `null`, or sent with its default value
     /// - whether a number is written as `1.0` or `1`
     /// - the order of members
     ///
     /// The form leaves out unknown members. It leaves out `driver_id`, because only events of one driver are compared.
-    /// It also leaves out `timestamp` and `X-Sent-At`, which may differ between attempts. The events `departedCharger`
-    /// and `anchorLost` share the name exitedChargerAnchorZone, but have different forms, because only
+    /// It also leaves out `timestamp` and `X-Sent-At`, which may differ between attempts.
+    ///
+    /// `departedCharger` and `anchorLost` share the name exitedChargerAnchorZone. Their forms differ, because only
     /// `departedCharger` has a `session_id`.
     ///
     /// A repeat may differ in `app_state` and `schema_version`. The form nevertheless includes both, because earlier
@@ -23,9 +24,10 @@ extension EventSubmission {
     }
 
     /// Returns the canonical form that this event would have with the `app_state` and `schema_version` of a stored
-    /// event. A repeat may differ in these two members. This event is therefore a repeat of the stored event exactly if
-    /// the result equals the stored event's form. This method parses `metadata` again. Call it only in the rare case
-    /// that the forms of the two events as sent differ.
+    /// event. This event is a repeat of the stored event exactly if the result equals the stored event's form.
+    ///
+    /// Call this method only if the two events' forms differ as sent, because this method takes more time: it parses
+    /// `metadata` again.
     ///
     /// - Parameter hasDetails: false leaves out the details. Use false if the stored event has no details, for example
     ///   because a release that did not support details stored it.
@@ -68,7 +70,8 @@ extension EventSubmission {
 }
 
 extension JSONWriter {
-    /// Writes a member with the value `text`. `before` contains the member's name. Writes nothing if `text` is nil.
+    /// Writes `before`, the string `text` and `after`. `before` contains the member's name. Writes nothing if `text` is
+    /// nil.
     fileprivate mutating func text(_ before: StaticString, _ text: String?, _ after: StaticString) {
         guard let text else { return }
         verbatim(before)

@@ -66,8 +66,8 @@ extension EventSubmission {
         }
     }
 
-    /// Decodes one event. The parser's bytes must be valid during the call. JSON Pointers begin at the event, even if
-    /// the event is in a batch.
+    /// Decodes one event. The parser's bytes must be valid during the call. The JSON Pointers of errors begin at the
+    /// event, even if the event is in a batch.
     init(_ members: EventMembers, route: EventRoute, headers: EventHeaders) throws(InvalidFields) {
         var reader = EventReader(members, route: route, headers: headers)
         self = try reader.submission()

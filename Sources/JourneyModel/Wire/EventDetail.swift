@@ -1,6 +1,5 @@
-// The optional members of an event that only describe it. Each detail is declared once, in `all`, and decoded by its
-// form. All other code handles the details together, as one value: the comparison of repeats, the stored row, every
-// response that contains an event, the export, the feed to analytics, `dwell explain` and deletion.
+// Details: the optional members that only describe an event. Each detail is declared once, in `all`, and its `Form`
+// decides how it is decoded. All other code handles the details of an event as one value.
 
 /// One optional member of an event that the server itself does not use. The members that the server uses are in
 /// `EventMemberName`.
@@ -40,8 +39,8 @@ extension EventDetail.Form {
         }
     }
 
-    /// Writes the value in a fixed notation. Returns false, and writes nothing, for a value that does not have this
-    /// form.
+    /// If the value has this form, writes it in a fixed notation and returns true. Otherwise writes nothing and returns
+    /// false.
     func write(_ value: EventMember, named name: String, to writer: inout JSONWriter) -> Bool {
         switch (self, value) {
         case (.text(let charactersMax), .text(let text)):

@@ -77,8 +77,8 @@ enum EventMember {
 
 /// The members of the event that have a known name. Other members are skipped.
 struct EventMembers {
-    /// The declared details. The value of the detail at an index is at the same index in `detailValues`. If the event
-    /// has no details, `detailValues` is empty.
+    /// The declared details. `detailValues` has the value of each detail at the same index. It is empty if the event
+    /// has no details.
     let details: [EventDetail]
     private(set) var detailValues: [EventMember] = []
     /// False when the event is not an object.

@@ -1,7 +1,8 @@
-// Makes an EventSubmission from the members of one event (contract, section 3, the table of fields and "Field errors
-// are 400, all of them at once"). The route decides which members are required, forbidden or ignored. For a service, it
-// also decides the default of `source` and the prefix of the idempotency key. The store checks to which driver the
-// session belongs and whether the idempotency key was used before.
+// Makes an EventSubmission from the members of one event (contract, section 3). The route decides which members are
+// required, forbidden or ignored. The route also decides the default of `source`, and whether the stored idempotency
+// key gets the prefix of services.
+//
+// The store checks to which driver the session belongs and whether the idempotency key was used before.
 
 /// Decodes one event, field by field, in the order of the contract's table.
 struct EventReader {
@@ -102,7 +103,7 @@ struct EventReader {
         return isQuoted ? String(header.dropFirst().dropLast()) : header
     }
 
-    /// Reads the driver to whom the event belongs. The v1 routes ignore the member.
+    /// Reads `driver_id`, the driver to whom the event belongs. The v1 routes ignore this member.
     private mutating func driverID() -> String? {
         switch route {
         case .native: break
@@ -208,7 +209,7 @@ struct EventReader {
         return (value, compact)
     }
 
-    /// Returns the declared details as a compact JSON object; nil when there are none.
+    /// Returns the event's details as a compact JSON object, or nil if the event has none.
     private mutating func details() -> String? {
         guard !members.detailValues.isEmpty else { return nil }
         var writer = JSONWriter(reservingBytes: 64)

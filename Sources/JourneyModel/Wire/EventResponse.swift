@@ -28,8 +28,8 @@ public struct EventResponse: Hashable, Sendable {
         self.verdict = verdict
     }
 
-    /// Returns `{"status":"ok","event_id":"...","session":{"state":"...","transition":"..."}}`. `session` has three
-    /// further members: `reason` only with a rejection, `implied` only when not empty, and `ended_by` only in
+    /// Returns `{"status":"ok","event_id":"...","session":{"state":"...","transition":"..."}}`. `session` may have
+    /// three further members: `reason` after a rejection, `implied` if it is not empty, and `ended_by` in
     /// SESSION_ENDED.
     public func encoded() -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 256)

@@ -1,5 +1,5 @@
 // Reads the members of one JSON object and collects all errors, so that a client gets all of them at once. The reader
-// checks forms of values, such as texts, and does not depend on the meaning of any member.
+// checks only the form of values, for example the length of a text, and not their meaning.
 
 public struct MemberReader: Sendable {
     private let members: [JSONMember]

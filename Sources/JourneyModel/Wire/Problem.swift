@@ -53,7 +53,7 @@ public struct Problem: Error, Hashable, Sendable {
         }
     }
 
-    /// Leaves out the field errors after the first `count`, and adds their number to `errorsOmitted`.
+    /// Keeps only the first `count` field errors, and adds the number of removed errors to `errorsOmitted`.
     public mutating func listErrors(atMost count: Int) {
         let omitted = errors.count - max(count, 0)
         guard omitted > 0 else { return }

@@ -1,17 +1,16 @@
-// The members of an event that responses repeat as the client sent them, and the kind of sender.
+// The members of an event that a response repeats as the client sent them. One member, `sender`, is set by the server.
 
-/// The members of a stored event that describe the event. The event's name, its ids, its idempotency key and its times
-/// are not among them.
+/// Members of a stored event. The event's name, its ids, its idempotency key and its times are not among them.
 public struct SentMembers: Hashable, Sendable {
     public var source: String
-    /// `service` for an event of a service, and for the visit that the server stores when the driver enters the right
-    /// verification code. Nil for an event of the driver's app, and for an expiry event of the server.
+    /// `service` for an event that a service sent. Also `service` for a visit that the server stores after the driver
+    /// enters the right verification code. Nil for an event of the driver's app, and for an expiry event.
     public var sender: String?
     public var appState: String?
     public var chargerID: String?
     public var merchantID: String?
     public var sequence: Int64?
-    /// The sent members of `EventDetail.all`, as a compact JSON object; nil if none was sent.
+    /// The details (`EventDetail.all`) that the client sent, as a compact JSON object; nil if it sent none.
     public var details: String?
 
     public init(

@@ -1,7 +1,6 @@
 extension SessionSubmission {
-    /// The response of `POST /native/sessions`: `{"session_id":"..."}`. It has only the id. It does not repeat the
-    /// charger and the merchant, because the first registration stays unchanged if the request is repeated with other
-    /// values.
+    /// The response of `POST /native/sessions`: `{"session_id":"..."}`. It leaves out the charger and the merchant,
+    /// because a repeated request with other values does not change the first registration.
     public var encoded: [UInt8] {
         var writer = JSONWriter(reservingBytes: 160)
         writer.beginObject()

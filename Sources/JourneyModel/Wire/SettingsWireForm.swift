@@ -14,9 +14,9 @@ extension Settings {
         return writer.bytes
     }
 
-    /// The opaque tag of the ETag, without quotes. It is the 64-bit FNV-1a hash of `wireJSON` in 16 lowercase
-    /// hexadecimal digits. Equal settings have the same version in all processes, and in all releases as long as the
-    /// encoding does not change. The version is stored with every event.
+    /// The opaque tag of the ETag, without quotes: the 64-bit FNV-1a hash of `wireJSON` in 16 lowercase hexadecimal
+    /// digits. It is stored with every event. Equal settings have the same version in all processes, and in all
+    /// releases that encode `wireJSON` in the same way.
     public var version: String { Self.tag(of: wireJSON) }
 
     /// Returns the 64-bit FNV-1a hash of the bytes in 16 lowercase hexadecimal digits.
@@ -31,8 +31,8 @@ extension Settings {
 
     /// Reads the settings from the response of `GET /native/config`. Ignores all other members.
     ///
-    /// Returns nil if any of the eight settings is missing or out of range (contract, section 2), because no program
-    /// may use only some of the settings. A number may have an exponent: `wireJSON` has `5e-05` for 0.00005.
+    /// Returns nil if any setting is missing or violates a rule of the contract (section 2): a program must not use
+    /// only some settings. A number may have an exponent, because `wireJSON` writes 0.00005 as `5e-05`.
     public init?(configJSON json: JSONValue) {
         self.init()
         for declaration in Self.declarations {

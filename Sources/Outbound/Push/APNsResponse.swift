@@ -10,7 +10,8 @@ struct APNsResponse {
     let status: Int
     /// Apple's word for an error; nil if the response has none.
     let reason: String?
-    /// The time at which APNs last found the device token invalid, in a response with status 410.
+    /// With status 410: the time at which APNs last found the device token invalid. Nil if the response has no such
+    /// time.
     let timestamp: Moment?
     private let retryAfterSeconds: Int?
 

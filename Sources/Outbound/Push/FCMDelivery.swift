@@ -28,8 +28,8 @@ package struct FCMDelivery: PushDelivery {
         self.clock = clock
     }
 
-    /// The time limit of two requests to FCM, and of a request for an access token before each of them. If FCM rejects
-    /// the access token, the request is sent once more with a new token.
+    /// The time limit of two requests to FCM, each after a request for an access token. The second request is sent
+    /// only if FCM rejects the first access token.
     package var attemptSecondsMax: Int {
         2 * (GoogleAccessToken.timeoutMilliseconds + channel.timeoutMilliseconds) / 1000
     }
@@ -89,8 +89,8 @@ package struct FCMDelivery: PushDelivery {
 
 /// The meaning of a response of FCM (google.rpc.Status, with a google.firebase.fcm.v1.FcmError in its details).
 struct FCMResponse {
-    /// The error code if Google could not authenticate itself to APNs or to a web push service on the server's behalf.
-    /// A new access token would not help.
+    /// The error code of a response if Google could not authenticate itself to APNs or to a web push service. A new
+    /// access token would not help.
     static let thirdParty = "THIRD_PARTY_AUTH_ERROR"
 
     let status: Int

@@ -52,7 +52,7 @@ package actor GoogleAccessToken {
         return try await request.value.get()
     }
 
-    /// Forgets `text`, which FCM rejected. The next call of `text()` then requests another token.
+    /// Forgets the token `text`, because FCM rejected it. The next call of `text()` then requests a new token.
     func reject(_ text: Secret<String>) {
         if current?.text == text { current = nil }
     }
@@ -107,7 +107,8 @@ package actor GoogleAccessToken {
 
     private var seconds: Int64 { clock().millisecondsSinceEpoch / 1000 }
 
-    /// Returns whether the text can be a bearer token (RFC 6750, section 2.1), so that it can be a field's value.
+    /// Returns whether the text has the form of a bearer token (RFC 6750, section 2.1), and so can be sent in a request
+    /// field.
     private static func isToken(_ text: String) -> Bool {
         (1...8192).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }

@@ -1,4 +1,4 @@
-// Sends many POST requests at once to one origin, over one HTTP/2 connection with TLS, or for some time over two
+// Sends many POST requests at once to one origin over an HTTP/2 connection with TLS, and sometimes over two
 // (`HTTP2Loop.open`). Callers on any thread pass their requests to the channel's own thread, on which HTTP2Loop runs
 // libcurl. This file does not depend on the purpose of the requests.
 
@@ -24,9 +24,11 @@ protocol HTTP2Sending: Sendable {
 
 package final class HTTP2Channel: HTTP2Sending, Sendable {
     struct Limits: Sendable {
-        /// The maximum number of requests in progress on the connection. APNs allows about 1,000. With 500 and a round
-        /// trip of 100 ms, 5,000 requests a second are possible. More streams would slow libcurl down, because each
-        /// call of libcurl visits all open transfers.
+        /// The maximum number of requests in progress on the connection. If a round trip takes 100 ms, 500 requests in
+        /// progress give 5,000 requests a second.
+        ///
+        /// APNs allows about 1,000. The limit here is lower, because each call of libcurl visits all open transfers, so
+        /// more streams would slow libcurl down.
         var streamsMax = 500
         /// The maximum number of requests that wait for a stream. A further request fails at once as `busy`.
         var waitingMax = 20_000
@@ -82,9 +84,9 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - origin: an https URL. A path in it becomes the beginning of each request's path.
-    ///   - authorityFile: the path of a PEM file with certificates to trust in addition to the system's; nil if there
-    ///     is no such file.
+    ///   - origin: an https URL. If it has a path, the path of each request is appended to that path.
+    ///   - authorityFile: the path of a PEM file with certificates that are trusted in addition to the system's; nil if
+    ///     only the system's are trusted.
     package convenience init(origin: URL, authorityFile: String?) {
         self.init(origin: origin, authorityFile: authorityFile, limits: Limits())
     }
@@ -191,7 +193,8 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
         }
     }
 
-    /// Sets the handle that `submit` and `close` wake. Must be called with nil before the handle is released.
+    /// Sets the handle with which `submit` and `close` wake the channel's thread. Must be called with nil before the
+    /// handle is freed.
     func wake(_ multi: UnsafeMutableRawPointer?) {
         let waker = multi.map { Waker(multi: $0) }
         state.withLock { $0.waker = waker }

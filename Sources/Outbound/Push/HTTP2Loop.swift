@@ -1,6 +1,6 @@
-// The thread of an HTTP2Channel: runs libcurl's multi interface, which sends the requests over one connection, or over
-// two (`open`). The loop enforces the time limits itself and sets none in libcurl, because libcurl 8.13 to 8.15 can
-// wait forever after a transfer's first time-out (curl#18177).
+// The thread of an HTTP2Channel: runs libcurl's multi interface, which sends the requests over one or two connections
+// (`open`). The loop enforces the time limits itself, because libcurl 8.13 to 8.15 can wait forever after a transfer's
+// first time-out (curl#18177).
 
 import CCurl
 import Foundation
@@ -11,8 +11,8 @@ final class HTTP2Loop {
     private static let checkMilliseconds = 100
     /// How long the thread sleeps when there is nothing to do. `HTTP2Channel.submit` wakes the thread earlier.
     private static let idleMilliseconds: Int32 = 60_000
-    /// A connection is reused for this number of seconds after its last request. Apple asks providers to keep
-    /// connections open.
+    /// An idle connection can be reused for this number of seconds. The time is long, because Apple asks providers to
+    /// keep connections open.
     private static let idleConnectionSeconds = 3600
 
     private let channel: HTTP2Channel
@@ -25,8 +25,10 @@ final class HTTP2Loop {
     private var activeCount = 0
     private var multi: UnsafeMutableRawPointer?
     /// Whether this multi handle has received a response, and no request has failed since. While `hasResponse` is
-    /// false, only one request at a time is sent, for two reasons. APNs accepts only one stream until it has verified
-    /// the provider token. And libcurl would open more connections for further requests.
+    /// false, only one request at a time is sent.
+    ///
+    /// The reason is that APNs accepts only one stream until it has verified the provider token. For further requests,
+    /// libcurl would open more connections.
     private var hasResponse = false
     private var lastResponseAt = ContinuousClock.now
     private var nextCheckAt = ContinuousClock.now
@@ -74,8 +76,8 @@ final class HTTP2Loop {
         let numbers: [(CURLMoption, Int)] = [
             (CURLMOPT_PIPELINING, Int(CURLPIPE_MULTIPLEX)),
             (CURLMOPT_MAX_CONCURRENT_STREAMS, channel.limits.streamsMax),
-            // The second connection is used in two cases: the first connection finishes its last streams after a
-            // GOAWAY, or the service allows fewer streams than are needed (FCM allows 100).
+            // The second connection is used while the first connection finishes its last streams after a GOAWAY. It is
+            // also used if the service allows too few streams on one connection; FCM allows 100.
             (CURLMOPT_MAX_HOST_CONNECTIONS, 2), (CURLMOPT_MAXCONNECTS, 2),
         ]
         guard numbers.allSatisfy({ curl_shim_set_multi_long(multi, $0, $1) == CURLM_OK }) else {
@@ -88,7 +90,7 @@ final class HTTP2Loop {
         return true
     }
 
-    /// Ends all transfers and closes all connections, by freeing the multi handle. libcurl has no call that closes a
+    /// Ends all transfers, and frees the multi handle, which closes all connections. libcurl has no call that closes a
     /// single connection. If the loop goes on, it opens a new handle.
     private func close(_ failure: OutgoingFailure) {
         for slot in slots where slot.isActive { end(slot, with: .failure(failure)) }
@@ -203,9 +205,9 @@ final class HTTP2Loop {
         var isDead = false
         for slot in slots where slot.isActive {
             if slot.deadline <= now {
-                // A request has timed out. The connection counts as dead if, in addition, no response of any request
-                // has arrived for half of the time limit. Without this rule, every other request on a dead connection
-                // would wait for its own time limit.
+                // A request has timed out. If no response to any request has arrived for half of the time limit, the
+                // connection counts as dead. Without this rule, every other request on a dead connection would wait for
+                // its own time limit.
                 isDead = isDead || lastResponseAt < silentSince
                 end(slot, with: .failure(.timedOut))
             } else if slot.hasEnded {

@@ -2,8 +2,8 @@
 
 import CCurl
 
-/// The type is not Sendable, because only the loop's thread may use a slot. libcurl has a pointer to the slot, so the
-/// loop keeps each slot alive as long as its handle exists.
+/// The type is not Sendable, because only the loop's thread may use a slot. libcurl has a pointer to the slot. The loop
+/// therefore keeps the slot alive as long as the slot's handle exists.
 final class HTTP2Slot {
     /// The maximum number of times that a request is sent again. libcurl has the same limit.
     private static let repetitionsMax = 5
@@ -35,7 +35,7 @@ final class HTTP2Slot {
     private func setOptions() -> Bool {
         let numbers: [(CURLoption, Int)] = [
             (CURLOPT_POST, 1), (CURLOPT_MAXAGE_CONN, idleConnectionSeconds),
-            // If a connection is being made, a new request waits for it instead of opening another one.
+            // A new request waits for a connection that is being made, instead of opening another one.
             (CURLOPT_PIPEWAIT, 1),
             // If the peer is gone, the system notices it within two and a half minutes, even if no request is in
             // progress.
@@ -55,7 +55,7 @@ final class HTTP2Slot {
         curl_easy_cleanup(handle)
     }
 
-    /// Returns the slot of a handle. The loop keeps the slot alive.
+    /// Returns the slot to which the handle's private pointer refers. The slot exists, because the loop keeps it alive.
     static func of(_ handle: UnsafeMutableRawPointer?) -> HTTP2Slot? {
         var this: UnsafeMutableRawPointer?
         guard let handle, curl_shim_get_private(handle, &this) == CURLE_OK else { return nil }
@@ -66,10 +66,9 @@ final class HTTP2Slot {
     func begin(_ submission: HTTP2Channel.Submission, origin: String) -> Bool {
         let request = submission.request
         freeFields()
-        // The handle is reset before each request, because libcurl counts how often it sent a request of the handle
-        // again after a GOAWAY or a refused stream. The sixth time, libcurl lets the request fail instead
-        // (CONN_MAX_RETRIES in transfer.c, 7.88). Only a reset clears this counter, which is shared by all requests of
-        // the handle.
+        // The reset clears libcurl's count of how often the handle sent a request again after a GOAWAY or a refused
+        // stream. All requests of the handle share this count. The sixth time, libcurl fails the request instead
+        // (CONN_MAX_RETRIES in transfer.c, 7.88).
         curl_easy_reset(handle)
         fields = CurlOptions.list(request.fields)
         receiver.begin()
@@ -78,7 +77,7 @@ final class HTTP2Slot {
         return setOptions() && fields != nil
             && curl_shim_set_string(handle, CURLOPT_URL, origin + request.path) == CURLE_OK
             && curl_shim_set_list(handle, CURLOPT_HTTPHEADER, fields) == CURLE_OK
-            // The size must be set first, because libcurl copies that many bytes.
+            // The size must be set before the body, because libcurl copies that many bytes of the body.
             && curl_shim_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(request.body.count)) == CURLE_OK
             && request.body.withUnsafeBytes { body in
                 // For libcurl, a null pointer means that no body is set, so pass an empty body as an empty string.
@@ -92,16 +91,17 @@ final class HTTP2Slot {
 
     /// Returns whether the transfer that ended with `code` is to be repeated.
     ///
-    /// A service that closes a connection refuses the streams that it has not processed (GOAWAY, REFUSED_STREAM). Such
-    /// requests may be sent again (RFC 9113, section 8.7), and libcurl usually does so itself. But if the refused
-    /// stream is the last one of the connection, libcurl 7.88 may fail with CURLE_HTTP2 (h2_process_pending_input in
-    /// http2.c). The request must then be repeated here.
+    /// A service that closes a connection refuses the streams that it has not processed (GOAWAY, REFUSED_STREAM). The
+    /// requests of these streams may be sent again (RFC 9113, section 8.7), and libcurl usually does so itself.
+    ///
+    /// If the refused stream is the last one of the connection, libcurl 7.88 may fail with CURLE_HTTP2
+    /// (h2_process_pending_input in http2.c). The request must then be repeated here.
     func isRepeated(after code: CURLcode) -> Bool {
         code == CURLE_HTTP2 && !receiver.hasBegun && repetitionCount < Self.repetitionsMax && !hasEnded
     }
 
-    /// Prepares this slot to receive the response to the repeated request. Must be called when the transfer is added to
-    /// the multi handle again.
+    /// Prepares this slot for the response to the repeated request. Must be called before the handle is added to the
+    /// multi handle again.
     func beginRepetition() {
         repetitionCount += 1
         receiver.begin()

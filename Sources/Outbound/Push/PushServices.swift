@@ -20,7 +20,8 @@ extension MetricFamily {
 }
 
 package struct PushServices: PushDelivery {
-    /// The labels of the services, in the order of their indexes in the metrics.
+    /// The names of the services in the metrics. The order of the cases is the order of the services in `counts` and
+    /// `times`.
     private enum Label: Int, CaseIterable {
         case production, sandbox, google
 
@@ -131,7 +132,8 @@ package struct PushServices: PushDelivery {
         google?.http.close()
     }
 
-    /// Returns a function that copies the state of the connections to metrics of `factory` whenever it is called.
+    /// Returns a function that copies the state of the connections to metrics. Each call of that function makes a new
+    /// copy.
     package func sampler(_ factory: any MetricsFactory) -> @Sendable () -> Void {
         let sampled = channels.map { label, channel in
             let dimensions = [("service", label.text)]

@@ -1,5 +1,5 @@
-// Folds the events of one driver again and compares the results with the stored ones, like DatabaseCheck of the SQLite
-// store. The caller reads the events from the database, in parts.
+// Folds the events of one driver again and compares the results with the stored results, like DatabaseCheck of the
+// SQLite store. The caller reads the events from the database, in parts.
 
 import Engine
 import JourneyModel
@@ -10,14 +10,14 @@ struct CheckedJourney {
     private(set) var eventCount = 0
     private var journey: Journey
     private var previous: FoldedEvent?
-    /// The events that share the second being checked, at most the first `searchedMax` of them. Empty if the times of
-    /// these events have fractions of a second.
+    /// The first events, at most `searchedMax`, of the second that is being checked. Empty if the times of these events
+    /// have fractions of a second.
     private var second: [FoldedEvent] = []
     private var journeyBeforeSecond = Journey()
 
     /// - Parameters:
     ///   - base: the journey at the driver's floor (the time at which the fold begins); nil if the driver has no floor.
-    ///   - numbers: the facts that a query found about `seq` and `position` of all the driver's events.
+    ///   - numbers: what a query found about `seq` and `position` of all the driver's events.
     init(_ driver: StoredDriver, base: Journey?, numbers: CheckedNumbers) {
         self.driver = driver
         journey = base ?? Journey()
@@ -27,8 +27,8 @@ struct CheckedJourney {
         }
     }
 
-    /// Folds the next events. The first call begins with the first event at or above the driver's floor (the time at
-    /// which the fold begins). The events of all calls are in the stored order.
+    /// Folds the next events. The events of all calls together must be in the stored order. The first of them must be
+    /// the first event at or after the driver's floor (the time at which the fold begins).
     mutating func take(_ part: [FoldedEvent]) {
         eventCount += part.count
         for event in part where problems.count < PostgresEventStore.problemsMax { take(event) }
@@ -68,12 +68,13 @@ struct CheckedJourney {
         if folded.closedSessionID.map(TextKey.init) != stored.closedSessionID.map(TextKey.init) {
             note(stored, "is stored as closing another session than the fold gives")
         }
-        // Continues from the stored journey, so that one wrong event is reported once, not again at every later event.
+        // The fold continues from the stored journey, so that one wrong event is not reported again at every later
+        // event.
         journey = stored.after
         previous = stored
     }
 
-    /// Checks whether the stored order of the events of one second is the order that the fold finds for them.
+    /// Checks whether the events of one second are stored in the order that the fold gives them.
     private mutating func compareSecond() {
         defer { second.removeAll(keepingCapacity: true) }
         guard second.count > 1, let first = second.first else { return }
@@ -109,9 +110,10 @@ struct CheckedJourney {
 /// - Events that were transferred from SQLite keep their numbers. SQLite numbers the events of all drivers together, so
 ///   one driver's numbers have gaps.
 struct CheckedNumbers {
-    /// The first event before which a number is missing, or whose number is not higher than the previous event's.
+    /// The number of the first event in a wrong place: a number before it is missing, or the previous number is not
+    /// lower. Nil if there is none.
     var gap: Int64?
-    /// The first event that has a lower position than the event before it.
+    /// The number of the first event whose position is lower than that of the event before it. Nil if there is none.
     var misplaced: Int64?
     /// The number of the last event; 0 if there is none.
     var last: Int64

@@ -1,6 +1,6 @@
 // `JourneyCheck` on PostgreSQL. It checks three things:
 //
-// - the references between tables, for which there are no foreign keys as in SQLite,
+// - the references between tables (only SQLite has foreign keys for them),
 // - the positions by which the feed orders events,
 // - each driver's journey against the fold of the events.
 //
@@ -71,8 +71,8 @@ extension PostgresEventStore: JourneyCheck {
         }
     }
 
-    /// Reads the driver and its events in one snapshot, and folds the events. Reads them in parts, like RefoldInParts,
-    /// so that only one part is in memory.
+    /// Reads the driver's row and events in one snapshot, and folds the events. Reads the events in parts, like
+    /// RefoldInParts, so that only one part is in memory.
     private func checked(_ driver: Int64) async throws(StoreFailure) -> CheckedDriver {
         let lanes = try await shards().parameters(ofDriver: driver)
         let partMax = tailMax
@@ -104,10 +104,11 @@ extension PostgresEventStore: JourneyCheck {
         }
     }
 
-    /// Reads the rows of `sortedTails`. Leaves out events whose settings are missing; `references` counts these.
+    /// Reads the rows of `sortedTails`. Leaves out events whose settings are missing, because
+    /// `CheckStatements.references` already counts them.
     ///
-    /// - Returns: the events, and the time up to which the driver's events are now read. The time is nil if all of the
-    ///   driver's events are read.
+    /// - Returns: the events, and the time up to which all events of the driver have now been read. The time is nil if
+    ///   no event is left to read.
     private static func foldedEvents(
         _ part: PostgresResult
     ) throws(PostgresError) -> (events: [FoldedEvent], through: Moment?) {
@@ -154,9 +155,9 @@ private enum CheckStatements {
         WHERE driver.id = $3::int8 AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Statements that count rows which must not exist. Most of them check references to `driver`, for which there are
-    /// no foreign keys. The primary key of `driver` contains the lane (Lane.swift), but tables such as `account` have
-    /// no lane.
+    /// Statements that count rows which must not exist. Most of them check references to `driver`. These references
+    /// have no foreign keys, because the primary key of `driver` contains the lane (Lane.swift), and tables such as
+    /// `account` have no lane.
     static let references: [(what: String, statement: PostgresStatement)] =
         [
             count(
@@ -232,8 +233,8 @@ private enum CheckStatements {
         }
 
     /// - Parameter known: a query whose result the condition can use as the table `known`; nil if no such table is
-    ///   needed. Citus cannot join tables whose rows lie on different servers, but copies the query's result to all
-    ///   servers.
+    ///   needed. Citus cannot join tables whose rows lie on different servers. It can join `known`, because it copies
+    ///   the query's result to all servers.
     private static func count(
         _ what: String, _ table: String, _ condition: String, known: String? = nil
     ) -> (what: String, statement: PostgresStatement) {

@@ -1,8 +1,8 @@
 // Writes a batch on Citus. The batch first updates the drivers and waits for the results. Then it sends the other rows,
 // for the updated drivers only.
 //
-// On a single PostgreSQL server, the inserts join with the updated drivers instead. On Citus, a session's claim (the
-// row that names its driver) may lie in another shard than the driver.
+// On a single PostgreSQL server, the inserts join with the updated drivers, so nothing waits for the results. On Citus,
+// this join is not possible, because a session's claim (the row that names its driver) may lie in another shard.
 
 import Engine
 import JourneyModel
@@ -11,7 +11,8 @@ import Sockets
 
 extension BatchRun {
     /// Rolls back the transaction of the reads, and runs `EventPosition.raiseForServer`, which is necessary after each
-    /// start of the coordinator. If several instances do so, one of them raises `xact_offset` and the others wait.
+    /// start of the coordinator. If several instances run it at the same time, one of them raises `xact_offset` and the
+    /// others wait.
     func raisePositions(on connection: PostgresConnection, until deadline: Deadline) async throws(PostgresError) {
         _ = try await connection.run([.init(.rollback)], until: deadline)
         let raise = EventPosition.raiseForServer.map { PostgresQuery($0) }

@@ -1,14 +1,18 @@
 // Finds the settled position on Citus: the position below which no new event can appear.
 //
-// On a single PostgreSQL server, this is the lowest number of an unfinished transaction. On Citus, the coordinator
-// prepares a transaction on the workers (PREPARE TRANSACTION), commits it locally, and then sends COMMIT PREPARED. In
-// between, the transaction has ended, but its rows are not visible.
+// On a single PostgreSQL server, the lowest number of an unfinished transaction determines this position. On Citus,
+// that number alone would give a position that is too high.
 //
-// So the reader first takes the lowest number. Every transaction with a lower number is already prepared on the workers
-// by then. The reader waits until all prepared transactions have ended, and then sees the rows of those transactions.
+// The coordinator of Citus first prepares a transaction on the workers (PREPARE TRANSACTION). Then it commits the
+// transaction locally, and finally sends COMMIT PREPARED to the workers. Between the last two steps, the transaction
+// has ended, but its rows are not visible.
 //
-// After a crash, a prepared transaction remains until the maintenance daemon of Citus ends it (every
-// citus.recover_2pc_interval, 60 s). Until then, readers stop at the last settled position.
+// The reader therefore first takes the lowest number. By then, every transaction with a lower number is already
+// prepared on the workers. The reader waits until all transactions that are prepared at this moment have ended, and
+// then sees their rows.
+//
+// After a crash, a transaction stays prepared until the maintenance daemon of Citus ends it. The daemon looks for such
+// transactions every 60 s (citus.recover_2pc_interval). Until then, readers stop at the last settled position.
 
 import Engine
 import Postgres
@@ -24,16 +28,17 @@ final class SettledPosition: Sendable {
 }
 
 extension PostgresEventStore {
-    /// How often the prepared transactions are read again, and the pause between two reads. Normally a transaction
-    /// stays prepared for a few milliseconds.
+    /// The maximum number of further reads of the prepared transactions, and the pause before each of these reads.
+    /// Normally a transaction stays prepared for a few milliseconds.
     ///
-    /// If one is still prepared after the last read, readers stop at the last settled position. If this process has
-    /// found none yet, they fail.
+    /// If a transaction is still prepared after the last read, readers stop at the last settled position. If this
+    /// process has not found a settled position yet, they fail.
     private static let settleRoundsMax = 20
     private static let settlePauseMilliseconds = 5
 
-    /// Returns the position before which readers of the feed must stop on Citus. They also compute `EventPosition.end`,
-    /// and stop at the lower of the two. On a single PostgreSQL server this method returns `.max`.
+    /// Returns the position before which readers of events must stop on Citus. A reader also computes
+    /// `EventPosition.end`, and stops at the lower of the two positions. On a single PostgreSQL server, this method
+    /// returns `.max`.
     func settledEnd() async throws(StoreFailure) -> Int64 {
         guard try await shards().areDistributed else { return .max }
         let found = try await read([
@@ -59,8 +64,8 @@ extension PostgresEventStore {
         return end
     }
 
-    /// Reads the names of the prepared transactions. Throws if a server did not answer, because that server may have
-    /// prepared transactions.
+    /// Returns the names of the prepared transactions in the result. Throws if a server did not answer, because that
+    /// server may have further prepared transactions.
     private func prepared(_ result: PostgresResult) throws(StoreFailure) -> Set<String> {
         try decoded { () throws(PostgresError) in
             var names: Set<String> = []

@@ -36,7 +36,8 @@ final class ShardDirectory: Sendable {
     private static let isCitus = PostgresStatement(
         "is_citus", "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL")
 
-    /// Returns no row if the Citus extension is installed but does not distribute the tables.
+    /// The shard of each lane, in the order of the lanes. If the Citus extension is installed but does not distribute
+    /// the tables, there is no row.
     private static let shardOfLane = PostgresStatement(
         "shard_of_lane",
         """

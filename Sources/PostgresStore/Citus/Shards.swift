@@ -14,7 +14,7 @@ struct Shards: Hashable, Sendable {
     /// A single PostgreSQL server, without Citus.
     static let none = Shards(ofLane: nil)
 
-    /// - Parameter ofLane: the shard of each lane, `Lane.count` numbers; nil on a single PostgreSQL server.
+    /// - Parameter ofLane: the shard of each lane (`Lane.count` numbers); nil on a single PostgreSQL server.
     init(ofLane: [Int64]?) {
         self.ofLane = ofLane
     }
@@ -32,10 +32,10 @@ struct Shards: Hashable, Sendable {
     func parameters(ofDriver id: Int64) -> [PostgresValue] { parameters(ofLane: Lane.of(driver: id)) }
 
     /// Groups the rows, so that one statement may contain all rows of a group. Returns each group with the first two
-    /// parameters of its statement.
+    /// parameters (`LaneParameters`) of its statement.
     ///
-    /// On a single PostgreSQL server there is one group. On Citus there is one group for each shard. The order of the
-    /// groups is the same in all instances, so that they lock rows in the same order.
+    /// On a single PostgreSQL server there is one group. On Citus there is one group for each shard. All instances use
+    /// the same order of groups, so all instances lock rows in the same order.
     func groups<Row>(
         _ rows: [Row], lane: (Row) -> Int16
     ) -> [(parameters: [PostgresValue], rows: [Row])] {
@@ -47,17 +47,17 @@ struct Shards: Hashable, Sendable {
         }
     }
 
-    /// Returns the queries that run the statement over all the rows, one for each of `groups`.
+    /// Returns the queries that run the statement over all the rows: one query for each group (`groups`).
     ///
-    /// - Parameter values: returns the parameters of one query from the rows of its group. These parameters come after
-    ///   the first two parameters of the statement, which are those of `LaneParameters`.
+    /// - Parameter values: computes the parameters of one query from the rows of its group. In the query, they follow
+    ///   the two `LaneParameters`.
     func queries<Row>(
         _ statement: PostgresStatement, _ rows: [Row], lane: (Row) -> Int16, _ values: ([Row]) -> [PostgresValue]
     ) -> [PostgresQuery] {
         groups(rows, lane: lane).map { PostgresQuery(statement, $0.parameters + values($0.rows)) }
     }
 
-    /// Like the method above, for drivers given by the texts of their ids.
+    /// Like the method above. The rows are drivers, each given by its `driver_id`.
     func queries(
         _ statement: PostgresStatement, drivers: [String], _ values: ([String]) -> [PostgresValue]
     ) -> [PostgresQuery] {

@@ -1,14 +1,14 @@
-// Replaces the texts that a client sent, as a part of the deletion of a driver. Only texts that the API defines are
-// kept, such as event names.
+// When a driver is deleted, replaces the texts that clients sent. Texts that the API defines, such as event names, are
+// kept.
 //
-// SQLite's store also keeps a text that other drivers use. Here the texts are in the rows of events, and most have no
-// index by which other uses could be found.
+// SQLite's store also keeps a text that other drivers use. This store does not, because the texts lie in the rows of
+// events. Most of their columns have no index, so other uses of a text cannot be found.
 
 import JourneyModel
 
 enum ErasedTexts {
-    /// Returns the SQL expression for the new id of the session in `column`. Parameters: ?1 `driver.id`, ?2 the
-    /// pseudonym.
+    /// Returns the SQL expression for the new id of the session whose old id is in `column`. Parameters: ?1
+    /// `driver.id`, ?2 the pseudonym.
     static func session(_ column: String) -> String {
         """
         CASE WHEN \(column) IS NULL OR starts_with(\(column), CAST(?2 AS text)) THEN \(column)
@@ -26,7 +26,7 @@ enum ErasedTexts {
     /// The sources that are kept: those that the shipped clients and the server use.
     private static let usualSources = "'ios_native', 'android_native', 'web', 'server'"
 
-    /// SQL condition on a diagnostic event, whose name is not in the API's list.
+    /// SQL condition that an event is a diagnostic event. The name of such an event is not in the API's list.
     private static let isDiagnostic = "lifecycle_rank = \(EventName.diagnostic("d").lifecycleRank)"
 
     /// The SET list of the UPDATE that replaces a client's texts in the row of an event.

@@ -1,17 +1,20 @@
-// Continues a driver's deletion after its first transaction. A driver may have a million events, so the rows are
-// rewritten in pieces, one per transaction. Any instance continues an interrupted deletion from the table `erasure`.
+// Rewrites the rows of a driver that is being deleted. A driver may have a million events, so each transaction rewrites
+// one piece of the rows. Any instance can continue an interrupted deletion, because the table `erasure` contains its
+// progress.
 //
-// Each session gets a new id, made of the pseudonym and the session's number. The number is looked up by the old id, in
-// the row of the session. So these rows must keep the old ids until all events are rewritten.
+// Each session gets a new id, which consists of the pseudonym and the session's number. The number is found by the old
+// id, in the row of the session. The rows of sessions must therefore keep the old ids until all events are rewritten.
 //
-// The driver's row already has the new ids (PostgresEventStore+Erasure). An expiry (the event of a passed deadline)
-// that is stored between two pieces therefore has the new ids too.
+// The driver's row gets its new ids first (PostgresEventStore+Erasure). An expiry (the event of a passed deadline) that
+// is stored between two pieces therefore has the new ids too.
 //
-// Meanwhile, no other code may copy ids from one row to another. Therefore retention, refolds and corrections of
-// settings skip the driver (`DriverStatements.erasing`). One of them may be under way when the deletion begins:
+// During a deletion, some rows have old ids and others new ones, so no other code may copy ids between rows. Retention,
+// refolds and corrections of settings therefore skip the driver (`DriverStatements.erasing`). If such work is already
+// under way when the deletion begins, there are two cases:
 //
-// - If it has locked the driver's row, the deletion waits for it.
-// - If not, it finds that the driver's version was raised, and writes nothing.
+// - The work has locked the driver's row. The deletion then waits for the work.
+// - The work has not locked the driver's row yet. Later it finds that the driver's version was raised, and writes
+//   nothing.
 
 import JourneyModel
 import SharedTables
@@ -28,15 +31,15 @@ enum ErasureStep: String, CaseIterable {
 }
 
 struct ErasureProgress {
-    /// The maximum number of rows that are rewritten in one transaction. It may be exceeded by events of one
-    /// millisecond, which are rewritten together.
+    /// The maximum number of rows that are rewritten in one transaction. Events of one millisecond may exceed it,
+    /// because they are rewritten together.
     static let rowsMax = 500
 
     private let driver: Int64
     private let pseudonym: String
     private var step: ErasureStep
-    /// Identifies the last row that this step has rewritten: the row's number or, for events, corrected_at_ms. Nil if
-    /// no row is rewritten yet.
+    /// Identifies the last row that this step has rewritten: by corrected_at_ms in the table of events, by the row's
+    /// number elsewhere. Nil if this step has not rewritten any row yet.
     private var last: Int64?
     /// The number of events rewritten so far. The ranks in the new idempotency keys continue from this number.
     private var eventCount: Int64
@@ -77,8 +80,8 @@ struct ErasureProgress {
 
     /// Rewrites at most `rowsMax` rows. Returns whether the deletion is complete.
     ///
-    /// The events of one millisecond are rewritten in one piece, even if they exceed `rowsMax`. Their new sequences are
-    /// ranks, which begin at 1 again in each piece.
+    /// The events of one millisecond are rewritten in one piece, even if they exceed `rowsMax`. The reason: an event's
+    /// new sequence is its rank among the events of its millisecond.
     ///
     /// Raises the driver's version first, so that a batch that has read the old rows writes nothing.
     mutating func advance(_ db: any SQLTransaction, rowsMax: Int = ErasureProgress.rowsMax) throws -> Bool {
@@ -109,8 +112,8 @@ struct ErasureProgress {
         }
     }
 
-    /// Finds the end of the next piece of `rowsMax` rows, which begins after `last`. Returns the value of `column` in
-    /// the piece's last row, or nil if fewer than `rowsMax` rows are left.
+    /// Finds the end of the next piece, which begins after `last` and has `rowsMax` rows. Returns the value of `column`
+    /// in the piece's last row, or nil if fewer than `rowsMax` rows are left.
     private func end(
         _ table: String, _ column: String, where condition: String = "true", _ rowsMax: Int, _ db: any SQLTransaction
     ) throws -> Int64? {
@@ -142,15 +145,18 @@ struct ErasureProgress {
 
     /// Replaces the ids, idempotency keys, sequences, times and texts that the client sent, because a client can hide
     /// any information in them. The order of the events stays the same:
-    /// - Events of one millisecond are ordered by their sequence. A sequence is replaced by its rank.
-    /// - Events that are still equal are finally ordered by the bytes of event_id and the idempotency key. A new key
-    ///   contains the event's rank in that order, as a number of fixed length. event_id becomes NULL, because it equals
-    ///   the key.
+    /// - Events of one millisecond are ordered by their sequences. Each sequence is replaced by its rank among the
+    ///   sequences of this millisecond.
+    /// - If events are still equal, the bytes of event_id and the idempotency key finally decide. A new key contains
+    ///   the event's rank in that order, as a number of fixed length. The column event_id becomes NULL, which means
+    ///   that the key is the event's id.
     ///
-    /// Two facts about a time are kept: the moment, and whether its text had a fraction of a second.
+    /// Two facts about the time that the client sent are kept: the moment, and whether the text had a fraction of a
+    /// second.
     ///
-    /// The subquery `ranked` computes the text, because Citus does not allow `to_char` in the SET list. It is
-    /// MATERIALIZED: with outdated statistics of the table, PostgreSQL would otherwise run it once per event.
+    /// The subquery `ranked` computes the new text of the time, because Citus does not allow `to_char` in the SET list.
+    /// The subquery is MATERIALIZED, because PostgreSQL could otherwise run it once per event if the table's statistics
+    /// are outdated.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", where: Self.isInLane, rowsMax, db)
         let count = try db.execute(
@@ -180,7 +186,8 @@ struct ErasureProgress {
     }
 
     private mutating func rewriteSessions(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
-        // With number instead of +number, PostgreSQL may read the sessions of all drivers to find those of this driver.
+        // `+number` prevents the use of the index on number. Through that index, PostgreSQL may read the sessions of
+        // all drivers to find those of this driver.
         let sessions = try SQLRow.fetchAll(
             db,
             sql: """

@@ -1,5 +1,5 @@
-// Searches for remains of a deleted driver, for `dwell verify-erased`. The search only reads. It covers all columns
-// with texts or bytes in all tables, but not the files of the server.
+// Searches for remains of a deleted driver, for `dwell verify-erased`. The search covers all columns with texts or
+// bytes in all tables, but not the files of the server. It changes nothing.
 //
 // It is independent of the code that deletes, and therefore also finds what an error in that code leaves behind.
 
@@ -54,8 +54,8 @@ private enum ErasureScan {
         var name: String
         var columns: [(name: String, isBytes: Bool)] = []
 
-        /// A query with one parameter, the texts to search for. It returns a row for each text in a column: the
-        /// column's name, and the text's index in the parameter, counted from 1.
+        /// A query with one parameter: the texts to search for. It returns one row for each column and each text that
+        /// the column contains: the column's name, and the text's index, counted from 1.
         var search: PostgresStatement {
             let values = columns.map { name, isBytes in
                 isBytes ? "('\(name)', NULL::text, \"\(name)\")" : "('\(name)', \"\(name)\"::text, NULL::bytea)"
@@ -127,7 +127,7 @@ private enum ErasureScan {
     ]
 
     private static let otherLeftovers: [(name: String, sql: String)] = [
-        // The second pattern is the key of an expiry (the event of a passed deadline) that was stored after the
+        // The second pattern matches the key of an expiry (the event of a passed deadline) that was stored after the
         // deletion. Such a key contains the session's new id, which begins with the pseudonym.
         (
             "event.idempotency_key",
@@ -156,15 +156,15 @@ private enum ErasureScan {
                 to_char(TIMESTAMP 'epoch' + occurred_at_ms * INTERVAL '1 millisecond', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
             """
         ),
-        // A deletion replaces each sequence by its rank in the order. A number of ten million or more cannot be such a
-        // rank, and may be a phone number.
+        // A deletion replaces each sequence by its rank, which is always below ten million. A sequence of ten million
+        // or more was therefore not replaced, and may be a phone number.
         ("event.sequence", "SELECT 1 FROM event WHERE driver = ? AND sequence >= 10000000"),
         ("audit.address", "SELECT 1 FROM audit WHERE driver = ? AND address IS NOT NULL"),
         ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ? AND request_id IS NOT NULL"),
         ("audit.sid", "SELECT 1 FROM audit WHERE driver = ? AND sid IS NOT NULL"),
     ]
 
-    /// Selects the driver's rows in which the column has a text that no deletion wrote.
+    /// Returns the query for the driver's rows in which `column` contains a text that the deletion did not write.
     private static func kept(_ column: String, in table: String, by key: String) -> String {
         "SELECT 1 FROM \(table) WHERE \(table).\(key) = ? AND \(column) NOT LIKE 'erased-%'"
     }

@@ -1,4 +1,5 @@
-// `EventErasure` on PostgreSQL: the driver's row is renamed, and ErasureProgress rewrites the other rows in pieces.
+// `EventErasure` on PostgreSQL: replaces the id in the driver's row by a pseudonym. ErasureProgress rewrites the other
+// rows in pieces.
 
 package import Engine
 package import JourneyModel
@@ -8,27 +9,28 @@ package import SharedTables
 extension PostgresEventStore: EventErasure {
     package func prepareErasure() async {}
 
-    /// Adds the driver's row and removes it, so that the deletion conflicts with a batch that adds the same driver.
+    /// Adds the driver's row and removes it again. The deletion therefore conflicts with a batch that adds the same
+    /// driver at the same time.
     ///
-    /// If the batch comes first, the deletion waits for it, fails with 40001, and is run again. If the batch comes
-    /// second, it waits, finds the tombstone, and removes its row (Events/ErasedDrivers.swift).
+    /// If the batch comes first, the deletion waits for it, fails with 40001, and is run again. If the deletion comes
+    /// first, the batch waits, finds the tombstone, and removes the row that it has added (Events/ErasedDrivers.swift).
     package func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws {
         let row = try db.addDriver(driver, at: now)
         let removedCount = try db.execute(
             sql: "DELETE FROM driver WHERE id = ?1 AND lane = \(Lane.sql(ofDriver: "?1")) AND version = 0",
             arguments: [row])
         if removedCount == 0 {
-            // The batch came first, and the row is the batch's. PostgreSQL reports this conflict itself, but a worker
-            // of Citus does not.
+            // The row belongs to a batch that came first. A single PostgreSQL server reports this conflict itself, but
+            // a worker of Citus does not.
             throw PostgresError(.server(sqlState: SQLState.serializationFailure), "the driver was added meanwhile")
         }
-        // Only needed on Citus, where the tombstone is on the coordinator and the driver on a worker. A waiting batch
-        // continues as soon as the worker commits, so the coordinator must commit first. It does so because this
-        // statement changes a reference table.
+        // This statement is needed only on Citus, where the tombstone is on the coordinator and the driver on a worker.
+        // A waiting batch continues as soon as the worker commits, so the coordinator must commit first. It does,
+        // because this statement changes a reference table.
         try db.execute(sql: "DELETE FROM erasure WHERE driver = ?1", arguments: [row])
     }
 
-    /// Raises the driver's version, so that a batch that has read the driver by its old id writes nothing to it.
+    /// Raises the driver's version. A batch that has read the driver by its old id therefore writes nothing.
     package func beginErasure(
         of driver: Int64, digest: [UInt8], pseudonym: String, _ db: any SQLTransaction
     ) throws {
@@ -60,7 +62,8 @@ extension PostgresEventStore: EventErasure {
     package func completeErasure(of driver: Int64) async throws(StoreFailure) {
         var isComplete = false
         while !isComplete {
-            // A server that stops must not wait for a long deletion. The next start, or another server, continues it.
+            // An instance that stops must not wait for a long deletion. Another instance, or the next start, continues
+            // it.
             if Task.isCancelled { throw .cancelled }
             isComplete = try await change { db in
                 var progress = try ErasureProgress(of: driver, db)
@@ -69,8 +72,7 @@ extension PostgresEventStore: EventErasure {
         }
     }
 
-    /// Does nothing, because the store cannot force either of two steps of PostgreSQL. Removed bytes stay in its tables
-    /// until VACUUM has freed the space and other rows are written there. They stay in the WAL until the WAL is
-    /// recycled.
+    /// Does nothing, because the store cannot make PostgreSQL overwrite removed bytes. In a table, they stay until
+    /// VACUUM has freed the space and other rows are written there. In the WAL, they stay until the WAL is recycled.
     package func finishRemoval(within timeout: Duration) async -> Bool { true }
 }

@@ -12,16 +12,18 @@ enum ErasedDrivers {
         "erased_drivers",
         "SELECT driver_digest, erased_at_ms FROM erased_driver WHERE driver_digest = ANY ($1::bytea[])")
 
-    /// Finds the drivers added by this batch that were deleted after the batch had looked for their tombstones, and
-    /// removes their rows. The batch then repeats its work for these drivers.
+    /// Removes the rows of drivers that this batch has added, if they were deleted after the batch had looked for their
+    /// tombstones. The batch then repeats its work for these drivers.
     ///
-    /// The deletion adds and removes the row too (`EventErasure.collideWithAdding`), so the two cannot miss each other:
+    /// The deletion adds and removes the driver's row too (`EventErasure.collideWithAdding`). The batch and the
+    /// deletion therefore cannot miss each other:
     ///
-    /// - If the batch is first, the deletion waits, and then finds the row.
+    /// - If the batch is first, the deletion waits for it, and then finds the driver's row.
     /// - If the deletion is first, the batch waits in the statement that adds the drivers. `takeBack` runs after that
     ///   statement, so it sees the tombstone.
     ///
-    /// Parameters: the `driver.id` of drivers, keyed hashes, the times after which a deletion is recent.
+    /// Parameters: the `driver.id` of drivers, the keyed hashes of their ids, and for each driver the time after which
+    /// a deletion is recent.
     private static let takeBack = PostgresStatement(
         "erased_drivers_not_added",
         """
@@ -40,9 +42,9 @@ enum ErasedDrivers {
     }
 
     /// Like `takeBack`, for Citus, where the tombstones lie on another server than the drivers. Removes nothing. If it
-    /// returns a row, a new driver was deleted, and the whole batch is run again.
+    /// returns a row, a driver that this batch adds was deleted, and the whole batch is run again.
     ///
-    /// Parameters: keyed hashes, the times after which a deletion is recent.
+    /// Parameters: the keyed hashes of drivers' ids, and for each driver the time after which a deletion is recent.
     private static let findRecent = PostgresStatement(
         "erased_drivers_recent",
         """

@@ -7,12 +7,12 @@
 // Readers stop at this lowest number: below it, all events are visible, and no new ones can appear. A transaction that
 // is left open, in any database of the server, makes the readers wait.
 //
-// A driver's events have ascending positions in the order of their numbers (`event.seq`). The reason: a batch reads the
-// driver's version before it gets its transaction number, and stores events only if the version is unchanged. So the
-// transaction that wrote this version has a lower number.
+// Among a driver's events, a higher number (`event.seq`) means a higher position. The reason: a batch reads the
+// driver's version, then gets its transaction number, and stores events only if the version is unchanged. The
+// transaction that wrote this version has got its number earlier.
 //
-// Only a batch that locks the driver's row may get its number too early, before it waits for the row. It therefore
-// compares its position with that of the driver's last event (`BatchReads.isBehind`).
+// A batch that locks the driver's row gets its transaction number before it waits for the row, so the number may be too
+// low. Such a batch therefore compares its position with that of the driver's last event (`BatchReads.isBehind`).
 //
 // For an event that was transferred from SQLite, the position is the number that the event had in SQLite. `raise` makes
 // all later events get higher positions.
@@ -23,7 +23,7 @@
 import Postgres
 
 enum EventPosition {
-    /// The number of low bits that count the events of one transaction.
+    /// The number of low bits of a position that contain the event's place in its transaction.
     static let placeBits: Int64 = 16
     /// The highest place of an event in its transaction. If a transaction had more events, all further ones would get
     /// this place too. A batch has far fewer events.
@@ -33,22 +33,24 @@ enum EventPosition {
     static let ofTransaction = """
         (SELECT pg_current_xact_id()::text::int8 + xact_offset << \(placeBits) FROM event_position)
         """
-    /// Reads `ofTransaction` in the transaction that is to insert the events, after this transaction has read the
-    /// drivers. If the second column is false, the coordinator of Citus was restarted, and `raiseForServer` must run
-    /// before anything is inserted.
+    /// Runs in the transaction that inserts the events, after the drivers were read. The first column is
+    /// `ofTransaction`. If the second column is false, the coordinator of Citus was restarted, and `raiseForServer`
+    /// must run before anything is inserted.
     ///
-    /// A transaction that changes only a worker's rows does not flush the coordinator's WAL. So the coordinator may use
-    /// its number again after a crash. `raiseForServer` therefore adds more to `xact_offset` than the count of numbers
-    /// that can be lost.
+    /// A transaction that changes rows only on workers does not flush the coordinator's WAL. After a crash, the
+    /// coordinator may therefore give that transaction's number to another one. `raiseForServer` adds more to
+    /// `xact_offset` than the count of numbers that may be given twice.
     static let begin = PostgresStatement(
         "event_position_begun",
         "SELECT \(ofTransaction), coalesce(server = \(TransactionNumber.serverSQL), false) FROM event_position")
 
     /// On Citus, every batch begins by taking the lock `AdvisoryLock.eventPosition` in shared mode. `raiseForServer`
-    /// takes it in exclusive mode, and so waits for the batches with the old offset. Readers use only one offset.
+    /// takes it in exclusive mode, and so waits for the batches with the old offset. This is necessary because readers
+    /// compute `end` with a single offset.
     ///
-    /// A batch takes this lock before it locks drivers. In the reverse order, a deadlock would be possible. The raise
-    /// would wait for a batch that waits for a driver, and the driver's holder would wait for the raise.
+    /// A batch takes this lock before it locks drivers, because the reverse order could cause a deadlock.
+    /// `raiseForServer` would wait for a batch that waits for a locked driver. The transaction that has locked this
+    /// driver would wait for `raiseForServer`.
     static let shareOffset = PostgresStatement(
         "event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lock))")
 
@@ -77,11 +79,11 @@ enum EventPosition {
     /// The highest position that is stored; NULL if there is no event.
     static let highest = PostgresStatement("event_position_highest", "SELECT max(position) FROM event")
 
-    /// Returns the query that raises `xact_offset` if the next transaction's position would be too low: below a stored
-    /// event's or a feed consumer's. Every instance runs the query at its start.
+    /// Returns the query that raises `xact_offset` if the next transaction's position would be too low. It is too low
+    /// if it is below the position of a stored event or of a feed consumer. Every instance runs the query at its start.
     ///
-    /// Such a database was transferred from SQLite, or copied with pg_dump into a server with lower transaction
-    /// numbers.
+    /// Positions can be too low after a transfer from SQLite, or after a copy with pg_dump into a server with lower
+    /// transaction numbers.
     ///
     /// - Parameter highest: the result of the statement `highest`.
     static func raise(above highest: PostgresResult) throws(PostgresError) -> PostgresQuery {

@@ -105,7 +105,7 @@ struct EventOfDriver: Sendable {
         }
     }
 
-    /// Writes the fold's new result into stored events. Leaves out drivers whom this transaction has not updated.
+    /// Writes the fold's new results into stored events. Skips events of drivers whom this transaction has not updated.
     static let update = PostgresStatement(
         "events_refolded",
         """
@@ -126,8 +126,8 @@ struct EventOfDriver: Sendable {
         return stored.map(TextKey.init) == used.map(TextKey.init) ? nil : used
     }
 
-    /// Stores the settings with which corrected events are folded. Leaves out drivers whom this transaction has not
-    /// updated.
+    /// Stores the version of the settings with which a corrected event is folded. Skips events of drivers whom this
+    /// transaction has not updated.
     static let correct = PostgresStatement(
         "events_corrected",
         """
@@ -170,7 +170,7 @@ struct StoredKey: Sendable {
     }
 
     /// Returns whether the submission repeats the stored event. For an event that was transferred from SQLite, only the
-    /// first half of the digest is stored.
+    /// first half of the digest is stored, so only this half is compared.
     func isRepeated(by submission: EventSubmission, digest: [UInt8]) -> Bool {
         digest.starts(with: self.digest)
             || submission.isRepeat(
@@ -180,8 +180,8 @@ struct StoredKey: Sendable {
 }
 
 enum EventStatements {
-    /// Parameters: `LaneParameters`, the `driver_id` of drivers, idempotency keys. One row for each pair that is
-    /// stored.
+    /// Returns one row for each pair of driver and key that is stored. Parameters: `LaneParameters`, the `driver_id` of
+    /// drivers, idempotency keys.
     static let keys = PostgresStatement(
         "keys",
         """
@@ -211,18 +211,19 @@ enum EventStatements {
     static let foldedColumnCount = 30
     static let foldedVersionColumn = 27
 
-    /// For each driver, the events from a given time on. The read ends with the n-th event after that time (counted
-    /// from 0) and all further events of the same millisecond. The rows are not sorted.
+    /// For each driver, the events from a given time up to a last millisecond, unsorted. The last millisecond is that
+    /// of the n-th event after the given time, where n counts from 0.
     ///
-    /// The last column contains that millisecond. It is NULL if all events are read.
+    /// The last column contains this last millisecond. It is NULL if there is no n-th event, so that all events are
+    /// read.
     ///
     /// Without OFFSET 0, PostgreSQL could compute the millisecond once per event.
     ///
     /// Parameters: `LaneParameters`, the `driver.id` of drivers, and for each driver the time and n.
     static let tails = PostgresStatement("event_tails", tailsSQL("JOIN"))
 
-    /// Like `tails`, but sorted by PostgreSQL, because the check must not rely on the code of the fold. Also returns
-    /// the events whose settings are missing, which `FoldedEvent` cannot read.
+    /// Like `tails`, but sorted by PostgreSQL, because the check of stored journeys must not rely on the code of the
+    /// fold. Also returns events whose settings are missing, although `FoldedEvent` cannot read such events.
     static let sortedTails = PostgresStatement("event_tails_sorted", "\(tailsSQL("LEFT JOIN")) ORDER BY \(ascending)")
 
     private static func tailsSQL(_ join: String) -> String {
@@ -241,9 +242,9 @@ enum EventStatements {
         """
     }
 
-    /// The journey after the last event before a time, ignoring events below the driver's floor. Two steps make the
-    /// read short: the first finds the event's millisecond by the index, the second sorts the events of this
-    /// millisecond.
+    /// For each driver, the journey right before a given time: the journey after the last earlier event that is not
+    /// below the driver's floor. Two steps make the read short. The first finds that event's millisecond by the index,
+    /// the second sorts only the events of this millisecond.
     ///
     /// Parameters: `LaneParameters`, the `driver.id` of drivers, times, floors.
     static let starts = PostgresStatement(
@@ -304,8 +305,8 @@ extension FoldedEvent {
             storedVersion: try row.text(28), receivedAt: try row.moment(29))
     }
 
-    /// Returns whether `one` comes before `other` in the stored order. `secondPlace` contains the order that the fold
-    /// has found for events that share a second. The stored order is the same as that of FoldOrder in SQLite's store.
+    /// Returns whether `one` comes before `other` in the order of the stored events. If two events share a second,
+    /// their `secondPlace` decides, which the fold has found. FoldOrder in SQLite's store has the same order.
     static func isStored(_ one: FoldedEvent, before other: FoldedEvent) -> Bool {
         if one.event.sharesSecond(with: other.event), let place = one.secondPlace, let otherPlace = other.secondPlace,
             place != otherPlace

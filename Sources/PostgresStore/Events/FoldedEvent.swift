@@ -22,19 +22,19 @@ struct FoldedEvent: Sendable {
     var secondPlace: Int64?
     /// The session in progress that this event closed without SESSION_ENDED (`Journey.closing`).
     var closedSessionID: String?
-    /// The version of the settings with which a stored event is folded: a correction may have replaced the original
-    /// ones. Nil for a new event.
+    /// The version of the settings with which a stored event is folded. After a correction, it may differ from
+    /// `storedVersion`. Nil for a new event.
     var settingsVersion: String?
-    /// The original version of a stored event's settings, and the time when the event was received. Both nil for a new
-    /// event.
+    /// The original version of a stored event's settings, and the time when the event was received. For a new event,
+    /// both are nil.
     var storedVersion: String?
     var receivedAt: Moment?
-    /// Whether a correction has replaced the settings with which a stored event is folded.
+    /// Whether the refold under way has given this stored event other settings, because of a correction.
     var isCorrected = false
     /// Nil for a stored event.
     var unsaved: Unsaved?
-    /// Whether the fold gave a stored event another verdict, journey, closed session or place in its second than its
-    /// row has.
+    /// Whether the fold's result for a stored event differs from its row: the verdict, journey, closed session or place
+    /// in its second.
     var isChanged = false
 
     /// Whether the event arrived after the first `OrderWithinSecond.searchedMax` events of its second. The fold orders

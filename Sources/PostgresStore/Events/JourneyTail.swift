@@ -1,11 +1,11 @@
-// Some of a driver's events, in the fold's order and without gaps, and the journey before them. They are the driver's
-// last events, or a part from the middle of the driver's events.
+// Consecutive events of a driver, in the fold's order, and the journey before them. They are either the driver's last
+// events or a part from the middle.
 //
-// A new event is put in its place in the order. Then the events after it are folded again, up to the first one after
-// which the new journey equals the stored one. A refold of very many events continues with the next part
-// (RefoldInParts).
+// A new event is put in its place in the order. Then the events after it are folded again, until the new journey after
+// one of them equals the stored journey. A refold of very many events continues with the next part (RefoldInParts).
 //
-// SQLite's store has the same algorithm on a table (EventFolding, FoldWalk). This file reads no clock and no database.
+// SQLite's store runs the same algorithm on a table (EventFolding, FoldWalk). The code here works in memory only,
+// without a clock or a database.
 
 import Engine
 import JourneyModel
@@ -15,8 +15,8 @@ struct JourneyTail: Sendable {
     private(set) var start: Journey
     /// In the fold's order.
     private(set) var events: [FoldedEvent]
-    /// The journey after the driver's last event, if that event is not in `events`; otherwise nil. No method changes
-    /// it: `insert` refuses an event that might change it, and the other methods return `Insertion.unfinished` instead.
+    /// If the driver's last event is not in `events`, the journey after that last event; otherwise nil. No method
+    /// changes it: `insert` refuses an event that might change it, and the other methods return `Insertion.unfinished`.
     let end: Journey?
 
     init(start: Journey, events: [FoldedEvent] = [], end: Journey? = nil) {
@@ -32,8 +32,9 @@ struct JourneyTail: Sendable {
 
     /// The effects of an insertion.
     struct Insertion {
-        /// The number that the event got, normally the `seq` of the parameter `new`. If a deadline passed before the
-        /// event and the event comes last, its expiry gets that number, and the event gets the next one.
+        /// The number of the new event, normally the `seq` of the parameter `new`. The exception: the new event comes
+        /// last, and a deadline passed before it. Then the deadline's expiry gets that number, and the new event gets
+        /// the next one.
         var seq: Int64
         var verdict = Verdict.none
         /// The number of stored events that were folded again.
@@ -41,20 +42,20 @@ struct JourneyTail: Sendable {
         /// The successive values of the driver's current journey, each with the number of the event that led to this
         /// value. Empty if a late event left the current journey as it was.
         var moves: [(seq: Int64, journey: Journey)] = []
-        /// The number of expiries (the events of passed deadlines) that were added because of the event. The expiries
-        /// are in `events` already.
+        /// The number of expiries (the events of passed deadlines) that were added because of the new event. The
+        /// expiries are in `events` already.
         var expiryCount: Int64 = 0
-        /// The journey after the last of `events`, if it differs from the stored one and the driver has later events.
-        /// The later events must then be folded again too (`goOn`). Otherwise nil.
+        /// If the driver's events after `events` must be folded again too (`goOn`), the new journey after the last of
+        /// `events`. Otherwise nil: the new journey equals the stored one, or the driver has no later events.
         var unfinished: Journey?
     }
 
     typealias MakeExpiry = (_ deadline: (name: EventName, at: Moment), _ running: Journey, _ seq: Int64) -> FoldedEvent
 
-    /// Puts the event in its place in the order, and refolds the events after it, until the new journey equals the
-    /// stored one.
+    /// Puts the event in its place in the order. Refolds the events after it, until the new journey after one of them
+    /// equals the stored journey.
     ///
-    /// If that point is beyond `events`, changes nothing and returns nil. The caller must then read more events.
+    /// If the refold would go beyond `events`, changes nothing and returns nil. The caller must then read more events.
     ///
     /// - Parameters:
     ///   - new: the event. Its `seq` is one above the driver's highest so far.
@@ -70,14 +71,14 @@ struct JourneyTail: Sendable {
         return insertion.unfinished == nil ? insertion : nil
     }
 
-    /// Like `insert`, for a late event whose refold may go beyond `events` (`Insertion.unfinished`). The last second of
-    /// `events` must be complete.
+    /// Like `insert`, for a late event whose refold may go beyond `events` (`Insertion.unfinished`). `events` must
+    /// contain all events of their last second.
     mutating func insertInPart(_ new: consuming FoldedEvent, expiry: MakeExpiry) -> Insertion {
         insertLate(new, isPart: true, expiry)
     }
 
-    /// Continues a refold of earlier events, after which the journey is `running`: folds `events` again, until the
-    /// journey equals the stored one. The last second of `events` must be complete.
+    /// Continues a refold that has reached the first of `events` with the journey `running`. Folds `events` again,
+    /// until the new journey equals the stored one. `events` must contain all events of their last second.
     ///
     /// - Parameters:
     ///   - newSeq: the number of the event that was inserted.
@@ -101,8 +102,8 @@ struct JourneyTail: Sendable {
             -> FoldedEvent
     ) -> Int64 {
         var walk = Walk(running: start, newSeq: .max, expirySeq: newSeq, stopsEarly: false)
-        // An expiry gets the settings of `next`, the first event after the deadline. If the walk still keeps events of
-        // an incomplete second, `next` is the first of them. Otherwise it is the current event.
+        // An expiry gets the settings of the first event after the deadline. If the walk still keeps events of an
+        // incomplete second, this event is the first of them (`next`). Otherwise it is the current event.
         var next: FoldedEvent?
         for event in events {
             let upcoming = next ?? event
@@ -114,8 +115,8 @@ struct JourneyTail: Sendable {
         return walk.expirySeq - newSeq
     }
 
-    /// Changes the settings of stored events, before a refold. Calls `change` for each event, with the journey that is
-    /// stored before this event.
+    /// Calls `change` for each event, so that it can replace the event's settings before a refold. `before` is the
+    /// stored journey before this event.
     mutating func correct(_ change: (inout FoldedEvent, _ before: Journey) -> Void) {
         var before = start
         for index in events.indices {
@@ -124,12 +125,12 @@ struct JourneyTail: Sendable {
         }
     }
 
-    /// Returns the event's index among the events of its second, if the event comes after the last of `events`. Returns
-    /// nil in two cases:
+    /// If the event comes after the last of `events`, returns its index among the events of its second. Returns nil in
+    /// two cases:
     ///
-    /// - The event comes earlier.
-    /// - The event shares its second with the last event, and this second has fewer than `searchedMax` events. The fold
-    ///   must then find their order.
+    /// - The event comes before the last of `events`.
+    /// - The event shares its second with the last of `events`, and this second has fewer than `searchedMax` events.
+    ///   The fold must then find the order of these events.
     private func placeAfterLast(_ event: OrderedEvent) -> Int64? {
         guard let last = events.last else { return 0 }
         if last.event.occurredAt != event.occurredAt { return last.event.occurredAt < event.occurredAt ? 0 : nil }
@@ -164,15 +165,15 @@ struct JourneyTail: Sendable {
         return insertion
     }
 
-    /// - Parameter isPart: whether the caller folds the driver's later events next. If false, and these later events
-    ///   would have to be folded again, the method changes nothing.
+    /// - Parameter isPart: whether the caller can fold the driver's events after `events` next. If false, and those
+    ///   events would have to be folded again, the method changes nothing.
     private mutating func insertLate(
         _ new: FoldedEvent, isPart: Bool, _ expiry: MakeExpiry
     ) -> Insertion {
         var new = new
-        // The index of the last event that is not folded again. The new event may change the order of its second, so
-        // the events of that second are folded again. But if the second already has `searchedMax` events, the new event
-        // comes after all of them.
+        // The index of the last event that is not folded again. Normally all events of the new event's second are
+        // folded again, because their order may change. But if this second already has `searchedMax` events, the new
+        // event comes after all of them.
         var predecessor = events.startIndex - 1
         for index in events.indices.reversed() {
             let candidate = events[index]
@@ -193,7 +194,8 @@ struct JourneyTail: Sendable {
         return fold(walk, from: predecessor + 1, goesOn: goesOn, expirySeq: new.seq + 1, isPart: isPart, expiry)
     }
 
-    /// Continues the walk through the events from the index `first` on, and replaces these events by its results.
+    /// Continues the walk with the event at the index `first`. In `events`, the results replace the events that were
+    /// folded.
     ///
     /// - Parameter expirySeq: the number for the first expiry (the event of a passed deadline) that the walk adds.
     private mutating func fold(
@@ -222,8 +224,8 @@ struct JourneyTail: Sendable {
     }
 }
 
-/// Folds events in order. For events that share a second, it determines their order anew: the order depends on the
-/// journey before them, which may have changed.
+/// Folds events in order. The order of events that share a second is determined anew, because it depends on the journey
+/// before them, which may have changed.
 private struct Walk {
     /// The journey after the last folded event.
     var running: Journey
@@ -247,7 +249,7 @@ private struct Walk {
     typealias MakeExpiry = JourneyTail.MakeExpiry
 
     /// Folds the next event, or keeps it until its second is complete. Returns false if the walk ends because the
-    /// journey equals the stored one. The walk may already end at the previous second; then this event is not folded.
+    /// journey equals the stored one. If the walk already ends with the second before, this event is not folded.
     mutating func take(_ row: FoldedEvent, _ expiry: MakeExpiry) -> Bool {
         if let first = second.first, !first.event.sharesSecond(with: row.event) || row.isBehindSearch {
             guard finish(expiry) else { return false }
@@ -273,8 +275,8 @@ private struct Walk {
             expirySeq += 1
             running = before
         }
-        // The stored journey after the last of `rows`, leaving out the new event. The walk ends if the new journey
-        // equals it.
+        // The stored journey after the last of `rows` that is not the new event. If the new journey equals it, the walk
+        // ends.
         let journeyStored = rows.last { $0.seq != newSeq }?.after ?? before
         let arrived = rows.count > 1 ? rows.sorted { $0.seq < $1.seq } : rows
         let order = OrderWithinSecond.order(of: arrived.map(\.event), from: before)

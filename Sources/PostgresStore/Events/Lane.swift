@@ -4,7 +4,7 @@
 
 enum Lane {
     static let count: UInt64 = 1024
-    /// The number of low bits of a driver's id that are random. The lane takes the bits above them.
+    /// The number of low bits of a `driver.id` that are random. The bits above them contain the lane.
     private static let randomBits: Int64 = 53
 
     /// Returns the lane for a text, by FNV-1a over its bytes. Stored rows depend on this function, so it must never
@@ -18,8 +18,8 @@ enum Lane {
     /// Returns the lane of the driver with this id.
     static func of(driver id: Int64) -> Int16 { Int16(truncatingIfNeeded: id >> randomBits) }
 
-    /// Returns the SQL expression for the lane of a driver. `sql` is an expression for the driver's id, an int8. If a
-    /// statement has conditions on both the driver and the lane, Citus sends it only to the server that has the driver.
+    /// Returns the SQL expression for the lane of a driver. `sql` is an expression for the `driver.id`. If a statement
+    /// has conditions on both the driver and the lane, Citus sends it only to the server that has the driver.
     static func sql(ofDriver sql: String) -> String { "CAST(\(sql) >> \(randomBits) AS int2)" }
 
     /// Returns a name that begins with `name` and whose lane is `lane`, so that a renamed driver stays in its lane.
@@ -38,8 +38,8 @@ enum Lane {
         Int64(lane) << randomBits | Int64.random(in: 1..<(1 << randomBits))
     }
 
-    /// Returns the id of a driver who is transferred from SQLite. The id contains the row number of SQLite where other
-    /// ids have random bits.
+    /// Returns the id of a driver who is transferred from SQLite. In the low bits, which are random in other ids, this
+    /// id contains the driver's row number in SQLite.
     static func driverID(in lane: Int16, row: Int64) -> Int64 {
         Int64(lane) << randomBits | row
     }

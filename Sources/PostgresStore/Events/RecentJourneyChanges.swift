@@ -38,7 +38,8 @@ struct RecentJourneyChanges {
         }
     }
 
-    /// Enough for two journeys from IDLE to SESSION_ENDED. A reader that missed more gets the current state.
+    /// The maximum number of changes. It is enough for two journeys from IDLE to SESSION_ENDED. A reader that missed
+    /// more changes gets the current state.
     static let countMax = 16
 
     private(set) var changes: [Change] = []
@@ -46,8 +47,7 @@ struct RecentJourneyChanges {
     /// Whether older changes may have been dropped.
     var isFull: Bool { changes.count >= Self.countMax }
 
-    /// Records the journey after event `seq`. Does nothing if it differs from `before` only in members that the stream
-    /// does not report.
+    /// Records the journey after event `seq`. Does nothing if this journey and `before` look the same on a stream.
     mutating func note(_ journey: Journey, after before: Journey, seq: Int64) {
         guard Self.seen(journey) != Self.seen(before) else { return }
         if changes.count >= Self.countMax { changes.removeFirst(changes.count - Self.countMax + 1) }

@@ -4,7 +4,7 @@ import Engine
 import JourneyModel
 import Postgres
 
-/// A session of a driver, as a batch opens or registers it.
+/// The row of a session that a batch opens or registers.
 struct SessionRow: Sendable {
     var driver: Int64
     var sessionID: String
@@ -22,9 +22,9 @@ struct SessionRow: Sendable {
         .text("registered_merchant") { $0.registeredMerchant },
     ]
 
-    /// Inserts new sessions, and updates the registration of stored ones. Leaves out drivers whom this transaction has
-    /// not updated. The rows are inserted in the order given: of sessions opened at the same time, the last one must
-    /// get the highest number.
+    /// Inserts new sessions, and updates the registration of stored ones. Skips sessions of drivers whom this
+    /// transaction has not updated. Keeps the given order, because the last of several sessions opened at the same time
+    /// must get the highest number.
     static let write = PostgresStatement(
         "sessions_written",
         """
@@ -44,7 +44,7 @@ struct SessionRow: Sendable {
 
 extension SessionRow {
     /// Writes one session on Citus. With VALUES, the insert runs on the worker. With a SELECT as in `write`, it would
-    /// run on the coordinator, which alone has the sequence for the session's number.
+    /// run on the coordinator, because only the coordinator has the sequence for the session's number.
     private static let writeOne = PostgresStatement(
         "session_written",
         """
@@ -79,9 +79,9 @@ struct SessionClaim: Sendable {
         .int8("claimed_at_ms") { $0.at.millisecondsSinceEpoch },
     ]
 
-    /// Claims sessions for their drivers: inserts the rows that name the drivers as the owners. Leaves out drivers whom
-    /// this transaction has not updated. The rows are written in the order of the sessions' ids, so that two
-    /// transactions never wait for each other.
+    /// Claims sessions for their drivers: inserts a row for each session, which names the driver as the owner. Skips
+    /// sessions of drivers whom this transaction has not updated. Rows are written in the order of the sessions' ids,
+    /// so two transactions never wait for each other.
     ///
     /// If another transaction has claimed one of the sessions since the reads, the statement fails, and the whole batch
     /// must be run again.
@@ -136,14 +136,13 @@ enum SessionStatements {
             \(RowByKey.askedSession)
         """)
 
-    /// A driver may have at most `unusedMax` unused sessions among the last `recentMax` sessions. A session is unused
-    /// if it was registered and has no event. It must also occur neither in the driver's journey nor in the journey at
-    /// the driver's floor.
+    /// Of a driver's last `recentMax` sessions, at most `unusedMax` may be unused. An unused session was registered,
+    /// but has no event. Neither the driver's journey nor the journey at the driver's floor names it.
     private static let unusedMax = 100
     private static let recentMax = 200
 
-    /// Deletes unused sessions, except for the newest `unusedMax`, so that a driver who keeps registering sessions
-    /// cannot fill the table.
+    /// Deletes a driver's unused sessions, except for the newest `unusedMax`. Otherwise a driver who keeps registering
+    /// sessions could fill the table.
     ///
     /// Parameters: `driver.id`, the batch.
     static let forgetUnused = PostgresStatement(
@@ -157,8 +156,8 @@ enum SessionStatements {
         WHERE session_owner.session_id = gone.session_id AND session_owner.owner = $1::int8
         """)
 
-    /// Like `forgetUnused`, for Citus, where the rows of session_owner lie in other shards. Deletes only the sessions,
-    /// and returns their ids and the driver, so that the caller can delete those rows.
+    /// Like `forgetUnused`, for Citus, where the rows of session_owner lie in other shards. Deletes only the rows of
+    /// `session`. Returns their ids and the driver, by which the caller deletes the rows of session_owner.
     ///
     /// Parameters: `LaneParameters`, `driver.id`, the batch.
     static let forgetUnusedOfShard = PostgresStatement(
@@ -172,10 +171,12 @@ enum SessionStatements {
         SELECT session_id, driver FROM gone
         """)
 
-    /// The newest sessions are those with the highest numbers. Opening times may be wrong, because the server's clock
-    /// may have been ahead. A new session would then count as the oldest, and its own registration would delete it.
+    /// The newest sessions are those with the highest numbers, not those with the latest opening times. If the server's
+    /// clock was once ahead, older sessions have later opening times. A new session would then count as the oldest, and
+    /// its own registration would delete it.
     ///
-    /// - Parameter lanes: returns a further condition on the table with the given name.
+    /// - Parameter lanes: returns a further condition on the table with the given name, beginning with AND, or an empty
+    ///   text.
     private static func unused(_ driver: String, _ batch: String, _ lanes: (String) -> String) -> String {
         """
         SELECT recent.session_id FROM (

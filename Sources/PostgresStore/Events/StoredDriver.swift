@@ -12,7 +12,7 @@ struct StoredDriver: Sendable {
     var version: Int64 = 0
     var lastSeq: Int64 = 0
     var clockMemory = ClockMemory()
-    /// The head, the last event in the order: its number and its corrected time.
+    /// The number and the corrected time of the head, which is the last event in the fold's order.
     var headSeq: Int64?
     var headCorrectedAt: Moment?
     var journey = Journey()
@@ -99,8 +99,8 @@ enum DriverStatements {
         WHERE driver.id = ANY ($3::int8[]) AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Returns the drivers whose deletion is not complete. If the drivers' rows are locked, the result stays valid
-    /// until the transaction ends: a deletion begins with a change of the driver's row.
+    /// Returns the drivers whose deletion is not complete. A deletion begins with a change of the driver's row. If this
+    /// transaction has locked the drivers' rows, the result therefore stays valid until the transaction ends.
     ///
     /// Parameters: `LaneParameters`, the `driver.id` of drivers.
     static let erasing = PostgresStatement(
@@ -111,7 +111,7 @@ enum DriverStatements {
         """)
 
     /// Locks the drivers' rows until the end of the transaction. Waits for unfinished transactions that have updated
-    /// them.
+    /// these rows.
     static let lock = PostgresStatement(
         "drivers_locked",
         """
@@ -129,8 +129,8 @@ enum DriverStatements {
         UPDATE driver SET batch = $3::int8 WHERE id = $4::int8 AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Adds one driver with version 0. Does nothing if another transaction has already added the driver. The driver
-    /// then has another id than the batch has chosen, so the batch's later statements do not find it.
+    /// Adds one driver with version 0. If another transaction has already added the driver, does nothing. The driver's
+    /// row then has another `driver.id` than this batch has chosen, so the batch's later statements do not find it.
     static let add = PostgresStatement(
         "driver_added",
         """
@@ -142,12 +142,12 @@ enum DriverStatements {
     /// version. Returns the `driver.id` of the updated drivers. The later statements of the transaction find them by
     /// `batch`, a random number.
     ///
-    /// The rows are locked in the order of their ids; OFFSET 0 has the same purpose as in RowByKey. The subquery
-    /// `locked` also returns the new values. Otherwise the UPDATE would join with the parameters again, and compare
-    /// each driver with every other.
+    /// The rows are locked in the order of their ids. OFFSET 0 has the same purpose as in RowByKey. The subquery
+    /// `locked` also returns the new values, because the UPDATE would otherwise compare each driver with all rows of
+    /// the parameters.
     ///
-    /// A row that another transaction has locked is skipped, and its driver is not updated. That transaction most
-    /// likely updates the driver itself, and the batch's other drivers must not wait for it.
+    /// A row that another transaction has locked is skipped, so its driver is not updated. The other transaction most
+    /// likely updates this driver itself, and the batch's other drivers must not wait for that.
     private static let move = moving("drivers_moved", locking: "FOR NO KEY UPDATE SKIP LOCKED")
     /// Like `move`, for Citus. Waits for a row that another transaction has locked.
     private static let moveOfShard = moving("drivers_moved_of_shard", locking: "FOR NO KEY UPDATE")

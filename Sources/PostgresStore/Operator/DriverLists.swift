@@ -28,7 +28,7 @@ extension PostgresEventStore {
                 last = try row.int8(0)
                 drivers.append(try Self.driverSummary(row, at: 1))
             }
-            // There is a next page if this page is full, or if not all rows were examined.
+            // There is a next page if this page is full, or if there are rows that were not examined.
             let next = drivers.count == limit ? last : try found[1].rows.first?.optionalInt8(0)
             return ListPage(drivers, next: next)
         }
@@ -92,8 +92,8 @@ extension PostgresEventStore {
             drivers: drivers, sessions: try await operatorSessions(named: found[1]), chargerIDs: chargers)
     }
 
-    /// Finds the chargers on Citus. Does the same as the statement `chargersByName` on a single PostgreSQL server, but
-    /// sends two statements for each step.
+    /// Finds on Citus the chargers that the statement `chargersByName` finds on a single PostgreSQL server. Each step
+    /// sends two statements.
     private func searchChargers(from text: String, limit: Int) async throws(StoreFailure) -> [String] {
         var chargers: [String] = []
         while chargers.count < limit {
@@ -182,7 +182,7 @@ private enum DriverListStatements {
         """)
 
     /// The chargers of events and of registered sessions. There is no table of all chargers, so each step finds the
-    /// next charger by one probe of each of the two indexes. The parameters are those of `byName`.
+    /// next charger by two index probes: one for events, one for sessions. The parameters are those of `byName`.
     static let chargersByName = PostgresStatement(
         "chargers_by_name",
         """

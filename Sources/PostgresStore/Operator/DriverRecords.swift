@@ -35,7 +35,7 @@ private enum DriverRecordSQL {
         (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
     }
 
-    /// Returns the SQL that finds the rows of the drivers, each once.
+    /// Returns the SQL that finds the `driver.id` of each matching driver once.
     static func drivers(_ question: DriverQuery) -> String {
         switch question {
         case .id: "SELECT id FROM driver WHERE driver_id = ?1"
@@ -48,8 +48,8 @@ private enum DriverRecordSQL {
         }
     }
 
-    /// One driver. The subqueries use the parameter ?1 instead of a column of the outer query. On Citus, most of their
-    /// tables are on other servers than the driver.
+    /// Reads one driver. On Citus, most tables of the subqueries are on other servers than the driver. The subqueries
+    /// therefore use ?1 instead of a column of the outer query.
     static let select = """
         SELECT driver_id, driver.created_at_ms, (SELECT account.name FROM account WHERE account.driver = ?1),
             (SELECT account.email FROM account WHERE account.driver = ?1),

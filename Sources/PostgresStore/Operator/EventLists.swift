@@ -100,8 +100,8 @@ enum EventLists {
         WHERE lowest.position > (SELECT min(position) FROM event WHERE position >= $1::int8)
         """)
 
-    /// A driver's events, the last ones first. A driver may have many events, so there are two steps. The first finds
-    /// by an index the millisecond of the oldest event in the list; the second sorts the events from there on.
+    /// A driver's last events, the newest first. The first step finds, by an index, the millisecond of the oldest event
+    /// in the list. The second step sorts only the events from there on, because a driver may have many events.
     ///
     /// Parameters: `LaneParameters`, `driver_id`, the number of rows.
     static let ofDriver = PostgresStatement(

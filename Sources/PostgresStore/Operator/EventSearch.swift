@@ -14,8 +14,10 @@ enum EventSearch {
     /// The lowest and the highest position; NULL if there is no event.
     static let bounds = PostgresStatement("event_bounds", "SELECT min(position), max(position) FROM event")
 
-    /// The position of the first event that was received at `$1` or later, or the position after the last event. About
-    /// fifty probes of the index find it. Parameters: the time.
+    /// The position of the first event that was received at `$1` or later. If there is no such event, the position
+    /// after the last event. About fifty probes of the index find it.
+    ///
+    /// Parameters: the time.
     static let firstReceived = PostgresStatement(
         "event_first_received",
         """

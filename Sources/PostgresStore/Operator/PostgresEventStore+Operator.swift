@@ -77,8 +77,8 @@ extension PostgresEventStore {
         }
     }
 
-    /// Returns the position after which events are counted: `id`, or, if `id` is nil, the position before the first
-    /// event received at `start` or later.
+    /// Returns the position after which events are counted. This is `id` or, if `id` is nil, the position before the
+    /// first event received at `start` or later.
     private func tallyBegin(after id: Int64?, since start: Moment) async throws(StoreFailure) -> Int64 {
         if let id { return id }
         return try await firstEvent(receivedFrom: start) - 1
@@ -172,9 +172,8 @@ private enum OperatorStatements {
     static let newest = PostgresStatement(
         "newest_event", "SELECT max(position) FROM event WHERE position < \(EventPosition.end(settled: "$1"))")
 
-    /// Where counting must begin, if there are more events than the maximum: the position after which exactly the
-    /// maximum number of events remain. Otherwise returns no row. Parameters: the position after which to begin, the
-    /// maximum, `settledEnd`.
+    /// If there are more events than the maximum, the position after which exactly the maximum number of events follow.
+    /// Otherwise returns no row. Parameters: the position after which counting would begin, the maximum, `settledEnd`.
     static let tallyCut = PostgresStatement(
         "tally_cut",
         """

@@ -1,4 +1,4 @@
-// `RecordedEventReader` on PostgreSQL: the stored events of a driver, read backwards from the last one in pages.
+// `RecordedEventReader` on PostgreSQL: reads the stored events of a driver in pages, from the last event backwards.
 
 package import Engine
 package import JourneyModel
@@ -26,8 +26,8 @@ extension PostgresEventStore: RecordedEventReader {
             (DriverID(try row.text(1)), try row.optionalInt8(2), try row.optionalInt8(3))
         }
         guard let lastAt else { return nil }
-        // The walk goes back through the driver's events. `left` is the number of the session's events still ahead. At
-        // 0, the walk has reached the session's first event.
+        // The walk goes back through the driver's events. `left` is the number of the session's events that the walk
+        // has not reached yet. At 0, the walk has reached the session's first event.
         var left = try decoded { () throws(PostgresError) in try row.int8(4) }
         var isWithin = false
         return try await collect(of: id, driver, from: lastAt, limit: limit) { event in
@@ -71,8 +71,8 @@ extension PostgresEventStore: RecordedEventReader {
         }
     }
 
-    /// Collects events while walking back from the last event at `lastAt` or earlier. Each row is followed by the
-    /// event's predecessor, whose `after` is the event's `before`. There are two exceptions:
+    /// Collects events while walking back from the last event at `lastAt` or earlier. The next row on this walk is the
+    /// event's predecessor, and the predecessor's `after` is the event's `before`. There are two exceptions:
     ///
     /// - For the first event at or above the driver's floor, `before` is the journey at the floor.
     /// - For an event below the floor, `before` equals its own `after`.
@@ -151,8 +151,8 @@ private enum RecordedEventStatements {
     static let owner = PostgresStatement(
         "recorded_owner", "SELECT owner FROM session_owner WHERE session_id = $1::text AND lane = $2::int2")
 
-    /// The session's driver, the time of the session's last event, the number of the event that closed it, and the
-    /// count of its events.
+    /// A session's driver, the time of its last event, the number of the event that closed it, and the count of its
+    /// events.
     ///
     /// Parameters: `LaneParameters`, `driver.id`, the session's id.
     static let session = PostgresStatement(

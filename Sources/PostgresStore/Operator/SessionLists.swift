@@ -106,7 +106,7 @@ extension PostgresEventStore: OperatorListReader {
 
 enum SessionLists {
     /// The columns of `SessionSummary`, then the driver and the number. If the registration names no charger, the
-    /// charger's column contains the charger of one of the session's events. $1 and $2 are the lanes.
+    /// charger's column contains the charger of one of the session's events. $1 and $2 are the `LaneParameters`.
     private static let columns = """
         session.session_id, session.opened_at_ms, session.registered_at_ms,
         coalesce(session.registered_charger, (SELECT event.charger FROM event
@@ -129,8 +129,9 @@ enum SessionLists {
         ORDER BY opened_at_ms DESC, number DESC LIMIT $5::int8
         """)
 
-    /// The last column tells whether the registration or one of the session's events names the wanted charger.
-    /// Parameters: `LaneParameters`, the `driver.id` of drivers, ids of their sessions, a charger or NULL.
+    /// The last column tells whether the registration or one of the session's events names the wanted charger. If no
+    /// charger is wanted, the column is true. Parameters: `LaneParameters`, the `driver.id` of drivers, ids of their
+    /// sessions, a charger or NULL.
     static let rows = PostgresStatement(
         "operator_session_rows",
         """

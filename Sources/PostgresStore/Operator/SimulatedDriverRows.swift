@@ -6,15 +6,15 @@ import JourneyModel
 import SharedTables
 
 enum SimulatedDrivers {
-    /// SQL condition on a driver of `dwell simulate`: the id begins with a prefix that ends with `-`. In ASCII, `.`
-    /// follows `-`. So the upper bound (excluded) is the prefix with `.` as its last character.
+    /// SQL condition that a driver is one of `dwell simulate`: the id begins with a prefix that ends with `-`. In
+    /// ASCII, `.` follows `-`. So the upper bound (excluded) is the prefix with `.` instead of its last character.
     static let condition = """
         (driver.driver_id >= '\(DriverID.simulatedPrefix)'
         AND driver.driver_id < '\(DriverID.simulatedPrefix.dropLast()).')
         """
 
-    /// Tables whose column `driver` refers to a driver. The deletion goes through them in this order, so a table comes
-    /// before the tables to which it refers.
+    /// The tables whose column `driver` refers to a driver, in the order of the deletion. A table comes before the
+    /// tables to which it refers.
     static let tables = [
         "erasure", "push_outbox", "event", "session_code", "session", "journey_base", "device", "sign_in_session",
         "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit", "app_account_token",
@@ -41,8 +41,8 @@ enum SimulatedDrivers {
         return removed
     }
 
-    /// Removes the driver as the owner of its sessions. Each row is found by its session, because there is no index on
-    /// the owner. The session's lane is a condition for Citus.
+    /// Deletes the rows of session_owner that name the driver. Each row is found by its session, because there is no
+    /// index on the owner. With the session's lane as a condition, Citus runs the statement only on the right server.
     private static func removeOwner(_ driver: Int64, _ db: any SQLTransaction) throws {
         for session in try String.fetchAll(
             db, sql: "SELECT session_id FROM session WHERE driver = ?", arguments: [driver])

@@ -57,8 +57,8 @@ enum PushChangeRows {
 
     private static let hasDeviceSQL = "AND EXISTS (SELECT 1 FROM device WHERE device.driver = driver.id)"
 
-    /// Returns those drivers of the rows who have a device. On Citus the devices lie on another server than the
-    /// drivers.
+    /// Returns the drivers in `rows` that have a device. Used only on Citus, where the devices lie on another server
+    /// than the drivers.
     private static func deviceOwners(among rows: [SQLRow], _ db: any SQLTransaction) throws -> Set<Int64> {
         let drivers = Set(try rows.map { try $0[0] as Int64 })
         let list = drivers.map { String($0) }.joined(separator: ",")
@@ -80,7 +80,8 @@ enum PushChangeRows {
             (self.number, self.isSimulated, self.recent) = (number, isSimulated, recent)
         }
 
-        /// Returns the change that the event of the row caused; nil if it caused none.
+        /// Returns the change that the row's event caused, or nil if `recent` contains no change with this event's
+        /// number.
         mutating func change(by row: SQLRow, _ db: any SQLTransaction) throws -> PushChange? {
             let seq: Int64 = try row[3]
             guard let index = recent.firstIndex(where: { $0.seq == seq }) else { return nil }

@@ -14,9 +14,11 @@ struct FoldCorrection: Sendable {
     /// The correction applies to events that were received at a time t with `since <= t < until`.
     var since: Moment
     var until: Moment
-    /// The settings to fold with; nil for the settings stored with each event.
+    /// The version of the settings to fold with. If nil, each event is folded with the settings that were stored with
+    /// it.
     var version: String?
-    /// The correction applies only to events that were stored with these settings; nil for any settings.
+    /// The correction applies only to events that were stored with this version of the settings. If nil, it applies to
+    /// events with any version.
     var insteadOf: String?
     /// The durations in the settings of each version.
     var durations: [TextKey: Durations]

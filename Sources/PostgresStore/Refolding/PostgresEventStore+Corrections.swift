@@ -37,8 +37,8 @@ extension PostgresEventStore: SettingsCorrecting {
         }
     }
 
-    /// Refolds the next driver with events that the correction changes, if there is one among the examined drivers.
-    /// Returns the number after which the next call begins.
+    /// Examines the next drivers. If the correction changes events of any of these drivers, refolds the first such
+    /// driver. Returns the driver's number after which the next call begins.
     func correct(_ id: Int64, _ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
         let recorded = try await read { db in
             try SQLRow.fetchOne(db, sql: "\(CorrectionRows.select) WHERE id = ?", arguments: [id])
@@ -90,10 +90,10 @@ enum CorrectionStatements {
     /// Examines the next drivers, and finds the first one with events that the correction changes. Leaves out drivers
     /// whose deletion is not complete.
     ///
-    /// Columns: the number of the last examined driver, then the found driver's number and id and the time of the first
-    /// changed event. The last three are NULL if no driver was found.
+    /// Columns: the last examined driver's number; the found driver's number, its id, and the time of its first changed
+    /// event. The last three are NULL if no driver was found.
     ///
-    /// Parameters: the number after which to begin, the number of drivers to examine, those of
+    /// Parameters: the driver's number after which to begin, the count of drivers to examine, and the parameters of
     /// `FoldCorrection.changes`.
     static let next = PostgresStatement(
         "correction_next",
@@ -127,8 +127,8 @@ extension CorrectionStatements {
         """)
 }
 
-/// The rows of `settings_correction`. Their columns for settings contain the settings version itself. SQLite's table
-/// contains the row number in `settings_version` instead.
+/// The rows of `settings_correction`. Their columns for settings contain the settings version itself. In SQLite's
+/// table, these columns contain a row number of `settings_version` instead.
 enum CorrectionRows {
     static let select = """
         SELECT id, at_ms, since_ms, until_ms, settings, instead_of, changed_by, reason, finished_at_ms
@@ -187,8 +187,8 @@ enum CorrectionRows {
                     String(decoding: target.settings.wireJSON, as: UTF8.self), now,
                 ])
         }
-        // The time span must not reach into the future. Each driver is refolded once. An event of the time span that
-        // arrived after this refold would stay uncorrected.
+        // The time span must not reach into the future, because each driver is refolded only once. An event of the time
+        // span that arrived after this refold would stay uncorrected.
         let until = min(order.until ?? now, now)
         let unfinished = try SQLRow.fetchOne(
             db,

@@ -32,7 +32,7 @@ extension PostgresEventStore: JourneyRefolder {
     }
 
     /// Returns whether any driver was folded by the rules of an older release. After the first round of refolds there
-    /// may still be such drivers: a refold failed, or an older instance has stored an event since.
+    /// may still be such drivers. Either a refold failed, or an instance of an older release has stored an event since.
     package func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool {
         let found = try await read([PostgresQuery(RefoldStatements.areLeft, [.int8(Fold.rulesVersion)])])
         return try decoded { () throws(PostgresError) in try found[0][0].bool(0) }

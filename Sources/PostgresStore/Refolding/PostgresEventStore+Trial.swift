@@ -105,7 +105,7 @@ extension PostgresEventStore: RefoldTrying {
             while let next = refold.next {
                 let read = try await reads.readPart(
                     of: stored.driver, from: next, eventsMax: partMax, shards, on: connection, until: deadline)
-                // Nil if the driver's deletion has begun since the page with this driver was read.
+                // `read` is nil if the driver's deletion has begun since the page with this driver was read.
                 guard var part = read else { return RefoldCounts() }
                 if case .settings(_, let durations) = change {
                     let chargers = try await Self.chargers(
@@ -130,7 +130,7 @@ extension PostgresEventStore: RefoldTrying {
         }
     }
 
-    /// Returns the chargers with which the sessions of the events are registered.
+    /// For the sessions of the events, returns the chargers that their registrations name.
     ///
     /// - Parameter driver: the parameters that identify the driver: `LaneParameters`, `driver.id`.
     private static func chargers(
@@ -156,8 +156,8 @@ private enum TrialStatements {
             ORDER BY number LIMIT $2::int8) examined
         """
 
-    /// Returns an SQL expression for the time from which a driver's events are to be folded; NULL if no event changes.
-    /// Normally, it is the time of the first changed event (`changed`).
+    /// Returns an SQL expression for the time from which a driver's events must be folded. Normally, this is the time
+    /// of the first changed event (`changed`). If no event changes, the time is NULL.
     ///
     /// If an older release folded the driver, all events must be folded by the new rules. The time is then the driver's
     /// floor, or the lowest time if there is none.
@@ -219,8 +219,8 @@ private enum TrialStatements {
         FROM examined LEFT JOIN changed ON changed.id = examined.id ORDER BY examined.number
         """)
 
-    /// The same columns as `byRules`. Parameters: the first two of `byRules`, then the corrected time from which events
-    /// are to be folded with other settings.
+    /// The same columns as `byRules`. Parameters: the first two of `byRules`, then a time. Events with this corrected
+    /// time or a later one are folded with other settings.
     static let bySettings = PostgresStatement(
         "trial_by_settings",
         """

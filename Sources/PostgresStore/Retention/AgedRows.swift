@@ -5,16 +5,17 @@ import Postgres
 import Sockets
 
 enum AgedRows {
-    /// SQL condition on a session that is no longer shown to clients. All of the following must hold:
+    /// SQL condition that a session is outlived, so that clients no longer see it. All of the following must hold:
     ///
-    /// - The session was opened before a time and, if it was registered, registered before this time.
+    /// - The session was opened before `time`. If it was registered, the registration was before `time` too.
     /// - It has no events, and is not its driver's current session.
-    /// - No deletion of the driver is under way. During a deletion, the events may have the session's new id and the
-    ///   row the old one.
+    /// - No deletion of the driver is under way. During a deletion, the events may have the session's new id while its
+    ///   row still has the old one.
     ///
     /// - Parameters:
     ///   - time: the parameter with the time.
-    ///   - lanes: returns a condition on a table, which tells Citus that the table's rows lie in the session's shard.
+    ///   - lanes: returns a condition on a table. The condition tells Citus that the table's rows lie in the session's
+    ///     shard.
     private static func outlived(_ time: String, _ lanes: (String) -> String) -> String {
         """
         session.opened_at_ms < \(time)::int8 AND coalesce(session.registered_at_ms < \(time)::int8, true)
@@ -26,12 +27,12 @@ enum AgedRows {
         """
     }
 
-    /// SQL condition on an outlived session: its row can be deleted, because no journey names the session. Two journeys
-    /// are checked: the driver's current one, which may name the session as the previous one, and the one at the
-    /// driver's floor.
+    /// SQL condition that the row of an outlived session can be deleted, because no journey names the session. Two
+    /// journeys are checked: the journey at the driver's floor, and the current journey, which may name a previous
+    /// session.
     ///
-    /// The journeys after the stored events follow from these events and the journey at the floor, so they name no
-    /// other sessions.
+    /// The journeys after the stored events need no check. They follow from these events and the journey at the floor,
+    /// so they name no other sessions.
     ///
     /// - Parameters:
     ///   - lanes: like that of `outlived`.
@@ -47,12 +48,13 @@ enum AgedRows {
         """
     }
 
-    /// SQL condition that a table's row lies in the session's lane. Used by statements over the rows of all lanes,
+    /// SQL condition that a table's row lies in the session's lane. Statements over the rows of all lanes use it
     /// instead of `LaneParameters.condition`.
     private static func hasSessionsLane(_ table: String) -> String { "\(table).lane = session.lane" }
 
-    /// The sessions to delete, and those whose row stays but whose registration is to be forgotten. Parameters: the
-    /// number after which to begin, the time, the number of rows.
+    /// Selects the outlived sessions that retention has to change. It deletes a session, or only forgets its
+    /// registration if a journey still names it. Parameters: the number after which to begin, the time, the number of
+    /// rows.
     static let sessions = PostgresStatement(
         "aged_sessions",
         """
@@ -71,8 +73,8 @@ enum AgedRows {
         FROM session WHERE session.number > $1::int8 ORDER BY session.number LIMIT $3::int8
         """)
 
-    /// Deletes those sessions that are outlived and unneeded, with their rows of `session_owner`, `session_code` and
-    /// `push_outbox`. Of an outlived session that is still needed, forgets the registration. Returns the number of
+    /// Deletes the outlived and unneeded sessions, with their rows of `session_owner`, `session_code` and
+    /// `push_outbox`. If an outlived session is still needed, only forgets its registration. Returns the number of
     /// deleted sessions.
     ///
     /// Checks the conditions again, because an event of a session may have arrived since the session was found.
@@ -110,7 +112,7 @@ enum AgedRows {
     private static let drivers = PostgresStatement(
         "aged_sessions_drivers", "SELECT number, driver FROM session WHERE number = ANY ($1::int8[])")
 
-    /// Locks drivers and raises their versions. If a batch is about to use one of the sessions, it has read an old
+    /// Locks drivers and raises their versions. A batch that is about to use one of the sessions has then read an old
     /// version, and must read again.
     ///
     /// Parameters: `LaneParameters`, the `driver.id` of drivers.
@@ -124,7 +126,8 @@ enum AgedRows {
         WHERE driver.id = locked.id AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Parameters: `LaneParameters`, numbers of sessions, the time. Returns the driver and the id of each session.
+    /// Returns the driver and the id of each deleted session. Parameters: `LaneParameters`, numbers of sessions, the
+    /// time.
     private static let deleteSessions = PostgresStatement(
         "aged_sessions_deleted",
         """
@@ -135,8 +138,8 @@ enum AgedRows {
         SELECT driver, session_id FROM gone
         """)
 
-    /// Forgets the registrations of the outlived sessions that `deleteSessions` has left. The parameters are those of
-    /// `deleteSessions`.
+    /// Forgets the registrations of the outlived sessions that `deleteSessions` has not deleted. The parameters are
+    /// those of `deleteSessions`.
     private static let forgetRegistrations = PostgresStatement(
         "aged_sessions_registrations",
         """

@@ -6,7 +6,7 @@ package import JourneyModel
 import Postgres
 
 extension PostgresEventStore: RetentionStore {
-    /// Returns the old events in the next part of a walk over all events, beginning with the event stored first.
+    /// Walks over all events, beginning with the event stored first. Returns the old events of the next part.
     ///
     /// The walk ends at the first part without old events. A single recent event does not end it, because slow requests
     /// may put receive times out of order.
@@ -44,8 +44,8 @@ extension PostgresEventStore: RetentionStore {
         }
     }
 
-    /// This read may take long: each driver who has stopped driving may have a session that a journey still names. The
-    /// read examines all of these sessions, even if there are very many.
+    /// This read may take long, because it examines all old sessions that a journey still names. Each driver who has
+    /// stopped driving may have such a session, so there may be very many.
     package func agedSessions(
         openedBefore: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> [Int64] {
@@ -104,11 +104,11 @@ extension PostgresEventStore: RetentionStore {
         PostgresQuery(statement, [.int8(number), .int8(before.millisecondsSinceEpoch), .int8(Int64(limit))])
     }
 
-    /// Returns the next part of a walk over all sessions or audit entries. Numbers ascend with time, so the walk ends
-    /// if the last row of the part is recent.
+    /// Walks over all sessions or audit entries, and returns those of the next part that are to be deleted. Numbers
+    /// ascend with time, so the walk ends if the last row of the part is recent.
     ///
-    /// The walk goes on if the time of that row is in the future. An instance's clock was then ahead, so later rows may
-    /// be old.
+    /// But if the time of that row is in the future, the walk goes on. An instance's clock was then ahead, so later
+    /// rows may be old.
     private func agedNumbers(
         _ statement: PostgresStatement, before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers {

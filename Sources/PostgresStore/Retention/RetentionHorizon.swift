@@ -1,7 +1,8 @@
 // One step of retention: raises the floors of drivers, then deletes events, in one transaction.
 //
-// A floor is a time in a driver's order, in milliseconds. The fold begins at the floor, with the journey that results
-// from the events below it (`journey_base`). Deleting those events therefore cannot change later results.
+// A driver's floor is a time in the order of the driver's events, in milliseconds. The fold begins at the floor, with
+// the journey that results from the events below it (`journey_base`). Deleting those events therefore cannot change
+// later results.
 //
 // Raising a floor also raises the driver's version, so that a batch that has read the old floor must read again.
 
@@ -20,8 +21,8 @@ enum RetentionHorizon {
         var losesHead: Bool
     }
 
-    /// Raises the floor of each driver in `events`, then deletes those `events` that are below the new floors. Returns
-    /// the number of deleted events.
+    /// Raises the floor of each driver who has events among `events`. Then deletes those `events` that are below the
+    /// new floors. Returns the number of deleted events.
     ///
     /// Leaves out drivers who must first be refolded by the current rules, and those whose deletion is under way.
     static func delete(
@@ -51,8 +52,8 @@ enum RetentionHorizon {
                 PostgresQuery(lock, lanes + [asked, .int8(Fold.rulesVersion)]),
                 PostgresQuery(DriverStatements.erasing, lanes + [asked]),
             ], until: deadline)
-        // Leaves out drivers whose deletion is under way. The journey at the new floor is copied from an event, which
-        // may still have the ids from before the deletion.
+        // Leaves out drivers whose deletion is under way. The journey at the new floor would be copied from an event
+        // that may still have the old ids.
         for row in locked[1].rows { highest[try row.int8(0)] = nil }
         var floors: [Int64: Moment] = [:]
         var raises: [Raise] = []
@@ -112,8 +113,8 @@ enum RetentionHorizon {
         JOIN driver ON driver.id = given.driver AND \(LaneParameters.condition("driver"))
         """
 
-    /// For drivers without an event between the old and the new floor: stores IDLE as the journey at the new floor. A
-    /// journey that is stored already stays, because no event has changed it.
+    /// If a driver has no event between the old and the new floor, stores IDLE as the journey at the new floor. If a
+    /// journey is already stored, it stays, because no event has changed it.
     ///
     /// Parameters: those of `given`.
     private static let keepIdleBases = PostgresStatement(
@@ -175,8 +176,8 @@ enum RetentionHorizon {
         SELECT position FROM gone
         """)
 
-    /// Counts the deleted events as lost for each consumer of the feed that has not read them. Parameters: the
-    /// positions of the deleted events.
+    /// For each consumer of the feed, adds the deleted events that it has not read to its count of lost events.
+    /// Parameters: the positions of the deleted events.
     private static let countLost = PostgresStatement(
         "retention_lost",
         """

@@ -1,12 +1,13 @@
-// Brings the schema of a database up to date, and lists the applied migrations for `dwell migrate` and the server's
-// first log line.
+// Brings the schema of a database up to date. Also lists the applied migrations, which `dwell migrate` and the server's
+// first log line show.
 
 package import Engine
 package import Postgres
 package import Sockets
 
 extension PostgresMigrationRun {
-    /// Returns the migrations of this binary, each with the time at which it was applied. Changes nothing.
+    /// Returns the migrations of this binary. Each has the time at which it was applied to the database, or nil if it
+    /// is not applied. Changes nothing.
     package func status(
         on connection: PostgresConnection, until deadline: Deadline
     ) async throws(PostgresMigrationRefusal) -> [MigrationStatus] {
@@ -20,8 +21,9 @@ extension PostgresMigrationRun {
 }
 
 extension PostgresEventStore {
-    /// Brings the database to the schema of this binary. If a stored position is above those of new events, raises the
-    /// positions of new events (`EventPosition.raise`). Returns the numbers of the migrations that ran.
+    /// Brings the database to the schema of this binary, and returns the numbers of the migrations that ran. If a new
+    /// event could get a lower position than a stored one, raises the positions of all new events
+    /// (`EventPosition.raise`).
     package static func migrate(
         _ configuration: PostgresConfiguration, on loop: EventLoop, atMilliseconds now: Int64, until deadline: Deadline,
         _ migrations: PostgresMigrationRun = PostgresMigrationRun()

@@ -1,5 +1,7 @@
-// The migrations in the binary. The symbolic link `Migrations` makes the folder `migrations/postgresql/` at the top of
-// the repository part of this target. A new file needs an entry in `all`; a test compares this list with the folder.
+// The migrations in the binary. Their files are in `migrations/postgresql/` at the top of the repository. The symbolic
+// link `Migrations` makes this folder a part of this target.
+//
+// A new file needs an entry in `all`. A test compares this list with the folder.
 
 internal import Crypto
 

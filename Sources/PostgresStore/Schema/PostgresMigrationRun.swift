@@ -15,10 +15,10 @@ package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringCo
     /// The schema has tables, but no record of Dwell's migrations.
     case notDwell
     case encodingIsNotUTF8(String)
-    /// The transfer of an SQLite database to this database is not complete.
+    /// A transfer from an SQLite database to this database has begun and is not complete.
     case isTransferred
-    /// PostgreSQL could not be reached, or a statement failed. If only the answer to COMMIT is missing, the migrations
-    /// may be applied.
+    /// PostgreSQL could not be reached, or a statement failed. If the answer to COMMIT was lost, the migrations may be
+    /// applied nevertheless.
     case failed(PostgresError)
 
     package var description: String {
@@ -144,7 +144,8 @@ package struct PostgresMigrationRun: Sendable {
     private static let noLockTimeout = PostgresStatement("migration_lock_timeout", "SET LOCAL lock_timeout = 0")
     private static let noTimeout = PostgresStatement("migration_timeout", "SET LOCAL statement_timeout = 0")
 
-    /// Tables that belong to an extension do not count: PostGIS, for example, has one.
+    /// Finds out, among other things, whether the schema has tables. Tables of an extension are not counted, because an
+    /// extension such as PostGIS creates its own.
     private static let contents = PostgresStatement(
         "migration_contents",
         """

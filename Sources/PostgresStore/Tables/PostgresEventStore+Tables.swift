@@ -21,11 +21,11 @@ extension PostgresEventStore: SQLDatabase {
 }
 
 extension PostgresEventStore: AccountStatistics, InstanceStore, SettingsHistoryStore, HistoryStore, OperatorReader {
-    /// The time after which `TableTransactions` has given up a transaction: its last run may begin at the end of
-    /// `requestSeconds`. An audit entry gets its id before its transaction commits, so the entry becomes visible within
-    /// this time.
+    /// The longest time that a transaction of `TableTransactions` takes: `requestSeconds`, and then one last run. An
+    /// audit entry gets its id before its transaction commits. So the entry becomes visible at most this long after it
+    /// got its id.
     ///
-    /// There is one exception: without the synchronous standby, PostgreSQL may commit later. The metrics have then
-    /// already counted higher ids, and never count this entry.
+    /// There is one exception: without the synchronous standby, PostgreSQL may commit later. By then, the metrics have
+    /// counted entries with higher ids, so they never count this entry.
     package var auditSettlesMilliseconds: Int64 { Int64(Self.requestSeconds + BatchRun.roundTripSeconds) * 1000 }
 }

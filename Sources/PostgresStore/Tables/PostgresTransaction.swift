@@ -6,7 +6,7 @@ import Postgres
 import SharedTables
 import Sockets
 
-/// Not Sendable: a transaction is used only on the thread that runs the closure.
+/// The class is not Sendable, because a transaction is used only on the thread that runs its closure.
 final class PostgresTransaction: SQLTransaction {
     private let connection: PostgresConnection
     private let statements: TableStatements
@@ -15,8 +15,8 @@ final class PostgresTransaction: SQLTransaction {
     /// Returns whether the caller no longer waits.
     private let isCancelled: () -> Bool
     private var hasBegun = false
-    /// The first error. The connection has then rolled the transaction back, and a further statement would run outside
-    /// of it. So no further statement is sent, even if the closure caught the error.
+    /// The first error. After an error, the connection has rolled the transaction back, so a further statement would
+    /// run outside of the transaction. Therefore no further statement is sent, even if the closure caught the error.
     private(set) var failure: PostgresError?
     /// Nil as long as the transaction has changed nothing.
     private(set) var number: TransactionNumber?
@@ -57,7 +57,7 @@ final class PostgresTransaction: SQLTransaction {
     /// Returns the `driver.id` of the driver. Adds the driver if it has no row. If another transaction is adding the
     /// same driver, this transaction waits for it, or fails with 40001 (serialization failure).
     func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64 {
-        // If another driver already has the random id, another id is tried.
+        // `StoredDriver(new:)` chooses a random id. If another driver already has this id, another one is tried.
         for _ in 0..<3 {
             let new = StoredDriver(new: driver)
             if try run(DriverStatements.addQuery(new, at: now)).affectedCount == 1 { return new.id }
@@ -89,8 +89,8 @@ final class PostgresTransaction: SQLTransaction {
         FROM owned JOIN driver ON driver.id = owned.owner
         """)
 
-    /// Commits, if any statement was run. Even a change that wrote nothing may tell a client that the data it has read
-    /// is stored. So its COMMIT also waits until the synchronous standby has the data.
+    /// Commits, if any statement was run. A change that wrote nothing may have read data, and its caller may tell a
+    /// client that this data is stored. So the COMMIT also waits until the synchronous standby has the data.
     func commit() throws(PostgresError) {
         if let failure { throw failure }
         guard hasBegun else { return }
@@ -122,8 +122,8 @@ final class PostgresTransaction: SQLTransaction {
         PostgresQuery(statements.statement(sql), try arguments.values.map { try PostgresValue($0) })
     }
 
-    /// Sends BEGIN in the same round trip as the first statement. Until a change has the transaction's number, it asks
-    /// for the number with each statement: PostgreSQL assigns it at the first statement that changes something.
+    /// Sends BEGIN in the same round trip as the first statement. PostgreSQL gives a change its transaction number at
+    /// the first statement that changes something. So each statement also asks for the number, until it is known.
     private func run(_ query: PostgresQuery) throws(PostgresError) -> PostgresResult {
         if let failure { throw failure }
         do throws(PostgresError) {

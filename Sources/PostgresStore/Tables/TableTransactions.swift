@@ -1,8 +1,8 @@
 // Runs the transactions of SharedTables, each on a connection and a thread of its own. A change is SERIALIZABLE, so it
 // is run again after a conflict with another transaction.
 //
-// This file decides what is run again and until when. If the answer to a COMMIT is lost, it finds out whether the
-// transaction was committed.
+// This file decides which transactions are run again, and until when. If the answer to a COMMIT is lost, it finds out
+// whether the transaction was committed.
 
 import Engine
 import Logging
@@ -12,9 +12,9 @@ import Sockets
 import Synchronization
 
 final class TableTransactions: Sendable {
-    /// How often a change is run again after it violated a unique index. Two transactions may both miss a key and then
-    /// add it, and one of them fails (PostgreSQL manual, section 13.5). If a further run fails too, the change itself
-    /// is the cause.
+    /// How often a change is run again after it violated a unique index. Two transactions may both find that a key is
+    /// missing and then add it, so that one of them fails (PostgreSQL manual, section 13.5). If all further runs fail
+    /// too, the change itself is the cause.
     private static let violationsMax = 3
     /// The longest pause before a change is run again, in milliseconds. The first pauses are shorter.
     private static let pauseMillisecondsMax = 100
@@ -113,9 +113,9 @@ final class TableTransactions: Sendable {
         }
     }
 
-    /// Returns the time limit of a run that has got its connection: at least the time of one statement, even beyond
-    /// `until`. If a statement timed out because of a long wait, it would close its connection, and the other
-    /// transactions would wait even longer.
+    /// Returns the deadline of a run that has got its connection. Even shortly before `until`, a run gets the full time
+    /// for one statement. A statement that times out closes its connection, so the other transactions would wait even
+    /// longer for a connection.
     private static func end(ofRunUntil until: Deadline) -> Deadline {
         max(until, .inSeconds(BatchRun.roundTripSeconds))
     }
@@ -139,15 +139,15 @@ final class TableTransactions: Sendable {
         }
     }
 
-    /// Asks PostgreSQL for the status of the transaction until the transaction has ended. After the connection was
-    /// lost, the server may still be working on the COMMIT.
+    /// Asks PostgreSQL for the status of the transaction, repeatedly until the transaction has ended. The reason is
+    /// that the server may still work on the COMMIT after the connection was lost.
     private func status(of number: TransactionNumber, until: Deadline) async -> TransactionNumber.Status {
         while !until.hasPassed {
             do throws(PostgresError) {
                 let results = try await pool.withConnection(until: until) {
                     (connection) async throws(PostgresError) -> [PostgresResult] in
-                    // A transaction whose backend was terminated while it waited for the standby counts as committed,
-                    // although the standby may not have it yet. `confirm` waits until the standby has it.
+                    // If a backend is terminated while it waits for the standby, its transaction counts as committed,
+                    // although the standby may not have it yet. `confirm` waits until the standby has the transaction.
                     try await connection.run([number.query(), PostgresQuery(.confirm)], until: until)
                 }
                 let status = try number.status(results[0][0])
@@ -156,7 +156,7 @@ final class TableTransactions: Sendable {
                 if let status = TransactionNumber.status(error) { return status }
                 guard TransactionFailure(error).kind == .again else { return .unknown }
             }
-            // Gives the pool time to replace a lost connection. `until` ends the loop.
+            // Gives the pool time to replace a lost connection. The loop ends when `until` has passed.
             try? await Task.sleep(for: .milliseconds(Int.random(in: 10...50)))
         }
         return .unknown

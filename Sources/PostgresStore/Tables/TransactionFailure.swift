@@ -1,5 +1,5 @@
-// Decides, from the error of a transaction, whether the transaction may be run again, and which failure the caller gets
-// otherwise. The transaction must have committed nothing.
+// Decides from the error of a transaction whether the transaction may be run again. If not, the caller gets the failure
+// that follows from the error. Must be used only for a transaction that has committed nothing.
 
 import Engine
 import Postgres

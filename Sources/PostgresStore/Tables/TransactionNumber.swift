@@ -9,8 +9,8 @@ struct TransactionNumber: Hashable, Sendable {
     /// The times of the server's start and of the last reset of its statistics. They change when the server is
     /// restarted or recovers from a crash.
     ///
-    /// The number alone is not unique. After a crash or failover, PostgreSQL reuses a number whose transaction was not
-    /// on disk.
+    /// The number alone is not unique. After a crash or failover, PostgreSQL may give a new transaction the number of
+    /// one that was not yet on disk.
     private let server: String
 
     static let serverSQL = """
@@ -41,10 +41,10 @@ struct TransactionNumber: Hashable, Sendable {
     private static let status = PostgresStatement(
         "transaction_status", "SELECT pg_xact_status($1::xid8), \(serverSQL)")
 
-    /// Reads the result of `query`. If a number belongs to two transactions (see `server`), the first of them was not
-    /// committed. So "aborted" always means that this transaction was not committed.
+    /// Reads the result of `query`. If another transaction got the same number later (see `server`), this transaction
+    /// was not committed. So "aborted" always means that this transaction was not committed.
     ///
-    /// But if `server` has changed, "committed" may be the status of the other transaction.
+    /// But if `server` has changed, "committed" may be the status of the later transaction.
     func status(_ row: PostgresRow) throws(PostgresError) -> Status {
         switch try row.optionalText(0) {
         case "committed": try row.text(1) == server ? .committed : .unknown
@@ -54,7 +54,7 @@ struct TransactionNumber: Hashable, Sendable {
         }
     }
 
-    /// Reads the error of `query`; nil if the error does not tell the status. 22023 means that the server has not yet
-    /// given out the number. A crash or failover has then undone this transaction.
+    /// Returns the status that the error of `query` shows; nil if the error shows none. 22023 means that the server has
+    /// not yet given out the number. In this case, a crash or failover has undone the transaction.
     static func status(_ error: PostgresError) -> Status? { error.sqlState == "22023" ? .notCommitted : nil }
 }

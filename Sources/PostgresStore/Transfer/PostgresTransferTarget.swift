@@ -168,10 +168,11 @@ package actor PostgresTransferTarget: TransferTarget {
         for driver in drivers { self.ids[driver] = nil }
     }
 
-    /// Returns the queries that remove the drivers' rows. If a session belongs to another driver by now, its row of
-    /// `session_owner` is kept.
+    /// Returns the queries that remove the drivers' rows. If a session now belongs to another driver, the session's row
+    /// of `session_owner` is kept.
     ///
-    /// `session` and `session_owner` have different lanes. Citus can join such tables only if one side is MATERIALIZED.
+    /// A session's rows in `session` and `session_owner` have different lanes. Citus can join tables with different
+    /// lanes only if one side of the join is MATERIALIZED.
     private static func removing(_ ids: [Int64]) -> [PostgresQuery] {
         if ids.isEmpty { return [] }
         let statements = [

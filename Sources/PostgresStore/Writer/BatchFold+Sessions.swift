@@ -7,7 +7,7 @@ import Postgres
 extension BatchFold {
     enum SessionUse {
         case none
-        /// A session of this driver; nil if the reads found the session's owner, but not its row.
+        /// A session of this driver. The row is nil if the reads found the session's owner, but not the session's row.
         case known(SessionRow?)
         case unknown(String)
         case ofAnother
@@ -20,8 +20,8 @@ extension BatchFold {
         guard let sessionID else { return .none }
         let key = TextKey(sessionID)
         if let own = state.fold?.sessions[key] { return .known(own) }
-        // The row of a session proves that the session is the driver's, even if the reads do not contain the session's
-        // owner. The owners are read before the sessions, and the driver may have claimed this session in between.
+        // If the session's row was read, the session is this driver's, even if no owner was read. The owners are read
+        // before the sessions, and the driver may have claimed this session in between.
         let row = reads.sessions[DriverText(state.driver.rawValue, sessionID)] ?? nil
         guard let id = state.fold?.row.id else { return use(ofNewDriver: sessionID, isOpened: row != nil, &state) }
         if row != nil || reads.owners[key] == id { return .known(row) }
@@ -47,8 +47,8 @@ extension BatchFold {
     }
 
     private func unclaimed(_ sessionID: String, _ state: inout GroupState) -> SessionUse {
-        // Another driver of this batch opens the session, but it is not certain that this will be stored. So this group
-        // is stale, and is read again after the batch.
+        // If another driver of this batch opens the session, it is not certain that this opening will be stored. So
+        // this group is stale: it is read again after the batch.
         if claimed[TextKey(sessionID)] != nil { state.result.isStale = true }
         return .unknown(sessionID)
     }

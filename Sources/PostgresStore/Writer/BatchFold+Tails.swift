@@ -1,12 +1,12 @@
-// Which of a driver's stored events must be read to fold a late event.
+// Decides which of a driver's stored events must be read before a late event can be folded.
 
 import Engine
 import JourneyModel
 
 extension BatchFold {
     private static let tailGrowth: Int64 = 8
-    /// For `tail`, a driver has few events if this number of reads, each of `sharedTailMax` events, suffices for all of
-    /// them.
+    /// Defines which drivers have few events for `tail`: this number of reads must suffice for all events of the
+    /// driver. Each read has at most `sharedTailMax` events.
     private static let tailsMax: Int64 = 4
 
     /// Prepares the fold for an event at `time`. Returns false if more events must be read, or if the event is left to
@@ -25,14 +25,14 @@ extension BatchFold {
         return false
     }
 
-    /// Returns which events to read for the group's first event, at `time`. They should also suffice for the group's
-    /// other late events, because with a read for each, 300 late events would need 300 batches.
+    /// Returns which stored events must be read for the group's first event, which is at `time`. The same events should
+    /// suffice for the group's other late events. Otherwise, a group with 300 late events could need 300 batches.
     ///
-    /// The first read begins at the earliest late event. If it ends before `time`, a second read follows:
+    /// The first read begins at the earliest late event. If the first read ends before `time`, a second read follows:
     ///
-    /// - For a driver with few events, it begins at the earliest late event that is not covered yet. Further reads may
-    ///   follow.
-    /// - For other drivers, it begins at `time`.
+    /// - If the driver has few events, the second read begins at the earliest late event that no read has covered yet.
+    ///   Further reads may follow.
+    /// - Otherwise, the second read begins at `time`.
     private func tail(of group: DriverGroup, _ fold: DriverFold, from time: Moment) -> BatchNeed.Tail {
         var need = BatchNeed.Tail(from: time, eventsMax: 0)
         let read = reads.tails[TextKey(fold.row.driver.rawValue)]
@@ -64,8 +64,8 @@ extension BatchFold {
         return nil
     }
 
-    /// Called when the events in `tail` do not suffice for the event. For the group's first work, notes what must be
-    /// read or refolded. Leaves any other work to another batch (`FoldedGroup.isLeft`).
+    /// Called when the events in `tail` do not suffice to fold the event. If the event is the group's first work, notes
+    /// what must be read or refolded. Otherwise leaves the work to another batch (`FoldedGroup.isLeft`).
     private func needMore(
         than tail: BatchReads.Tail?, for event: OrderedEvent, _ unsaved: FoldedEvent.Unsaved, _ row: StoredDriver,
         _ result: inout FoldedGroup
@@ -76,7 +76,7 @@ extension BatchFold {
         }
         let count = max(Int64(tail.tail.events.count), tailBegin)
         if tail.from != event.occurredAt {
-            // The last read began at another late event of the group. The next one begins at this event.
+            // The last read began at another late event of the group. So the next read begins at this event.
             result.need.tail = BatchNeed.Tail(from: event.occurredAt, eventsMax: tailBegin)
         } else if count < tailMax {
             result.need.tail = BatchNeed.Tail(from: tail.from, eventsMax: min(Self.tailGrowth * count, tailMax))

@@ -1,8 +1,8 @@
 // Folds the work of a batch in memory, from the rows that the batch has read. Each outcome is decided as in SQLite's
 // EventAppending: a repeat, a refusal, or a new event at its place in the order.
 //
-// This file reads no clock and no database, so the fold can be repeated if rows are missing or another instance was
-// faster.
+// This file reads no clock and no database. So the fold can be repeated, if rows are missing or another instance has
+// updated the driver first.
 
 import Engine
 import Identity
@@ -11,19 +11,20 @@ import Postgres
 import RateLimiting
 
 struct BatchFold {
-    /// The maximum number of one driver's events that are read in a batch that has work of other drivers too.
+    /// The maximum number of events that are read for each driver, in a batch that has work of several drivers.
     static let sharedTailMax: Int64 = 1_000
 
     let reads: BatchReads
-    /// Counts, against the rate limits, the refolds that late events cause. If nil, refolds are not counted.
+    /// Counts refolds against the rate limits, if late events cause them. If nil, refolds are not counted.
     private let charging: (any RefoldCharging)?
     /// Nil if no driver is ever deleted.
     private let digests: KeyedHashes?
-    /// How many of a driver's events are read first to fold a late event. If the journey after these events still
-    /// differs from the stored one, eight times as many are read, and so on.
+    /// The number of stored events in the first read for a late event. If the new journey after these events still
+    /// differs from the stored one, the next read has eight times as many, and so on.
     let tailBegin: Int64
-    /// The maximum number of a driver's events in memory to fold a late event, not counting further events of the last
-    /// one's millisecond. If the journey still differs from the stored one, the refold is done in parts of this length.
+    /// The maximum number of stored events in a read for a late event. Further events may be read that share the last
+    /// event's millisecond. If the new journey still differs from the stored one, the refold is done in parts of this
+    /// length.
     let tailMax: Int64
     /// The sessions that drivers of this batch open, each with the `driver.id` of its driver.
     var claimed: [TextKey: Int64] = [:]
@@ -88,11 +89,11 @@ struct BatchFold {
 
     /// Does no work for a driver whose events are being rewritten by a deletion.
     ///
-    /// If the group has the driver's old id, the driver was renamed after the batch read the row. The group is then
-    /// stale: it is read again, and finds no driver under that id.
+    /// A deletion gives the driver a new id. If the group has the old id, the driver got the new one after the batch
+    /// read the row. The group is then stale: it is read again, and finds no driver under the old id.
     ///
-    /// If the group already has the new id, its work is done later. A later search finds the driver to refold, and a
-    /// later check stores the expiry.
+    /// If the group already has the new id, its work is done later. The next search for drivers to refold finds the
+    /// driver, and the next check of deadlines stores the expiry.
     private func leave(_ group: DriverGroup, _ result: inout FoldedGroup) {
         result.isStale = !group.driver.isPseudonym
         result.outcomes = group.works.map { work in
@@ -106,8 +107,9 @@ struct BatchFold {
         let group: DriverGroup
         /// Nil while the driver does not exist.
         var fold: DriverFold?
-        /// Keys of events that are in the table, but are answered as stored, not as repeats. An earlier batch with the
-        /// same work has stored them, and its answer was lost. A further copy of such an event is answered as a repeat.
+        /// Keys of events that were stored by an earlier batch with the same work, whose answer was lost. The first
+        /// copy of such an event is answered as stored, although it is in the table. Each further copy is answered as a
+        /// repeat.
         var answeredKeys: Set<TextKey> = []
         var result = FoldedGroup()
 
@@ -119,7 +121,7 @@ struct BatchFold {
         }
 
         /// Removes the driver's fold from this state and returns it; creates a fold if the driver does not exist. The
-        /// caller puts the fold back. Meanwhile only the caller refers to the arrays of events, so that changes do not
+        /// caller puts the fold back. Meanwhile, only the caller holds the arrays of events, so that a change does not
         /// copy them.
         mutating func take(at now: Moment) -> DriverFold {
             defer { fold = nil }
@@ -164,8 +166,8 @@ struct BatchFold {
             return
         }
         let request = append.request
-        // A service sends the driver's id. A wrong id must not create a driver, and a service must not write to a
-        // deleted driver.
+        // A service names the driver in its request, and the id may be wrong. A wrong id must not create a driver, and
+        // a service must not write to a deleted driver.
         if request.service != nil, state.fold == nil || request.driver.isPseudonym {
             state.result.outcomes.append(.event(.driverNotFound))
             return
@@ -190,8 +192,9 @@ struct BatchFold {
 
     /// Returns the outcome of a repeat; nil for a new event.
     ///
-    /// Exception: if an earlier batch with this work (`inDoubt`) has stored the event, and its answer was lost, the
-    /// event is answered as stored. Of several copies of the event, this applies only to the first.
+    /// There is one exception: an earlier batch with this work (`inDoubt`) has stored the event, and the answer of that
+    /// batch was lost. The event is then answered as stored. Of several copies of the event, this applies only to the
+    /// first.
     private func repeated(
         _ append: PreparedAppend, inDoubt batches: [Int64], _ state: inout GroupState
     ) -> EventOutcome? {
@@ -219,8 +222,8 @@ struct BatchFold {
         return .replayed(StoredEvent(eventID: added.event.eventID, verdict: added.verdict, journey: fold.journey))
     }
 
-    /// Returns whether the driver, who has no row, was deleted so recently that older requests may still be in
-    /// progress. Such a request must not create the driver again.
+    /// The driver has no row. Returns whether the driver was deleted so recently that requests from before the deletion
+    /// may still be in progress. Such a request must not create the driver again.
     ///
     /// If the tombstone has not been read yet, notes in `need` that it must be read, and returns false.
     func isErased(_ driver: DriverID, at now: Moment, _ state: inout GroupState) -> Bool {
@@ -247,8 +250,9 @@ struct BatchFold {
         var sharingTime = 0
         if let charging, let headAt = fold.headAt, clock.corrected <= headAt {
             sharingTime = fold.count(at: clock.corrected, max: RefoldCharges.sharingTimeMax)
-            // An event whose refold is written must be stored too. The rate limit permitted it before the refold, even
-            // if other drivers of the same service have used up the limit since then.
+            // If a refold because of this event is already written, the event must be stored too. The rate limit
+            // permitted the event before the refold. Since then, other drivers of the same service may have used up the
+            // limit.
             let isInserted = insertion(after: state.result.outcomes) != nil
             guard isInserted || charging.permitsRefold(request.claim, sharingTime: sharingTime) else {
                 return .rateLimited

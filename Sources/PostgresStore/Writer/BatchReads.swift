@@ -20,7 +20,8 @@ struct BatchReads: Sendable {
     /// A driver's events from a time on.
     struct Tail: Sendable {
         var from: Moment
-        /// All events up to the end of this millisecond are read. Nil if all events from `from` on are read.
+        /// The last millisecond that was read. All events up to its end are in `tail`. Nil if all events from `from` on
+        /// were read.
         var through: Moment?
         var tail: JourneyTail
     }
@@ -29,8 +30,8 @@ struct BatchReads: Sendable {
     var keys: [DriverText: StoredKey] = [:]
     /// The `driver.id` of the sessions' owners, by session id.
     var owners: [TextKey: Int64] = [:]
-    /// The `driver_id` of sessions' owners, by `driver.id`. The value nil means that the row was looked for and is not
-    /// visible yet.
+    /// The `driver_id` of sessions' owners, by `driver.id`. The value nil means that the owner's row was looked for,
+    /// but is not visible yet.
     var ownerIDs: [Int64: TextKey?] = [:]
     /// The rows of sessions. The value nil means that the row was looked for, and that the driver has no such session.
     var sessions: [DriverText: SessionRow?] = [:]
@@ -38,8 +39,8 @@ struct BatchReads: Sendable {
     /// The refold whose parts this transaction has written; nil if there is none. The refolded driver is the only one
     /// in the batch.
     var refolded: RefoldInParts?
-    /// When a driver without a row was deleted. The value nil means that there is no tombstone: the driver was never
-    /// deleted.
+    /// The time at which a driver without a row was deleted. The value nil means that there is no tombstone: the driver
+    /// was never deleted.
     var erasedAt: [TextKey: Moment?] = [:]
     /// The `driver.id` of those drivers in `tails` whose deletion is not complete. Their events may contain old and new
     /// ids, so BatchFold does not fold them.
@@ -50,9 +51,9 @@ struct BatchReads: Sendable {
     /// Whether `EventPosition.raiseForServer` must run again, because the coordinator of Citus was restarted since the
     /// last run.
     var isOfOtherServer = false
-    /// Whether a locked driver's last event has a higher position than this transaction would give to its events. While
-    /// this transaction waited for the driver's row, another one with a higher number has then stored events of the
-    /// driver.
+    /// Whether a locked driver's last event has a higher position than this transaction would give to new events. The
+    /// reason is that another transaction, with a higher number, stored events while this one waited for the driver's
+    /// row.
     var isBehind = false
 
     init() {}
@@ -60,8 +61,8 @@ struct BatchReads: Sendable {
     /// Creates the reads for the parts of one driver's events (`readPart`).
     init(of driver: StoredDriver) { drivers[TextKey(driver.driver.rawValue)] = driver }
 
-    /// Reads the rows for the groups. With `isLocked`, and always on Citus, begins a transaction and reads its number
-    /// after the drivers. With `isLocked`, also locks the drivers first.
+    /// Reads the rows for the groups. If `isLocked` is true, or on Citus, begins a transaction, and reads its number
+    /// after the drivers. If `isLocked` is true, locks the drivers before all reads.
     static func read(
         _ groups: [DriverGroup], isLocked: Bool, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -78,10 +79,11 @@ struct BatchReads: Sendable {
             shards.queries(statement, drivers: asked.drivers) { [.texts($0)] }
         }
         if isLocked { trip.add(ofDrivers(DriverStatements.lock)) }
-        // The owners of sessions must be read before the drivers. A transaction that adds a driver also commits the
-        // claims of the driver's sessions. So if a claim is read here, the next statement sees the driver's row.
+        // The owners of sessions must be read before the drivers. A transaction that adds a driver also adds the driver
+        // as the owner of sessions. So if an owner is read here, the next statement sees the owner's row in `driver`.
         //
-        // On Citus this is not guaranteed, because claims and drivers lie on different servers (`BatchNeed.owner`).
+        // On Citus this is not guaranteed, because `session_owner` and `driver` may lie on different servers
+        // (`BatchNeed.owner`).
         let owners = trip.add(
             shards.queries(SessionStatements.owners, asked.sessions.map(\.text), lane: Lane.of) { [.texts($0)] })
         let drivers = trip.add(ofDrivers(DriverStatements.read))
@@ -283,10 +285,12 @@ struct BatchNeed: Sendable {
     var sessionID: String?
     /// The keyed hash of the driver's id. Set if the driver has no row and the tombstone must be read.
     var tombstone: [UInt8]?
-    /// The `driver.id` of a session's owner whose `driver_id` must be read, if no row was found for the group's driver.
-    /// The owner may still be this driver: on Citus, a session's claim may be visible before the driver's row.
+    /// The `driver.id` of a session's owner. If the group's driver has no row, the `driver_id` of this owner must be
+    /// read. The owner may be the group's driver: on Citus, the row in `session_owner` may be visible before the row in
+    /// `driver`.
     var owner: Int64?
-    /// A refold whose parts must be read and written first. Only needed by a group that has a batch of its own.
+    /// A refold whose parts must be read and written before the group is folded. Set only for a group that has a batch
+    /// of its own.
     var refold: RefoldInParts?
 
     var isNothing: Bool {

@@ -15,7 +15,8 @@ extension BatchRun {
     ) async throws(PostgresError) {
         var refold = begun
         let key = TextKey(driver.rawValue)
-        // The fold runs again after the refold, and needs the events that were read before for the late event.
+        // The fold runs again after the refold. For the late event, it needs the events that were read before the
+        // refold.
         let read = reads.tails[key]
         defer { reads.tails[key] = read }
         let lane = shards.parameters(ofLane: refold.row.lane)

@@ -38,16 +38,16 @@ struct BatchRun: Sendable {
     let metrics: BatchMetrics
     let logger: Logger
 
-    /// The time limit, in seconds, for the reads of a batch, and the same again for its writes. Other code uses it for
+    /// The time limit, in seconds, for the reads of a batch. Its writes have the same limit, and other code uses it for
     /// one round trip. A batch normally takes milliseconds, so a server that exceeds this limit counts as unreachable.
     static let roundTripSeconds = 5
-    /// The same limit for a batch with a locked driver. It is longer than `roundTripSeconds`, because all of the
-    /// driver's events may be read and written. In a long batch, it is also PostgreSQL's own limit for each statement
+    /// In a batch with a locked driver, this limit replaces `roundTripSeconds`. It is longer, because all of the
+    /// driver's events may be read and written. In a long batch, PostgreSQL also applies it to each statement
     /// (`statement_timeout`).
     static let lockedSeconds = 60
 
-    /// A batch's number, whether the batch may have written something, and how many events it has read to fold late
-    /// events.
+    /// A batch's number, whether the batch may have written something, and the number of stored events that it read
+    /// because of late events.
     final class Progress: Sendable {
         let batch = Int64.random(in: 1...Int64.max)
         private let hasSentWrites = Atomic(false)
@@ -135,13 +135,14 @@ struct BatchRun: Sendable {
                     writes.moving + writes.storing + [.init(.commit)], until: deadline)
                 moved = try Self.moved(results, writes)
             }
-            // On Citus, a batch that updates no driver is rolled back, not committed.
+            // On Citus, a batch that updates no driver is rolled back, so its settings are not stored.
             if !shards.areDistributed || !moved.isEmpty { knownSettings.note(writes.settings) }
-            // A transaction that has updated no driver may have written nothing. Its COMMIT then waits for no standby.
+            // If the transaction has updated no driver, it may have written nothing. In that case, its COMMIT has not
+            // waited for the standby.
             if moved.isEmpty { progress.noteNothingWritten() } else { connection.noteCommit() }
         }
-        // The answers tell clients that events are stored, so the standby must have these events. It may lack an event
-        // that this connection has read, if the committing backend was terminated while it waited for the standby.
+        // The answers tell clients that events are stored, so the standby must have these events. It may lack an event,
+        // if the backend that stored the event was terminated while it waited for the standby.
         let answers = folded.contains { $0.isDone(afterMoving: moved) }
         if answers, moved.isEmpty, try await needsConfirmation(isLocked, connection) {
             let deadline = Deadline.inSeconds(Self.roundTripSeconds)
@@ -237,7 +238,7 @@ struct BatchRun: Sendable {
     private enum Failure {
         /// The transaction conflicted with another one and was rolled back.
         case race
-        /// The connection is gone. Whether the transaction was committed is unknown if its COMMIT was sent.
+        /// The connection is gone. If COMMIT was sent, it is unknown whether the transaction was committed.
         case lost
         /// PostgreSQL refused a value, or a row that was read has an unknown value. Nothing was stored.
         case values

@@ -17,12 +17,15 @@ struct BatchWrites {
     /// batches wait for each other.
     ///
     /// There is one exception: some batches lock their driver before the reads (`DriverGroup.needsLock`). On a single
-    /// PostgreSQL server, the update of another batch skips that driver. On Citus, it waits, and a deadlock is
-    /// possible; the batch that is then rolled back is run again.
+    /// PostgreSQL server, the updates of other batches skip this driver.
+    ///
+    /// On Citus, the updates of other batches wait for the driver, so a deadlock is possible. PostgreSQL then rolls one
+    /// batch back, and this batch is run again.
     let moving: [PostgresQuery]
-    /// The indexes in `moving` of the update of drivers. Its results contain the `driver.id` of the updated drivers.
+    /// The indexes of the queries in `moving` that update drivers. Their results contain the `driver.id` of the updated
+    /// drivers.
     let moves: Range<Int>
-    /// On Citus, the indexes in `moving` of the query that finds new drivers who were deleted since the reads
+    /// On Citus, the index in `moving` of the query that finds new drivers who were deleted since the reads
     /// (ErasedDrivers). Empty on a single PostgreSQL server.
     let erased: Range<Int>
     let settings: [String]

@@ -12,9 +12,9 @@ struct DriverFold {
     private(set) var belowFloor: [FoldedEvent] = []
     /// The events that a refold in parts has added.
     private var addedByRefold: [FoldedEvent] = []
-    /// The corrected time of the driver's head: of the stored events, the last one in the order.
+    /// The corrected time of the driver's head. The head is the last stored event in the fold's order.
     private let storedHeadAt: Moment?
-    /// The time span, both ends included, whose stored events are all in `tail`. If `through` is nil, the span has no
+    /// All stored events of this time span, both ends included, are in `tail`. If `through` is nil, the span has no
     /// end. The property itself is nil if no stored events were read.
     private var read: (from: Moment, through: Moment?)?
     /// The sessions that the batch opened or registered.
@@ -131,8 +131,8 @@ struct DriverFold {
 }
 
 extension FoldedEvent {
-    /// Returns the expiry (the event) of a deadline that passes before the new event `unsaved`, or before a later event
-    /// that is refolded. The expiry is folded already.
+    /// Returns the expiry: the event of a passed deadline. The deadline passes before the new event `unsaved`, or
+    /// before a later event that is folded again. The returned expiry already has its verdict and the journey after it.
     static func expiry(
         _ deadline: (name: EventName, at: Moment), of running: Journey, driver: DriverID, because unsaved: Unsaved,
         seq: Int64

@@ -7,17 +7,18 @@
 // Each part is read, folded and written before the next one is read. All parts are written in one transaction, so no
 // other transaction sees an unfinished refold.
 //
-// This file reads no clock and no database: BatchRun reads the parts and writes the results. A trial reads the parts
-// and writes nothing.
+// This file reads no clock and no database: BatchRun reads the parts and writes the results. A trial of a refold also
+// reads the parts, but writes nothing.
 
 import Engine
 import JourneyModel
 
 struct RefoldInParts: Sendable {
     private enum Cause: Sendable {
-        /// A late event is inserted. The refold ends where the journey equals the stored one.
+        /// A late event is inserted. The refold ends where the new journey equals the stored one.
         case insertion(OrderedEvent, FoldedEvent.Unsaved)
-        /// All events are folded by the rules of this release, after `change` has changed their settings.
+        /// All events from the first part on are folded by the rules of this release, after `change` has changed their
+        /// settings.
         case refold(change: SettingsChange?, now: Moment?)
     }
 
@@ -40,7 +41,7 @@ struct RefoldInParts: Sendable {
     private var newSeq: Int64 = 0
     /// The new events: the late one and the missing expiries (the events of passed deadlines).
     private(set) var added: [FoldedEvent] = []
-    /// The verdict of the late event. Nil for another cause, and before the first part.
+    /// The verdict of the late event. Nil before the first part, and for a refold that has another cause.
     private(set) var verdict: Verdict?
     /// The number of stored events that were folded again because of a late event.
     private(set) var refoldedCount = 0
@@ -48,14 +49,15 @@ struct RefoldInParts: Sendable {
 
     /// A refold because of a late event.
     ///
-    /// - Parameter from: the start of the first part: the event's time, or an earlier one.
+    /// - Parameter from: the time at which the first part begins. It is the event's time or an earlier one.
     init(of row: StoredDriver, inserting event: OrderedEvent, _ unsaved: FoldedEvent.Unsaved, from: Moment) {
         cause = .insertion(event, unsaved)
         (self.row, seen, stored, next) = (row, row.version, row.journey, from)
     }
 
-    /// A refold by the rules of this release. If an older release has folded the driver's events, all of them must be
-    /// folded: `from` must then be the driver's floor, or the earliest time if there is none.
+    /// A refold by the rules of this release. If an older release has folded the driver's events, the refold must
+    /// include all of them. In this case, `from` must be the driver's floor, or the earliest possible time if there is
+    /// no floor.
     ///
     /// - Parameter now: see `RefoldRequest.now`.
     init(of row: StoredDriver, from: Moment, now: Moment?, change: SettingsChange? = nil) {

@@ -18,16 +18,16 @@ struct Work: Sendable {
     let kind: Kind
     /// The time after which the work fails if it is not done.
     let until: Deadline
-    /// How many batches failed to do this work because of another transaction. At `DriverGroup.conflictsBeforeLock`
-    /// failures, the next batch locks the driver and contains no other work.
+    /// How many batches failed to do this work because of another transaction. After `DriverGroup.conflictsBeforeLock`
+    /// failures, the next batch locks the driver, and has no work of other drivers.
     var conflictCount = 0
     /// Whether the work needs a batch of its own, under a lock.
     var isAlone = false
     /// Whether the work must read many of the driver's events. If so, the work is done in a long batch: a batch of its
     /// own, under a lock, with longer time limits.
     var isLong = false
-    /// The numbers of batches with this work that were sent to the server and not answered. One of these batches may
-    /// have stored the work.
+    /// The numbers of batches with this work whose writes were sent to the server, but not answered. One of these
+    /// batches may have stored the work.
     var batchesInDoubt: [Int64] = []
 
     var isInDoubt: Bool { !batchesInDoubt.isEmpty }
@@ -89,7 +89,8 @@ enum WorkOutcome: Sendable {
     case failure(StoreFailure)
 }
 
-/// Collects the outcomes of one call of `append`, and resumes the caller with the last of them.
+/// Collects the outcomes of one call of `append`. When the last outcome has arrived, resumes the caller with all of
+/// them.
 final class AppendReply: Sendable {
     private struct State {
         var outcomes: [EventOutcome?]

@@ -1,5 +1,5 @@
-// The waiting work, with one queue ("line") per driver. A batch takes work from the lines of many drivers. Only one
-// batch of this instance has work of a driver at a time, so that the order of the calls is kept.
+// The waiting work, with one queue ("line") per driver. A batch takes work from the lines of many drivers. This
+// instance runs only one batch at a time with work of the same driver, so that the order of the calls is kept.
 //
 // The number of slow batches at a time is limited, so that a few drivers cannot make all others wait.
 
@@ -22,12 +22,12 @@ struct DriverGroup: Sendable {
     /// See `Work.isLong`.
     var isLong: Bool { works.contains(where: \.isLong) }
 
-    /// Whether the group is read again if the reads found a session's owner but not the session. Another transaction
-    /// may have deleted the session between the two reads. On Citus, the owner's row may be visible for a moment
-    /// longer, even after the driver was locked.
+    /// Whether the group is read again if the reads found a session's owner, but not the session. Another transaction
+    /// may have deleted the session between the two reads. On Citus, the row in `session_owner` may remain visible for
+    /// a moment, even after the driver was locked.
     ///
-    /// If the first batch with the lock has not found the session either, the next one treats the owner's row as a
-    /// leftover.
+    /// If even the first batch with the lock does not find the session, it is run once more. The next batch then stores
+    /// the event without opening the session.
     var mayReadAgain: Bool { works.allSatisfy { $0.conflictCount <= Self.conflictsBeforeLock } }
 }
 
@@ -35,7 +35,8 @@ final class WorkQueue: Sendable {
     enum Refusal: Error {
         case full
         case closed
-        /// The work is the check of a deadline, and the driver has work in a batch that may be slow, or will have.
+        /// The work is the check of a deadline. A batch that may be slow has work of the same driver, or will get such
+        /// work.
         case slow
     }
 
@@ -47,8 +48,8 @@ final class WorkQueue: Sendable {
         /// Whether that batch is counted in `State.slowCount`.
         var isTakenSlow = false
 
-        /// Whether the batch of the first works may be slow. The first work decides: works that were put back come
-        /// first, and none of them has failed more often than the one before it.
+        /// Whether the next batch with work of this line may be slow. The first work decides, because works that were
+        /// put back come first. None of these has failed more often than the one before it.
         var mayBeSlow: Bool { works.first?.mayBeSlow ?? false }
 
         /// Removes the checks of the driver's deadline that would wait for a batch that may be slow, and returns them.
@@ -70,7 +71,7 @@ final class WorkQueue: Sendable {
         /// taken from `ready`. So even with only one writer, no driver of either list waits forever.
         var tookSlow = false
         var workCount = 0
-        /// The number of batches under way that may be slow, and the maximum of this number.
+        /// The number of batches under way that may be slow. `slowMax` is the maximum of this number.
         var slowCount = 0
         let slowMax: Int
         var idle: [CheckedContinuation<Void, Never>] = []
@@ -143,8 +144,8 @@ final class WorkQueue: Sendable {
             workCount -= group.works.count
         }
 
-        /// Returns those first works of one driver's queue that may share a batch. The check of the driver's deadline
-        /// is always alone: until the driver's earlier events are stored, it is not certain which deadline has passed.
+        /// Returns the works at the start of a driver's line that may share a batch. A check of the driver's deadline
+        /// never shares one. Until the driver's earlier events are stored, it is not certain which deadline has passed.
         private static func first(of works: [Work]) -> ArraySlice<Work> {
             if let first = works.first, first.isCheck { return works.prefix(1) }
             return works.prefix { !$0.isCheck }

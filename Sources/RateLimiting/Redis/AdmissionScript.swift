@@ -1,18 +1,21 @@
 // A Lua script that makes the decision of contract, section 4, with Redis's own clock. This file also encodes the
-// script's arguments and parses its reply. The script implements the algorithm of `LocalRateLimiter`. The tests compare
-// the two implementations call by call.
+// script's arguments and parses its reply. The script implements the algorithm of `LocalRateLimiter`; the tests compare
+// the two call by call.
 
 enum AdmissionScript {
     /// KEYS: the driver's window, and the idempotency keys of the driver's stored events. Both are sorted sets. The
-    /// members are idempotency keys, and the scores are times in milliseconds. While the driver's slot moves to another
-    /// node of a cluster, a node may lack one of the two sets, and then rejects a call that names both. When this call
-    /// is repeated, it omits the second key.
+    /// members are idempotency keys, and the scores are times in milliseconds.
+    ///
+    /// While the driver's slot moves to another node of a cluster, a node may lack one of the two sets. It then rejects
+    /// a call that names both. The repeated call omits the second key.
     ///
     /// ARGV: the limit, the window's length in milliseconds, the idempotency key, the number of the call.
     ///
     /// Returns: the decision (0 admitted, 1 known, 2 refused), the remaining quota, the milliseconds until the reset,
-    /// Redis's time, the number of the call. The n-th reply on a connection belongs to the n-th call. The number shows
-    /// whether a reply really belongs to its call.
+    /// Redis's time, the number of the call.
+    ///
+    /// The n-th reply on a connection belongs to the n-th call. The number shows whether a reply really belongs to its
+    /// call.
     ///
     /// A charge made at t leaves the window at t + window. Two special cases:
     /// - Redis may fail over to a machine whose clock is behind by more than a window. Then all stored charges are in
@@ -20,15 +23,17 @@ enum AdmissionScript {
     /// - The window may hold more charges than the limit, after the limit was lowered or after `charge`. Then a new
     ///   charge fits only when the surplus charges have left the window.
     ///
-    /// Every call from Lua takes Redis about a microsecond, so the script makes as few calls as possible. The script
-    /// counts and removes charges by their times only if the oldest charge has left the window, or if there are more
-    /// charges than the limit. Otherwise, ZCARD returns the number of charges in the window. If this number is below
-    /// the limit, the ZADD that makes the charge also reports whether the key was already in the set.
+    /// Every call from Lua takes Redis about a microsecond, so the script makes as few calls as possible. It counts and
+    /// removes charges by their times only if the oldest has left the window, or if they exceed the limit.
+    ///
+    /// Otherwise, ZCARD returns the number of charges in the window. If this number is below the limit, the ZADD that
+    /// makes the charge also reports whether the key was already in the set.
     ///
     /// The charge should be the script's first write, because a Redis without free memory rejects a script only at its
-    /// first write. If the charge is that write, Redis reports an error and the charge is not made. Only one write may
-    /// come before the charge: the deletion of charges in the future. A call that makes no charge writes nothing,
-    /// except possibly this deletion.
+    /// first write. Redis then reports an error, and the charge is not made.
+    ///
+    /// Only the deletion of charges in the future may come before the charge. A call that makes no charge writes
+    /// nothing else.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')
@@ -194,9 +199,11 @@ enum AdmissionScript {
         }
     }
 
-    /// The maximum of `resetMilliseconds` that a script can compute: the time for the longest overdraft to expire, with
-    /// a limit of 1 and the longest window. The maximum does not depend on the limits of this process, because a window
-    /// may hold charges that a process with other settings has spaced more widely.
+    /// The maximum of `resetMilliseconds` that a script can compute: when the longest overdraft expires, with a limit
+    /// of 1 and the longest window.
+    ///
+    /// This process's own limits do not matter, because a process with other settings may have spaced the charges more
+    /// widely.
     private static let resetMillisecondsMax = Int64(RateLimits.overdraftMax + 3) * 366 * 86_400_000
 
     /// Returns nil if a script cannot have computed these numbers.

@@ -11,7 +11,7 @@ package struct CircuitBreaker: Sendable {
         /// response is no outage.
         package var failuresMax = 3
         /// The delay before the first probe. The actual wait is a random time from half of the delay to the whole
-        /// delay, so that processes do not probe at the same time.
+        /// delay, so that processes do not probe together.
         package var delayMilliseconds: Int64 = 100
         /// The upper bound of the delay, which is doubled after each failed probe. A recovery of the dependency is
         /// therefore noticed within this time.

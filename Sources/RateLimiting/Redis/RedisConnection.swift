@@ -8,14 +8,14 @@ internal import Sockets
 struct RedisTarget: Sendable {
     enum Kind: Hashable, Sendable {
         /// A server that the URL names. Opening throws `.isCluster` if it is a node of a cluster, and `.isSentinel` if
-        /// it is a sentinel. A single Redis is accepted only if the URL names no other server. Otherwise opening throws
-        /// `.noCluster`.
+        /// it is a sentinel. If the URL names several servers, opening a single Redis throws `.noCluster`.
         case named(isOneOfSeveral: Bool)
         /// The server that the sentinels named as the primary. Opening throws `.notPrimary` if it is a replica.
         case primary
-        /// A primary of a cluster. Opening throws `.notPrimary` if the server is a replica. `probeTag` is a hash tag
-        /// whose slot belongs to the server. If `probeTag` is nil, opening only sends PING instead of testing the
-        /// script.
+        /// A primary of a cluster. Opening throws `.notPrimary` if the server is a replica.
+        ///
+        /// `probeTag` is a hash tag whose slot belongs to the server. If `probeTag` is nil, opening only sends PING
+        /// instead of testing the script.
         case clusterNode(probeTag: String?)
     }
 
@@ -113,8 +113,8 @@ struct RedisConnection: Sendable {
         }
     }
 
-    /// Returns a command that tests whether Redis accepts writes. The command adds one charge to a window that only
-    /// probes use. The window expires after one millisecond. Each probe has a new, random idempotency key.
+    /// Returns a command that tests whether Redis accepts writes. The command adds one charge with a random idempotency
+    /// key to a window that only probes use. The window expires after one millisecond.
     private static func probe(_ prefix: String) -> RedisCommands {
         let key = String(UInt64.random(in: .min ... .max), radix: 36)
         return RedisCommands(
@@ -161,8 +161,9 @@ struct RedisConnection: Sendable {
     // MARK: - Serving
 
     /// Sends commands and reads replies until the connection is lost, a call's deadline passes, or the pipeline ends.
-    /// Then closes the connection and ends the pipeline. Returns the failure. A lost connection counts as a failure
-    /// only if a call was waiting. Returns nil if there was no failure.
+    /// Then closes the connection and ends the pipeline.
+    ///
+    /// Returns the failure; nil if there was none. A lost connection counts as a failure only if a call was waiting.
     ///
     /// - Parameter report: called with error replies to commands that `RedisPipeline.post` added.
     func serve(
@@ -191,8 +192,10 @@ struct RedisConnection: Sendable {
     }
 
     /// Reads replies, and enforces the deadlines of calls. Replies come in the order of the calls, so only the first
-    /// call's deadline is checked. A read that begins while no call waits ends after `timeoutMilliseconds`. If a call
-    /// is added during this read, the read ends before the call's deadline, so the deadline is checked in time.
+    /// call's deadline is checked.
+    ///
+    /// A read that begins while no call waits ends after `timeoutMilliseconds`. A call that is added during this read
+    /// has a later deadline, which is therefore checked in time.
     private func read(
         into pipeline: RedisPipeline, _ report: (RedisFailure) -> Void
     ) async -> RedisFailure? {

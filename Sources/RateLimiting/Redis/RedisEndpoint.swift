@@ -8,9 +8,9 @@ package import Sockets
 /// - `redis://[[user:]password@]host[:port],host[:port],...`: nodes of a cluster.
 /// - `redis+sentinel://[[user:]password@]host[:port],.../name[/db][?sentinel_password=...]`: the primary with this
 ///   name, whose address the sentinels know. User and password are those of the primary.
-/// - `rediss://...` and `rediss+sentinel://...`: the same over TLS, also to the sentinels. The parameters `ca`, `cert`
-///   and `key` are paths of PEM files. `ca` contains the certificates to trust instead of the system's. `cert` and
-///   `key` contain the certificate and the private key of this client.
+/// - `rediss://...` and `rediss+sentinel://...`: the same over TLS, also to the sentinels. The parameter `ca` is the
+///   path of a PEM file with the certificates to trust instead of the system's. The PEM files `cert` and `key` contain
+///   the certificate and the private key of this client.
 /// - `redis+unix://[[user:]password@]/path[?db=n]`; `unix://` means the same.
 ///
 /// User and passwords are percent-encoded (RFC 3986 section 2.1). Passwords never appear in the descriptions and errors

@@ -1,4 +1,4 @@
-// The ways in which Redis can fail. After a failure, the limiter in this process makes the decision, so no request
+// The failures of Redis. After such a failure, the limiter in this process makes the rate limit decision, so no request
 // fails.
 
 /// The reason why a call or a probe failed. Its description is for the log.
@@ -6,7 +6,7 @@ enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The connection could not be made, or was lost while calls were waiting.
     case connection
     case timedOut
-    /// A reply was not RESP, had an unexpected type, or arrived although no command was waiting for one.
+    /// A reply was not RESP, had an unexpected type, or arrived although no command was waiting for a reply.
     case unexpectedReply
     /// Redis sent an error reply. Only its first word is kept, because the rest may quote the command.
     case errorReply(String)

@@ -1,12 +1,14 @@
-// The health of one Redis server as seen by all connections of a process to it. This type decides whether the server
-// may be called, and counts the server's failures.
+// The health of one Redis server, as seen by all of this process's connections to it. `RedisHealth` decides whether the
+// server may be called, and counts the server's failures.
 
 internal import Logging
 internal import Synchronization
 
 /// The circuit breaker behind a lock. Logs one line when the server becomes unavailable and one line when it is
-/// available again. When the breaker opens, all pipelines end, so no request waits for the server any more. The breaker
-/// closes when the probe of a new connection succeeds.
+/// available again.
+///
+/// When the breaker opens, all pipelines end, so no request waits for the server any more. The breaker closes when the
+/// probe of a new connection succeeds.
 final class RedisHealth: Sendable {
     private let breaker = Mutex(CircuitBreaker())
     private let pipelines = Mutex<[ObjectIdentifier: RedisPipeline]>([:])
@@ -31,14 +33,14 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// Records that a request got a valid reply. Has an effect only while the breaker is closed, because only a probe
-    /// may close the breaker, and not a late reply.
+    /// Records that a request got a valid reply. Does nothing unless the breaker is closed, because only a probe may
+    /// close the breaker. A late reply must not close it.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
 
-    /// Records the failure of a call, of a probe, or of a connection with waiting calls. A call that is redirected to
-    /// another node of the cluster has not failed. A redirected probe has failed.
+    /// Records the failure of a call, of a probe, or of a connection with waiting calls. A redirect to another node of
+    /// the cluster counts as a failure only while the breaker is half-open. The redirected command is then the probe.
     func recordFailure(_ failure: RedisFailure) {
         slotsMayHaveMoved?()
         let isRedirect = slotsMayHaveMoved != nil && failure.isRedirect
@@ -50,9 +52,9 @@ final class RedisHealth: Sendable {
         let time = now()
         let chance = Double.random(in: 0..<1)
         let (opened, wasClosed) = breaker.withLock { breaker -> (Bool, Bool) in
-            // Redis redirects a command before it checks whether writes are permitted. So a redirected probe does not
-            // show that Redis accepts writes. The connection of the probe is closed, and the breaker opens again. The
-            // next probe uses a slot that the node has at that time.
+            // While the breaker is half-open, the redirected command is the probe. Redis redirects a command before it
+            // checks whether writes are permitted, so this probe proves nothing. The breaker opens again, and the next
+            // probe uses a slot that the node then has.
             if isRedirect && breaker.state != .halfOpen { return (false, false) }
             let wasClosed = breaker.state == .closed
             return (breaker.recordFailure(at: time, chance: chance), wasClosed)
@@ -91,9 +93,9 @@ final class RedisHealth: Sendable {
         case wait(milliseconds: Int64)
     }
 
-    /// Returns whether a link may connect now. If not, returns how long to wait before the next call of this method.
-    /// While the breaker is not closed, only one caller gets `.now`. The new connection of this caller is the probe, so
-    /// the caller must record its result.
+    /// Returns whether a link may connect now, or how long to wait before the next call of this method. While the
+    /// breaker is not closed, only one caller gets `.now`. The new connection of this caller is the probe, so the
+    /// caller must record its result.
     func claimReconnect() -> Reconnect {
         let time = now()
         return breaker.withLock { breaker in

@@ -4,12 +4,12 @@
 import JourneyModel
 
 enum RedisKeys {
-    /// Returns the key of the sorted set of one driver's charges in one class.
+    /// Returns the key of a sorted set: the charges of one driver in one class.
     static func window(of claim: AdmissionClaim) -> String {
         "dwell:{\(tag(claim.driver))}:\(claim.limitClass.rawValue)"
     }
 
-    /// Returns the key of the sorted set of the idempotency keys of one driver's stored events.
+    /// Returns the key of a sorted set: the idempotency keys of the driver's stored events.
     static func stored(_ claim: AdmissionClaim) -> String { stored(claim.driver) }
 
     private static func stored(_ driver: DriverID) -> String { "dwell:{\(tag(driver))}:stored" }
@@ -27,13 +27,13 @@ enum RedisKeys {
     /// Returns the prefix of the keys that a probe writes in a cluster. The probed node must have the slot of `tag`.
     static func probe(tag: String) -> String { "dwell:{\(tag)}" }
 
-    /// Returns a hash tag for probes, whose slot satisfies `contains`. Returns nil if no such tag is found. The search
-    /// starts at a random number, so that probes use different slots: a single fixed slot might be moving to another
+    /// Returns a hash tag for a probe, with a slot that satisfies `contains`; nil if the search finds none. The search
+    /// starts at a random number, so that probes use different slots. A fixed slot might just be moving to another
     /// node.
     static func probeTag(whereSlot contains: (Int) -> Bool) -> String? {
         let start = Int.random(in: 0..<RedisSlots.count)
-        // The loop tries 16 tags per slot, and their slots are evenly distributed. Even if only one slot is wanted, all
-        // tags miss it with a probability of only e^-16.
+        // The loop tries 16 times as many tags as there are slots. The slots of the tags are evenly distributed. Even
+        // if only one slot is wanted, the probability that all tags miss it is only e^-16.
         for number in start..<start + 16 * RedisSlots.count {
             let tag = "%probe\(number)"
             if contains(RedisSlots.slot(ofTag: tag.utf8)) { return tag }
@@ -46,7 +46,7 @@ enum RedisKeys {
     static let probe = "dwell:{%probe}"
 
     /// Returns the hash tag: the driver's id with all bytes percent-encoded except letters, digits, ".", "_" and "-".
-    /// An unencoded brace in the tag would put the driver's keys into different slots.
+    /// An unencoded brace in the tag could put the driver's keys into different slots.
     private static func tag(_ driver: DriverID) -> String {
         if driver.rawValue.utf8.allSatisfy(isPlain) { return driver.rawValue }
         return driver.rawValue.utf8.reduce(into: "") { tag, byte in

@@ -1,5 +1,5 @@
-// A Redis server that decides: its connections, one per event loop, and its circuit breaker. There is one node for a
-// single Redis or for the primary behind sentinels, and one for each primary of a cluster.
+// A Redis server that makes rate limit decisions: its connections, one per event loop, and its circuit breaker. A
+// single Redis is one node, and so is the primary behind sentinels. A cluster has one node for each primary.
 
 internal import Sockets
 internal import Synchronization
@@ -42,8 +42,8 @@ final class RedisNode: Sendable {
         }
     }
 
-    /// Returns a working connection, preferably that of the current loop. Returns nil if there is none. Also returns
-    /// nil while the breaker is not closed.
+    /// Returns a working connection, preferably that of the current loop. Returns nil if no connection works, or if the
+    /// breaker is not closed.
     func serving() -> RedisLink.Serving? {
         guard health.permitsRequests else { return nil }
         if let loop = EventLoop.current, links.indices.contains(loop.index), links[loop.index].loop === loop,

@@ -1,5 +1,5 @@
 // The calls of one connection, in the order in which their commands are written and their replies arrive. Callers add
-// commands. A writer task takes the bytes of the commands, and a reader task adds the replies. The pipeline uses no
+// commands, a writer task takes the bytes of the commands, and a reader task delivers the replies. The pipeline uses no
 // socket and does not interpret the bytes.
 //
 // Each connection has its own pipeline. The pipeline ends with its connection, so a late reply of an old connection
@@ -57,9 +57,10 @@ final class RedisPipeline: Sendable {
     // MARK: - Callers
 
     /// Adds the commands and waits for their replies. Returns one reply per command. If the connection ends during the
-    /// wait, returns only the replies that have arrived. Returns nil if the commands were not added, because too many
-    /// are waiting or the connection has ended. Also returns nil as soon as the task is cancelled, even if the commands
-    /// were sent.
+    /// wait, returns only the replies that have arrived.
+    ///
+    /// Returns nil without adding the commands if too many commands are waiting or the connection has ended. Also
+    /// returns nil as soon as the task is cancelled, even if the commands were sent.
     nonisolated(nonsending) func call(
         _ commands: RedisCommands, until deadline: Deadline
     ) async -> [RedisReply]? {
@@ -87,7 +88,7 @@ final class RedisPipeline: Sendable {
     /// Adds the commands without waiting. Returns false if the commands were rejected.
     ///
     /// - Parameter completion: called with one reply per command, by the task that reads the replies. Must not block.
-    ///   Not called if the connection ends first. If nil, nothing is called.
+    ///   Not called if the connection ends first.
     @discardableResult
     func post(_ commands: RedisCommands, until deadline: Deadline, completion: Completion? = nil) -> Bool {
         commands.count == 0 || put(commands, until: deadline, nil, 0, completion)
@@ -101,8 +102,8 @@ final class RedisPipeline: Sendable {
             guard !state.hasEnded, state.commandsWaiting + commands.count <= Self.commandsWaitingMax else {
                 return (false, nil)
             }
-            // Checked under the lock, so that no cancellation is missed. If the task is cancelled before this check,
-            // the check sees it. If it is cancelled later, the cancellation handler finds the call in `calls`.
+            // This check is made under the lock, so that no cancellation is missed. The check sees a cancellation that
+            // came before it. After a later cancellation, the cancellation handler finds the call in `calls`.
             if caller != nil && Task.isCancelled { return (false, nil) }
             state.calls.append(
                 Call(
@@ -178,8 +179,8 @@ final class RedisPipeline: Sendable {
         return delivery
     }
 
-    /// Ends the pipeline when its connection has become unusable. Every waiting call returns the replies received so
-    /// far. Returns whether any call was waiting. Further calls of this method have no effect.
+    /// Ends the pipeline, and returns whether any call was waiting. Every waiting call returns the replies received so
+    /// far. A second call of this method has no effect.
     @discardableResult
     func end() -> Bool {
         let (calls, writer) = state.withLock { state in
@@ -196,8 +197,8 @@ final class RedisPipeline: Sendable {
         return !calls.isEmpty
     }
 
-    /// Removes the answered calls from the array, but only when they are at least half of it. On average, each call is
-    /// then moved at most once.
+    /// Removes the answered calls from the array, but only when they are at least half of it. Each call is therefore
+    /// moved at most once on average.
     private static func compact(_ state: inout State) {
         if state.first == state.calls.count {
             state.calls.removeAll(keepingCapacity: true)

@@ -1,15 +1,18 @@
-// The port `Admission` over Redis. All processes share the windows in Redis. A script in Redis makes each decision in
-// one round trip (contract, section 4). For each window in Redis, a window in this process mirrors the charges that
-// this process made. The window in this process decides whenever Redis does not.
+// The implementation of the port `Admission` that uses Redis. All processes share the rate limit windows in Redis. A
+// script in Redis makes each decision in one round trip (contract, section 4).
 //
-// This process decides at once if there is no connection, the breaker is open, or too many calls are waiting. If a call
-// fails later (the connection is lost, or the reply is late, an error or unexpected), this process decides at that
-// moment. If Redis has lost its data (it was restarted empty, flushed, or failed over), this process corrects the
-// decisions of Redis. No errors are thrown.
+// For each window in Redis, this process keeps a window that mirrors the process's own charges. The window in this
+// process decides whenever Redis does not.
+//
+// This process decides at once if there is no connection, the breaker is open, or too many calls are waiting. It also
+// decides if the connection is lost during a call, or if the reply is late, unexpected or an error.
+//
+// Redis may lose its data in a restart, a flush or a failover. This process then corrects the decisions of Redis. The
+// limiter throws no errors.
 //
 // A single Redis, or the primary behind sentinels, is one node that decides for all drivers. In a cluster, the node
-// that has the slot of a driver's keys decides for the driver. If that node fails, this process decides only for the
-// drivers of that node.
+// with the slot of a driver's keys decides for the driver. If one node fails, this process decides only for the drivers
+// of that node.
 
 package import JourneyModel
 package import Logging
@@ -30,14 +33,16 @@ package final class RedisRateLimiter: Admission {
     private let calls: RedisCalls
 
     /// How long Redis keeps the idempotency key of a repeated event after its last repeat. A phone's queue retries
-    /// within minutes, so one hour is enough. A longer time would have a disadvantage: if Redis cannot be reached when
-    /// the driver is deleted, the key remains in Redis for this time.
+    /// within minutes. If Redis cannot be reached when the driver is deleted, the key remains in Redis for at most this
+    /// time.
     private static let storedSeconds = 3600
 
-    /// The maximum number of drivers in `forgotten`: the deleted drivers whose keys must still be deleted from Redis,
-    /// because Redis did not reply. The keys of further drivers are not deleted, but expire: the idempotency keys after
-    /// `storedSeconds`, and each window with its last charge. The keys of all drivers in `forgotten` expire in this way
-    /// too if this process restarts.
+    /// The maximum number of drivers in `forgotten`. These drivers were deleted, but Redis has not yet confirmed the
+    /// deletion of their keys.
+    ///
+    /// If `forgotten` is full and Redis does not reply, a driver's keys remain until they expire. Idempotency keys
+    /// expire after `storedSeconds`, and each window expires with its last charge. A restart of this process empties
+    /// `forgotten`, with the same effect for its drivers.
     private static let forgottenMax = 10_000
     private let forgotten = Mutex<Set<DriverID>>([])
 
@@ -47,9 +52,9 @@ package final class RedisRateLimiter: Admission {
     ///   - timeoutMilliseconds: how long a request may wait for Redis; at least 1.
     ///   - fallback: the limiter in this process. Its limits are used for Redis too. No other `RedisRateLimiter` may
     ///     use the same limiter.
-    ///   - keyedHash: must be the same function in all processes that use this Redis. It hashes the idempotency keys of
-    ///     services' claims. Such a key contains a driver's id, but is stored under the service's id. If it were not
-    ///     hashed, the driver's id would remain in Redis after the driver's deletion.
+    ///   - keyedHash: hashes the idempotency keys of services' claims. Unhashed, such a key would keep a driver's id in
+    ///     Redis after the driver's deletion, because it is stored under the service's id. All processes that use this
+    ///     Redis must have the same function.
     package init(
         endpoint: RedisEndpoint, timeoutMilliseconds: Int = 50, fallback: LocalRateLimiter, loops: EventLoopGroup,
         keyedHash: @escaping @Sendable (String) -> String, logger: Logger
@@ -111,10 +116,13 @@ package final class RedisRateLimiter: Admission {
     }
 
     /// Records that an event is stored, so that its repeats are not charged. This process always records the
-    /// idempotency key. The key is sent to Redis only for a repeat. The key of a new event is in Redis already, as part
-    /// of the event's charge, until the charge leaves the window. Recording the key of every new event would double the
-    /// number of commands. For a repeat, the command is worth its cost: an event that was repeated once is likely to be
-    /// repeated again, by a phone that does not receive the responses.
+    /// idempotency key, but sends it to Redis only for a repeat.
+    ///
+    /// The key of a new event is in Redis already, as part of the event's charge, until the charge leaves the window.
+    /// Sending the key of every new event would double the number of commands.
+    ///
+    /// For a repeat, the command is worth its cost. A phone that does not receive the responses is likely to repeat the
+    /// event again.
     package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)
@@ -128,16 +136,17 @@ package final class RedisRateLimiter: Admission {
         post(AdmissionScript.forceCharge(inRedis(claim), limits), of: claim.driver)
     }
 
-    /// Charges the window in this process and the window in Redis. The window in Redis also contains the charges of
-    /// other processes, and those of this process from before its restart. The window in Redis can therefore be full
-    /// while the window in this process is not. If the reply of Redis says so, `quota` reports a full window until the
+    /// Charges the window in this process and the window in Redis.
+    ///
+    /// The window in Redis may become full first, because it also contains the charges of other processes, and of this
+    /// process before its restart. If Redis replies that its window is full, `quota` reports a full window until the
     /// window in Redis resets.
     package func charge(_ claim: AdmissionClaim, times: Int) {
         if limits.isOff(claim.limitClass) { return }
         let times = min(times, limits.chargesMax(of: claim.limitClass))
         fallback.charge(claim, times: times)
-        // `quota.resetMilliseconds` counts from the decision of Redis, which came after `askedAt`. The end computed
-        // from `askedAt` is therefore never later than the actual end.
+        // `quota.resetMilliseconds` counts from the moment when Redis made the charge, which is after `askedAt`. The
+        // time computed from `askedAt` is therefore never later than the reset of the window in Redis.
         let askedAt = fallback.now()
         post(AdmissionScript.charge(inRedis(claim), times: times, limits), of: claim.driver) {
             [limits, fallback, driver = claim.driver, limitClass = claim.limitClass] replies in
@@ -147,7 +156,7 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Returns whether the window in this process has more charges than its limit. `charge` may exceed the limit.
+    /// Returns whether the window in this process has more charges than its limit, as is possible after `charge`.
     /// Charges by other processes do not count.
     package func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool {
         fallback.isOverdrawn(by: driver, in: limitClass)
@@ -183,7 +192,7 @@ package final class RedisRateLimiter: Admission {
     private func forgetAfterReconnect() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: .seconds(1))
-            // If one driver's keys cannot be deleted, the other drivers of that node are tried again only in the next
+            // If the deletion of one driver's keys fails, the remaining drivers of the same node wait for the next
             // round.
             var failed: Set<ObjectIdentifier?> = []
             for driver in forgotten.withLock({ $0 }) {
@@ -228,7 +237,7 @@ package final class RedisRateLimiter: Admission {
         return await askSeveral(claims)
     }
 
-    /// Asks each node about the claims of the drivers for whom it decides. All nodes are asked at the same time.
+    /// Asks each node about the claims of its own drivers. All nodes are asked at the same time.
     private nonisolated(nonsending) func askSeveral(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
         var groups: [ObjectIdentifier: (node: RedisNode, indexes: [Int])] = [:]
         for (index, claim) in claims.enumerated() {
@@ -260,12 +269,13 @@ package final class RedisRateLimiter: Admission {
         return counted.decision
     }
 
-    /// Sends commands without waiting. Drops them if there is no connection, or if too many commands are waiting. The
-    /// commands may also be lost while the driver's slot moves to another node of a cluster. The window in Redis then
-    /// counts some charges too few or too many, until these charges expire. No event is lost or stored twice, because
+    /// Sends commands without waiting. Drops them if there is no connection, or if too many commands are waiting.
+    ///
+    /// The commands may also be lost while the driver's slot moves to another node of a cluster. The window in Redis
+    /// then lacks some charges, or keeps refunded charges until they expire. No event is lost or stored twice, because
     /// only the store decides which events are stored.
     ///
-    /// - Parameter completion: called with the replies, if there are any. If nil, nothing is called.
+    /// - Parameter completion: called with the replies, if any arrive.
     private func post(
         _ commands: RedisCommands, of driver: DriverID, completion: RedisPipeline.Completion? = nil
     ) {

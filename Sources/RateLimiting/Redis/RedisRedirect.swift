@@ -4,7 +4,7 @@
 internal import Sockets
 
 enum RedisRedirect: Hashable, Sendable {
-    /// Another node has the slot, from now on. The address is nil if the cluster does not know it.
+    /// The slot now belongs to another node. The address is nil if the cluster does not know the address of that node.
     case moved(slot: Int, to: SocketAddress?)
     /// The slot is moving to another node. The command's keys have moved already or do not exist yet, so the other node
     /// must execute the command. The other node accepts the command only after ASKING.
@@ -44,7 +44,7 @@ enum RedisRedirect: Hashable, Sendable {
         RedisEndpoint.decimal(text).flatMap { (0..<RedisSlots.count).contains($0) ? $0 : nil }
     }
 
-    /// The port is after the last colon, because an IPv6 address is written without brackets.
+    /// An IPv6 address is written without brackets, so the port is after the last colon.
     private static func address(_ text: Substring, _ askedHost: String) -> SocketAddress? {
         guard let colon = text.lastIndex(of: ":"), let port = RedisEndpoint.decimal(text[text.index(after: colon)...]),
             (1...65535).contains(port)
@@ -55,7 +55,7 @@ enum RedisRedirect: Hashable, Sendable {
 }
 
 extension RedisReply {
-    /// Whether the reply is an error that only says where the keys are.
+    /// Whether the reply is an error by which a node of a cluster says that it does not have all keys of the command.
     var isRedirect: Bool {
         guard let text = errorText else { return false }
         return text.hasPrefix("MOVED ") || text.hasPrefix("ASK ") || text.hasPrefix("TRYAGAIN")

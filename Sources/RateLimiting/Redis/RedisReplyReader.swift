@@ -1,9 +1,11 @@
 // Parses bytes into replies, with the reply reader of the C library hiredis. No other file of this module calls
 // hiredis. The reader does not depend on sockets or commands.
 //
-// hiredis builds a reply by calling functions in this file. These functions create `Node`s. hiredis holds a retained
-// reference to the root node. A parent node owns its nested arrays. If hiredis discards an incomplete reply, it passes
-// the root to `freeObject`. Otherwise `redisReaderGetReply` returns the root, and this file releases it.
+// hiredis calls functions of this file, which build each reply as a tree of `Node`s. A parent node owns the nodes of
+// its nested arrays, and hiredis holds a retained reference to the root node.
+//
+// If hiredis discards an incomplete reply, it passes the root to `freeObject`. Otherwise `redisReaderGetReply` returns
+// the root to this file, which then releases the root.
 
 internal import CHiredis
 
@@ -26,7 +28,7 @@ final class RedisReplyReader {
 
     /// The size of the replies to expect.
     enum ReplySize {
-        /// All replies but those to CLUSTER SLOTS: at most 64 KiB, and at most 64 elements per array.
+        /// The replies to all commands except CLUSTER SLOTS: at most 64 KiB, and at most 64 elements per array.
         case small
         /// The reply to CLUSTER SLOTS: at most 4 MiB, because it may list each slot as a separate range.
         case slots
@@ -37,8 +39,8 @@ final class RedisReplyReader {
 
     init(_ size: ReplySize = .small) throws(RedisProtocolError) {
         guard let reader = redisReaderCreateWithFunctions(ReplyFunctions.pointer) else { throw RedisProtocolError() }
-        // The maximum number of elements of an array, passed in the form of a pointer. hiredis hands the pointer to the
-        // callbacks and does not dereference it.
+        // The value of this pointer is the maximum number of elements of an array. hiredis passes the pointer to the
+        // callbacks, and never dereferences it.
         reader.pointee.privdata = UnsafeMutableRawPointer(bitPattern: size.elementsMax)
         self.reader = reader
         replyBytesMax = size.bytesMax
@@ -80,16 +82,18 @@ private final class Node {
         elements.reserveCapacity(min(elementCount, 64))
     }
 
-    /// The complete reply, built by recursion into nested arrays. hiredis reads at most 7 levels of them.
+    /// The complete reply, built by recursion into nested arrays. hiredis reads at most 7 levels of nesting.
     var whole: RedisReply {
         guard case .array = reply else { return reply }
         for array in arrays { elements[array.index] = array.node.whole }
         return .array(elements)
     }
 
-    /// Adds an element, and returns the pointer that hiredis keeps for it. For the root and for arrays, this is the
-    /// address of their node. Any other element is stored in its parent and has no node. hiredis only checks that the
-    /// returned pointer is not null, so the result is the parent's address.
+    /// Adds an element, and returns the pointer that hiredis keeps for it. If the element is the root or an array, the
+    /// pointer is the address of its node.
+    ///
+    /// Any other element is stored in its parent and has no node. The pointer is then the parent's address, because
+    /// hiredis only checks that the pointer is not null.
     static func make(
         _ reply: RedisReply, elementCount: Int = 0, _ task: UnsafePointer<redisReadTask>?
     ) -> UnsafeMutableRawPointer? {
@@ -120,8 +124,8 @@ private enum ReplyFunctions {
                     default: Node.make(.string(text), task)
                     }
                 },
-                // For an array with too many elements, such as a billion, return null instead of allocating it. hiredis
-                // then assumes a lack of memory and reports an error.
+                // For an array with too many elements, such as a billion, return null instead of allocating it. Then
+                // hiredis assumes a lack of memory and reports an error.
                 createArray: { task, count in
                     (0...Int(bitPattern: task?.pointee.privdata)).contains(Int(count))
                         ? Node.make(.array([]), elementCount: Int(count), task) : nil

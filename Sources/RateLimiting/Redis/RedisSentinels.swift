@@ -7,8 +7,8 @@ final class RedisSentinels: Sendable {
     /// The URL, whose servers are the sentinels.
     private let endpoint: RedisEndpoint
     private let sentinel: RedisEndpoint.Sentinel
-    /// The index of the sentinel that is asked first. This is the sentinel that answered last. If the primary that this
-    /// sentinel named could not be used, it is the next sentinel.
+    /// The index of the sentinel that is asked first: the sentinel that gave the last answer. If the primary in that
+    /// answer could not be used, the next sentinel is asked first.
     private let first = Atomic<Int>(0)
 
     /// How long one sentinel may take to answer. No request waits during this time.
@@ -39,9 +39,9 @@ final class RedisSentinels: Sendable {
     }
 
     /// Called when the primary that this sentinel named could not be used. The next sentinel is then asked first,
-    /// because a sentinel that cannot reach the others keeps naming the old primary after a promotion.
+    /// because a sentinel that cannot reach the other sentinels keeps naming the old primary after a promotion.
     func askAnother(than sentinel: Int) {
-        // Several links may have got the same answer. Only one of them moves to the next sentinel.
+        // Several links may report the same sentinel. Only the first report changes `first`.
         _ = first.compareExchange(
             expected: sentinel, desired: (sentinel + 1) % endpoint.servers.count, ordering: .relaxed)
     }
@@ -59,7 +59,8 @@ final class RedisSentinels: Sendable {
         return try Self.address(replies.last ?? .null)
     }
 
-    /// Parses the reply: the host and the port, both as strings; null if the sentinel does not know the name.
+    /// Parses the reply: the host and the port, both as strings. The reply is null if the sentinel knows no primary
+    /// with the requested name.
     static func address(_ reply: RedisReply) throws(RedisFailure) -> SocketAddress {
         if reply == .null { throw .unknownPrimary }
         guard case .array(let elements) = reply, elements.count == 2, case .string(let host) = elements[0],

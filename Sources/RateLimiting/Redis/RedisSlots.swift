@@ -78,9 +78,8 @@ struct RedisSlotMap: Hashable, Sendable {
         return UInt16(primaries.count - 1)
     }
 
-    /// Returns nil if the elements do not describe a node. Returns `.some(nil)` if they describe a node whose address
-    /// is not known. The elements are the preferred host, the port, the id, and pairs with the other addresses (since
-    /// Redis 7).
+    /// Parses the description of a node: the preferred host, the port, the id and, since Redis 7, pairs with the other
+    /// addresses. Returns nil if the elements have another form, and `.some(nil)` if the node's address is not known.
     private static func address(_ elements: [RedisReply], _ askedHost: String) -> SocketAddress?? {
         guard elements.count >= 2, case .integer(let port) = elements[1], (1...65535).contains(port) else {
             return nil

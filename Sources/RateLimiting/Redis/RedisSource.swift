@@ -1,5 +1,4 @@
-// The servers to which the links of a node connect: those in the URL, the primary that the sentinels name, or one node
-// of a cluster.
+// The servers to which the links of a node connect: those in the URL, the sentinels' primary, or one node of a cluster.
 
 internal import Sockets
 
@@ -17,8 +16,8 @@ enum RedisSource: Sendable {
             }
     }
 
-    /// Opens a connection. With `.servers`, tries the servers in order until one works, and throws `isCluster` as soon
-    /// as one of them is a node of a cluster. If no connection can be opened, throws the failure of the last attempt.
+    /// Opens a connection. With `.servers`, tries the servers in order until one works, but throws `isCluster` as soon
+    /// as one is a node of a cluster. If no connection can be opened, throws the failure of the last attempt.
     func open(
         _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {

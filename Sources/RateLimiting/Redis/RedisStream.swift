@@ -55,7 +55,7 @@ struct RedisStream: Sendable {
         try await connection.write(tls.encrypted(bytes), until: deadline)
     }
 
-    /// Waits for bytes and passes them to the closure. At the end of the stream, passes no bytes.
+    /// Waits for bytes and passes them to the closure. At the end of the stream, passes an empty buffer.
     func read<Answer>(until deadline: Deadline, _ body: (UnsafeRawBufferPointer) -> Answer) async throws -> Answer {
         guard let tls else { return try await connection.read(until: deadline, body) }
         while true {
@@ -71,7 +71,7 @@ struct RedisStream: Sendable {
         }
     }
 
-    /// Closes the connection, without the alert that ends TLS. Redis needs none.
+    /// Closes the connection without the alert that ends TLS, because Redis does not need the alert.
     func close() {
         connection.close()
     }

@@ -13,13 +13,13 @@ internal import Synchronization
 
 /// The certificates of a `rediss://` URL.
 final class RedisTLS: Hashable, Sendable {
-    /// The paths of PEM files. `ca`: the certificates to trust instead of the system's. `certificate` and `key`: those
-    /// of this client, for a Redis with the setting `tls-auth-clients`.
+    /// The paths of PEM files. `ca` has the certificates to trust instead of the system's. `certificate` and `key`
+    /// identify this client to a Redis with the setting `tls-auth-clients`.
     let ca: String?
     let certificate: String?
     let key: String?
-    /// The OpenSSL context of the files as they were read last. This object gives up its reference when it creates
-    /// another context, and in `deinit`. OpenSSL frees a context when no session uses it any more.
+    /// The OpenSSL context, created from the PEM files when they were last read. This object releases the context when
+    /// it creates another one, and in `deinit`. OpenSSL frees a released context when no session uses it any more.
     private let context = Mutex<OwnedContext?>(nil)
 
     private struct OwnedContext: @unchecked Sendable {
@@ -29,7 +29,7 @@ final class RedisTLS: Hashable, Sendable {
         let files: [FileState?]
     }
 
-    /// The properties of a file that change when the file is replaced or written.
+    /// The attributes of a file that show whether the file was replaced or rewritten.
     private struct FileState: Hashable, Sendable {
         let device: UInt64
         let inode: UInt64
@@ -75,9 +75,10 @@ final class RedisTLS: Hashable, Sendable {
     }
 
     /// Creates the TLS session of a connection to `host`, which must be in the server's certificate. The first call
-    /// reads the PEM files. A later call reads them again if one of them has changed, so that a connection uses renewed
-    /// certificates. Throws `.certificateFiles` if they cannot be used; the next call then reads them again. A change
-    /// of the system's certificates alone is not noticed.
+    /// reads the PEM files. A later call reads them again if one of them has changed.
+    ///
+    /// Throws `.certificateFiles` if the PEM files cannot be used. The next call then reads the files again. If only
+    /// the system's certificates change, this method does not notice the change.
     func session(host: String) throws(RedisFailure) -> RedisTLSSession {
         let files = [ca, certificate, key].map { path in path.flatMap { FileState($0) } }
         return try context.withLock { context throws(RedisFailure) -> RedisTLSSession in

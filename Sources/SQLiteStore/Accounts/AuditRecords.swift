@@ -1,4 +1,4 @@
-// Reads the audit of a database file for `dwell audit`. Each call reads one snapshot.
+// Reads the audit entries in a database file, for `dwell audit`. Each call reads one snapshot.
 
 import GRDB
 package import Identity

@@ -25,15 +25,15 @@ package struct DriverRecords: RecordsReader {
         }
     }
 
-    /// Returns the time when the driver was last deleted. `digests` computes the keyed hash by which deletions are
-    /// recorded. Returns nil if no deletion is recorded under the driver's keyed hash.
+    /// Returns the time when the driver was last deleted; nil if no deletion is recorded. Deletions are recorded under
+    /// the driver's keyed hash, which `digests` computes.
     package func erasedAt(
         _ driver: DriverID, _ digests: KeyedHashes
     ) throws(RecordsUnreadable) -> Moment? {
         try RecordsFile.read(queue) { db in try DriverRows.erasedAt(driver, digests, SQLiteTransaction(db)) }
     }
 
-    /// Returns whether a deletion of this driver has begun but has not rewritten all of the driver's rows yet.
+    /// Returns whether a deletion of this driver has begun but is not complete yet.
     package func isErasureUnderWay(
         _ driver: DriverID, _ digests: KeyedHashes
     ) throws(RecordsUnreadable) -> Bool {

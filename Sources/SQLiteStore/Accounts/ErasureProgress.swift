@@ -7,25 +7,25 @@ import Identity
 import JourneyModel
 import SharedTables
 
-/// The steps of a driver's deletion, in their order. Sessions are rewritten before events, because the idempotency key
-/// of an expiry contains the session's id. If an expiry is stored after the events are rewritten, the session must
-/// already have its new id.
+/// The steps of a driver's deletion, in order. Sessions are rewritten before events, because the idempotency key of an
+/// expiry contains the session's id. An expiry that is stored after the events are rewritten must contain the session's
+/// new id.
 enum ErasureStep: String, CaseIterable {
     case audit
     case sessions
     case events
     case places
     case eventKinds = "event_kinds"
-    /// The last step. All tables are rewritten by now, but the WAL may still contain the bytes of earlier pieces. After
-    /// this step, the writer truncates the WAL.
+    /// The last step. All tables are rewritten by now, but the WAL may still contain the old bytes of rewritten rows.
+    /// After this step, the writer truncates the WAL.
     case wal
 
     fileprivate var next: ErasureStep? {
         Self.allCases.firstIndex(of: self).flatMap { index in Self.allCases.dropFirst(index + 1).first }
     }
 
-    /// Whether this step leaves the writer's caches valid. They hold drivers, shared texts, and which drivers use which
-    /// texts.
+    /// Whether the writer's caches stay valid in this step. The caches hold drivers, shared texts, and which drivers
+    /// use which texts.
     fileprivate var keepsDriverCache: Bool { self == .audit || self == .events || self == .wal }
 }
 
@@ -83,7 +83,8 @@ struct ErasureProgress {
     }
 
     /// Rewrites at most `rowsMax` rows, and continues with the next step when a step has no rows left. Events of one
-    /// millisecond are always rewritten together, even beyond `rowsMax`, because two calls would change their order.
+    /// millisecond are always rewritten together, even beyond `rowsMax`. If two calls rewrote them, their order would
+    /// change.
     ///
     /// If nothing is left to rewrite, completes the deletion, and the writer then truncates the WAL. If `mayComplete`
     /// is false, a call that rewrites the last rows leaves the completion to the next call.
@@ -158,14 +159,14 @@ struct ErasureProgress {
         return (db.changesCount, end == nil)
     }
 
-    /// Replaces the ids, idempotency keys, sequences and times that the client sent, so that they cannot identify the
-    /// driver any more. The order of the events stays the same:
+    /// Replaces the ids, idempotency keys, sequences and times that the client sent, because these values could
+    /// identify the driver. The order of the events stays the same:
     ///
     /// Within a millisecond, events are ordered by sequence, then by members that the deletion keeps, then by the bytes
     /// of event_id and idempotency key.
     ///
     /// - A sequence becomes its rank among the sequences of its millisecond.
-    /// - A new key contains the event's rank by time, event_id and idempotency key, as a number of fixed length.
+    /// - A new idempotency key ends with a number of fixed length: the event's rank by time, event_id and old key.
     /// - event_id becomes NULL, which means that it equals the key.
     ///
     /// A client can write any information into the digits and the offset of a time. Only two facts about a time are
@@ -219,8 +220,8 @@ struct ErasureProgress {
     // MARK: Shared texts
 
     /// Overwrites the texts that only this driver uses, and deletes this driver's rows of `table`, which record the use
-    /// of the texts. Texts that other drivers use too remain, because they identify no one. The deletion of the last
-    /// user overwrites such a text.
+    /// of the texts. A text that other drivers use too identifies no one, so it remains until the last of them is
+    /// deleted.
     private func rewriteTexts(
         _ table: String, _ column: String, _ rowsMax: Int, _ db: Database,
         _ overwrite: (String, StatementArguments, Database) throws -> Void

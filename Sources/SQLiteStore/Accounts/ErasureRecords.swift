@@ -36,9 +36,9 @@ package enum ErasureRecords {
         return try handle.read(upToCount: 16) == Data("SQLite format 3\0".utf8)
     }
 
-    /// Returns the deletions in a database of any version of Dwell, even of a newer one. For example, a `dwell restore`
-    /// after a downgrade keeps the database that it replaces. That database is newer than this binary, and is often the
-    /// only record of the latest deletions.
+    /// Returns the deletions in a database of any version of Dwell, even a version newer than this binary. After a
+    /// downgrade, `dwell restore` replaces such a database, but keeps it. The replaced database is often the only
+    /// record of the latest deletions.
     private static func database(_ path: String) throws -> [RecordedErasure] {
         let queue = try RecordsFile.connect(path)
         defer { try? queue.close() }
@@ -69,8 +69,8 @@ package enum ErasureRecords {
                 throw RecordsUnreadable("line \(index + 1) is not from a list printed by dwell driver erasures")
             }
         }
-        // The list may have more entries than the heading says. An operator may have appended a list of an older
-        // version, which has no heading.
+        // The list may have more entries than its heading says, because an operator may have appended a list of an
+        // older version. Such a list has no heading.
         guard erasures.count >= announced else {
             throw RecordsUnreadable("the list is truncated: it has \(erasures.count) of \(announced) deletions")
         }

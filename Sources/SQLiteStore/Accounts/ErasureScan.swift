@@ -30,8 +30,8 @@ package struct ErasureScan: ErasureSearch {
         self.path = path
     }
 
-    /// Returns every column that contains an identifier, and the first position of each identifier in each file. Throws
-    /// if a file or the database cannot be read.
+    /// Returns every column that contains an identifier. Also returns the first position of each identifier in the
+    /// database file, its WAL and its journal. Throws if a file or the database cannot be read.
     package func find(_ identifiers: [String]) throws -> [ErasureFinding] {
         let columns = try read { db in
             try Self.columns(db).flatMap { table, column in
@@ -47,8 +47,8 @@ package struct ErasureScan: ErasureSearch {
         return columns + files
     }
 
-    /// Returns the tables and columns that still refer to the driver of this receipt. Returns nil for an unknown
-    /// receipt.
+    /// Returns the tables and columns that still have data of the deleted driver. The receipt of the deletion
+    /// identifies the driver. Returns nil if no deletion has this receipt.
     package func leftovers(ofReceipt receipt: String) throws -> [String]? {
         try read { db in
             let driver = try Row.fetchOne(
@@ -56,8 +56,8 @@ package struct ErasureScan: ErasureSearch {
             guard let driver else { return nil }
             // Nothing was stored about a deleted driver who has no row.
             guard let row = driver[0] as Int64? else { return [] }
-            // A backup of an older version does not record which drivers use a text. Texts that only this driver uses
-            // cannot be found in it.
+            // A backup of an older version does not record which drivers use a text. In such a backup, texts that only
+            // this driver uses cannot be recognised.
             let texts = try db.tableExists("place_use") ? Self.remainingTextQueries : []
             let erasure = try db.tableExists("erasure") ? Self.incompleteErasureQueries : []
             let purchases = try Self.remainingPurchaseQueries.filter { try db.tableExists($0.name) }
@@ -74,9 +74,9 @@ package struct ErasureScan: ErasureSearch {
         }
     }
 
-    /// Returns whether the hash table `event_key` still has an entry for an old key of the driver. A deletion gives
-    /// each event a new idempotency key. An entry for an old key lists an event of the driver at a place that belongs
-    /// to none of the new keys.
+    /// Returns whether the hash table `event_key` still has an entry for an old idempotency key of the driver. A
+    /// deletion gives each event a new key, and therefore a new place in the table. Any other place that lists such an
+    /// event belongs to an old key.
     private static func hasOldKey(_ events: Set<Int64>, _ db: Database) throws -> Bool {
         guard try db.tableExists("event_key") else { return false }
         let keys = try EventKeyTable(db)
@@ -104,8 +104,8 @@ package struct ErasureScan: ErasureSearch {
         } + [
             ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ?1 AND driver_id NOT LIKE 'erased-%'"),
             ("session.session_id", "SELECT 1 FROM session WHERE driver = ?1 AND session_id NOT LIKE 'erased-%'"),
-            // The second pattern is the idempotency key of an expiry, the event that the server stores when a session's
-            // deadline has passed. If the server stored it after the deletion, its key contains the new id that the
+            // The second pattern matches the key of an expiry, an event that the server stores when a session's
+            // deadline has passed. If an expiry is stored after the deletion, its key contains the new id that the
             // deletion gave the session.
             (
                 "event.idempotency_key",
@@ -121,7 +121,7 @@ package struct ErasureScan: ErasureSearch {
             ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ?1 AND request_id IS NOT NULL"),
             ("audit.sid", "SELECT 1 FROM audit WHERE driver = ?1 AND sid IS NOT NULL"),
             // A client can write arbitrary digits into a time, and they could identify the driver. A deletion rewrites
-            // the text of each time into one of the two forms below, so any other text is a remainder.
+            // the text of each time into one of the two forms below. Any other text was therefore not rewritten.
             (
                 "event.occurred_at",
                 """
@@ -178,8 +178,8 @@ package struct ErasureScan: ErasureSearch {
         return try queue.read(value)
     }
 
-    /// Returns the columns of all tables. The table `event_row` is replaced by the view `event`, which gives the texts
-    /// as they were sent.
+    /// Returns the columns of all tables. For `event_row`, returns the columns of the view `event` instead, which gives
+    /// the texts as they were sent.
     private static func columns(_ db: Database) throws -> [(table: String, column: String)] {
         try Row.fetchAll(
             db,
@@ -209,7 +209,8 @@ package struct ErasureScan: ErasureSearch {
     /// Reads the file in overlapping chunks, so that a match across the border of two chunks is found. A UUID is
     /// searched for as a text and in the form in which `event.key` stores it.
     private static func search(_ file: String, for identifiers: [String]) throws -> [ErasureFinding] {
-        // The file is not opened by FileHandle, because the errors of FileHandle are not sentences for the operator.
+        // This function does not open the file with FileHandle, because the error messages of FileHandle are not meant
+        // for operators.
         let descriptor = open(file, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw MaintenanceRefusal(errnoAt: file) }
         let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)

@@ -1,13 +1,14 @@
-// `EventErasure` on SQLite: the driver's row is renamed, and ErasureProgress rewrites the other rows in pieces.
+// `EventErasure` on SQLite. The driver's id is replaced by a pseudonym, and ErasureProgress rewrites the other rows in
+// pieces.
 
 package import Engine
 import GRDB
 package import SharedTables
 
 extension SQLiteEventStore: EventErasure {
-    /// Called before the transaction that begins a deletion. If this transaction also completes the deletion, the
-    /// writer then truncates the WAL, while all requests wait. Most of the WAL is therefore copied into the database
-    /// file here.
+    /// Called before the transaction that begins a deletion. If that transaction also completes the deletion, the
+    /// writer truncates the WAL while all requests wait. To shorten this wait, most of the WAL is copied into the
+    /// database file here.
     package func prepareErasure() async { await copyWAL() }
 
     package func beginErasure(
@@ -20,7 +21,7 @@ extension SQLiteEventStore: EventErasure {
             arguments: [pseudonym, driver])
     }
 
-    /// Deletes the phone number's codes from `one_time_code`, the table of codes before migration 14.
+    /// Deletes the phone number's codes from `one_time_code`, the table that held the codes before migration 14.
     package func eraseOlderCodes(ofPhone digest: [UInt8], _ db: any SQLTransaction) throws {
         try db.execute(sql: "DELETE FROM one_time_code WHERE phone_digest = ?", arguments: [digest])
     }
@@ -41,10 +42,11 @@ extension SQLiteEventStore: EventErasure {
         let rowsMax = pace.rowsPerErasurePiece
         var step: ErasureStep? = .audit
         while let next = step {
-            // A server that stops must not wait for a long deletion. The next start continues it.
+            // A server that stops must not wait for a long deletion. The next start of the server continues the
+            // deletion.
             if Task.isCancelled { throw .cancelled }
-            // The step `wal` rewrites no rows. After it, the writer truncates the WAL, while all requests wait. Most of
-            // the WAL is therefore copied into the database file here.
+            // The step `wal` rewrites no rows. After this step, the writer truncates the WAL while all requests wait.
+            // To shorten this wait, most of the WAL is copied into the database file here.
             if next == .wal { await copyWAL() }
             let advance = { @Sendable (db: Database) throws -> ErasurePiece in
                 var progress = try ErasureProgress(of: driver, db)

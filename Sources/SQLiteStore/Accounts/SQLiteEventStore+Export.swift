@@ -79,9 +79,9 @@ extension SQLiteEventStore: EventExport {
         return keys
     }
 
-    /// Returns an export list of rows, each identified by its row number. `sql` selects one row by its number and its
-    /// driver; its columns become the members of the exported object, with the columns' names. `more` writes further
-    /// members, and gets the row number as its first argument.
+    /// Returns an export list of rows, each identified by its row number. `sql` selects one row by number and driver,
+    /// and its columns become the members of the exported object. `more` writes further members, and gets the row
+    /// number as its first argument.
     private static func list(
         _ name: String, keys: @escaping Keys, sql: String,
         more: (@Sendable (Int64, Moment, inout JSONWriter, Database) throws -> Void)? = nil

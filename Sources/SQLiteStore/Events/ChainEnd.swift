@@ -41,11 +41,11 @@ struct ChainEnd: Equatable {
         return (previous, jump)
     }
 
-    /// Adds an event that is not the last in the order. The event becomes part of the climb only if its level is higher
-    /// than the level of every event after it. Earlier events whose level is not higher than the new event's then leave
-    /// the climb.
+    /// Adds an event that is not the last in the order. The event joins the climb only if its level is higher than the
+    /// level of every later event. Earlier events then stay in the climb only if their level is higher than the new
+    /// event's.
     ///
-    /// - Parameter isLater: returns whether the event with this id, which is in the climb, comes after the new event.
+    /// - Parameter isLater: returns whether an event of the climb, given by its id, comes after the new event.
     mutating func insert(_ id: Int64, isLater: (Int64) -> Bool) {
         let level = EventChain.level(of: id)
         let later = climb.firstIndex(where: isLater) ?? climb.endIndex

@@ -1,5 +1,5 @@
 // Walks through a driver's chain, the linked list of the driver's events (EventChain.swift), in either direction. The
-// list has the order (corrected_at_ms, id). Only as many links of the list are read as the caller asks for.
+// list is in the order (corrected_at_ms, id). The walk reads links only when the caller asks for further events.
 
 struct ChainWalk {
     enum Direction {
@@ -12,9 +12,9 @@ struct ChainWalk {
     private let times: ClosedRange<Int64>
     /// In a backward walk, contains only the next event, or nothing at the end.
     ///
-    /// In a forward walk, a stack of events after `current` that earlier searches have visited, with the earliest on
-    /// top. Before the first step, the top is the next event. In each later step, `nextForward` first searches back
-    /// from the top to the event directly after `current`.
+    /// In a forward walk, a stack of visited events that come after `current`, with the earliest event on top. Before
+    /// the first step, the top is the next event. In each later step, `nextForward` first searches backwards from the
+    /// top to the event directly after `current`.
     private var path: [ChainLink] = []
     /// Forward: the event that was returned last.
     private var current: ChainLink?

@@ -7,14 +7,14 @@ import GRDBSQLite
 struct DriverEvents {
     private enum Source {
         case chain(ChainWalk)
-        /// A database file of an old release. It has no chains (linked lists of events), but an index by driver and
-        /// time.
+        /// The rows of a database file of an old release. Such a file has an index by driver and time instead of chains
+        /// (linked lists of events).
         case rows(RowCursor)
     }
 
     private var source: Source
-    /// For `.rows`: a row that was read but not returned yet. It is the first event of the next millisecond, and showed
-    /// that the millisecond before it was complete.
+    /// For `.rows`: a row that was read but not returned yet. It is the first event of the next millisecond. It was
+    /// read to find the end of the millisecond before.
     private var kept: (id: Int64, time: Int64)?
 
     /// - Parameter times: the wanted range of `corrected_at_ms`.
@@ -37,7 +37,7 @@ struct DriverEvents {
         source = .chain(try ChainWalk(try EventChain(db), from: end.last, direction, times: times))
     }
 
-    /// False for a database file of an old release, in which a driver's events do not form a chain (linked list).
+    /// Whether each driver's events form a chain (linked list). False for a database file of an old release.
     static func hasChains(_ db: Database) throws -> Bool {
         try db.columns(in: "event").contains { $0.name == "previous" }
     }
@@ -109,7 +109,7 @@ struct DriverEventRows {
     private var rows: ArraySlice<Row> = []
 
     /// - Parameter sql: a query whose only parameter is a list of ids (`listedSQL`). It must sort by
-    ///   `FoldOrder.ascending` or `.descending`, whichever is the direction of `events`.
+    ///   `FoldOrder.ascending` or `.descending`, according to the direction of `events`.
     init(_ events: DriverEvents, sql: String, _ db: Database) throws {
         self.events = events
         statement = try db.cachedStatement(sql: sql)
@@ -126,8 +126,7 @@ struct DriverEventRows {
 }
 
 extension EventChain {
-    /// Creates an `EventChain`, which reads the links between events, on the connection of a GRDB read or write that is
-    /// in progress.
+    /// Creates an `EventChain` on the connection of a GRDB read or write that is in progress.
     convenience init(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")

@@ -5,8 +5,8 @@
 import Engine
 import JourneyModel
 
-/// The row of one driver. The type is a class, so that code that has looked up the row can change the cached row in
-/// place. If a caller throws after a change, the whole cache must be emptied.
+/// The row of one driver. The type is a class, so that its users change the cached row in place. If a caller throws
+/// after a change, the whole cache must be emptied.
 final class DriverRow {
     /// The last event in the contract's order.
     struct Head {
@@ -59,8 +59,8 @@ final class DriverRow {
         self.recentChanges = recentChanges
     }
 
-    /// If the event comes after all others, appends it to the driver's chain of events. Returns the ids for the event's
-    /// columns `previous` and `jump`. Otherwise returns nil and changes nothing.
+    /// If the event comes after all others, appends it to the driver's chain and returns the ids for its columns
+    /// `previous` and `jump`. Otherwise changes nothing and returns nil.
     func append(_ event: Int64, at time: Int64) -> (previous: Int64?, jump: Int64?)? {
         guard chain.isBefore(time) else { return nil }
         hasNewChain = true
@@ -91,8 +91,8 @@ final class DriverRow {
         return session
     }
 
-    /// Sets the journey after the head, the driver's last event in the order. `event` is the event that changed the
-    /// journey. Records a change if readers of the journey's stream would see a difference.
+    /// Sets `journey`, the journey after the driver's last event in the order. `event` is the event that changed the
+    /// journey. If readers of the journey's stream would see a difference, also records a change.
     func move(to journey: StoredJourney, by event: Int64) {
         let isSeen =
             self.journey.journey.state != journey.journey.state
@@ -110,7 +110,7 @@ final class DriverRow {
         hasNewChanges = true
     }
 
-    /// Sets the result of a refold by the fold rules of this release or by a correction of settings.
+    /// Sets the result of a refold. The refold has applied the fold rules of this release or a correction of settings.
     ///
     /// If the new journey differs from the stored one, deletes the recent changes, because no event caused the
     /// difference. A reader that reconnects to the stream then gets the current state instead of single changes.
@@ -138,10 +138,10 @@ final class DriverRow {
     var isOfNewerRelease: Bool { rules > Fold.rulesVersion }
 }
 
-/// A cache of recently seen drivers, in their state within the current transaction. `forget` must be called after every
-/// rollback, after other code has changed the table, and when another connection has written.
+/// A cache of recently used rows of the table `driver`, with the changes by the current transaction. `forget` must be
+/// called after every rollback, after other code has changed the table, and when another connection has written.
 ///
-/// Changes of cached rows reach the database only with `writeChanged`. It must be called before other code reads or
+/// Only `writeChanged` writes the changes of cached rows to the database. It must be called before other code reads or
 /// changes the table, before a savepoint is created or released, and before COMMIT.
 final class DriverCache {
     /// The maximum number of cached drivers. Each takes less than a kilobyte.
@@ -243,7 +243,6 @@ final class DriverCache {
 
     /// Writes a changed row. A cached row is written at the next `writeChanged`. Any other row is written at once.
     func write(_ row: DriverRow) throws(SQLiteError) {
-        // The next lookup reads this row from the database, because it is not cached.
         guard row.isRemembered else { return try writeNow(row) }
         if row.isToBeWritten { return }
         row.isToBeWritten = true

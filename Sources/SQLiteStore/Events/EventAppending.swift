@@ -52,11 +52,10 @@ final class EventAppending {
 
     /// Empties the caches. Must be called when the caches may differ from the database, in two cases:
     ///
-    /// - Another connection, or a change other than an event (for example a deletion), may have changed drivers or
-    ///   shared texts. The caller must first write the changed rows of the cache, because this function drops unwritten
-    ///   changes.
-    /// - A transaction or a savepoint was rolled back. `noteRollback` then calls this function. The unwritten changes
-    ///   are to be dropped.
+    /// - Another connection, or other work such as a deletion, may have changed drivers or shared texts. The caller
+    ///   must first write the changed rows of the cache, because this function drops unwritten changes.
+    /// - A transaction or a savepoint was rolled back, so unwritten changes must be dropped. In this case,
+    ///   `noteRollback` calls this function.
     func forget() {
         internTables.forget()
         uses.forget()
@@ -69,28 +68,29 @@ final class EventAppending {
     enum Appended {
         case outcome(EventOutcome)
         /// The event is not completely processed, because a refold of the driver is not complete. The associated value
-        /// must be appended again when the refold continues. If `isStored` of this value is true, the event is stored
-        /// already, and this event began the refold.
+        /// must be appended again when the refold continues. If its `isStored` is true, the event is already stored and
+        /// has itself begun the refold.
         case waits(PreparedAppend)
     }
 
     func append(_ append: PreparedAppend) throws(SQLiteError) -> Appended {
         let driver = try drivers.row(of: append.request.driver)
         if let driver, try isOfNewerRelease(driver) {
-            // This event was stored earlier and began a refold. The newer release has taken over that refold.
+            // If `isStored` is true, this event was stored earlier and began a refold. A newer release has taken over
+            // that refold, so the outcome is unknown. Otherwise, this request has stored nothing.
             let reason = SQLiteError.foldedByNewerRelease.message
             return .outcome(.failed(append.isStored ? .unknown(reason) : .unavailable(reason)))
         }
         if let driver, driver.needsRefold, try !refold(driver).isComplete { return .waits(append) }
         if let driver, let stored = try repeated(append, of: driver) { return .outcome(stored) }
-        // This event was stored earlier and began a refold, but is not found under its key any more. So its driver was
-        // deleted before the refold was complete. The driver's own request fails, and a service gets the outcome for an
-        // unknown driver.
+        // If `isStored` is true, this event was stored earlier and began a refold. It is not found under its key any
+        // more, because its driver was deleted meanwhile. A driver's own request fails, and a service gets the outcome
+        // for an unknown driver.
         if append.isStored {
             return .outcome(append.request.service == nil ? .failed(.driverErased) : .driverNotFound)
         }
-        // The sender is a service, which may have sent a wrong driver id. Its event must not create a driver. It also
-        // must not be added to a deleted driver, whose id is a pseudonym.
+        // A service may have sent a wrong driver id. Its event must neither create a driver nor be added to a deleted
+        // driver, whose id is a pseudonym.
         if append.request.service != nil, driver == nil || append.request.driver.isPseudonym {
             return .outcome(.driverNotFound)
         }
@@ -114,8 +114,8 @@ final class EventAppending {
         case opens(String)
     }
 
-    /// Returns nil if the event must be refused, in two cases. Either the session belongs to another driver, or the
-    /// session does not exist yet and only registered sessions may be used.
+    /// Returns nil if the event must be refused. This is so if the session belongs to another driver, or if it does not
+    /// exist and only registered sessions may be used.
     private func sessionUse(_ append: PreparedAppend, driver: DriverRow?) throws(SQLiteError) -> SessionUse? {
         guard let sessionID = append.request.submission.sessionID else { return SessionUse.none }
         if let current = driver?.sessionRow(named: sessionID) { return .known(current) }
@@ -128,7 +128,8 @@ final class EventAppending {
     private func store(
         _ append: PreparedAppend, driver: DriverRow?, session: SessionUse
     ) throws(SQLiteError) -> Appended {
-        // Members are read in place, because a copy of the request would cost a dozen retains and releases.
+        // The members of the request are read in place, because a copy of the request would cost a dozen retains and
+        // releases.
         let receivedAt = append.request.receivedAt
         let driver = if let driver { driver } else { try newDriver(append.request.driver, at: receivedAt) }
         let clock = ClockCorrection(append.request, memory: driver.clockMemory)
@@ -215,9 +216,9 @@ final class EventAppending {
         return folded
     }
 
-    /// Adds a driver. Throws `.driverWasErased` if the driver was deleted a moment ago, because the event may have been
-    /// sent before the deletion. The new row is the first write of a request, so a request must not be refused after
-    /// this call.
+    /// Adds a driver. Throws `.driverWasErased` if the driver was deleted a moment ago, because the request may have
+    /// been sent before the deletion. The new row is the first write of a request, so a request must not be refused
+    /// after this call.
     private func newDriver(_ id: DriverID, at now: Moment) throws(SQLiteError) -> DriverRow {
         if let erased, try erased.isSettling(id, at: now) { throw .driverWasErased }
         return try drivers.add(id, at: now)
@@ -248,7 +249,7 @@ final class EventAppending {
     /// - Parameters:
     ///   - correction: the correction of settings to apply if no other refold of the driver is in progress.
     ///   - reporting: the row number of the correction whose counts the caller takes from the result. If the refold
-    ///     applies another correction, the counts are kept until `takeUnreported` is called for that other correction.
+    ///     applies a different correction, its counts are kept for `takeUnreported`.
     func refold(
         _ driver: DriverRow, correction: Refolding.Correction? = nil, reporting: Int64? = nil, now: Moment? = nil
     ) throws(SQLiteError) -> Refolding.Piece {
@@ -266,7 +267,7 @@ final class EventAppending {
     /// Returns the counts that `refold` has kept for this correction of settings, and forgets them.
     func takeUnreported(of correction: Int64) -> RefoldCounts { refolding.takeUnreported(of: correction) }
 
-    /// Counts the transaction's refolds against the rate limits. Must be called after the transaction is committed.
+    /// Charges the rate limits for the transaction's refolds. Must be called after the transaction is committed.
     func chargeForRefolds() {
         for charge in budget.charges {
             charging?.charge(charge.claim, rowCount: charge.rowCount)

@@ -3,7 +3,7 @@
 // can be found in few steps.
 //
 // Each event has two links. `previous` is the event directly before it, and `jump` is the nearest earlier event with a
-// higher level. Of n events, a search reads O(log² n) at worst and about 2 log n on average.
+// higher level. A search among n events reads O(log² n) of them at worst, and about 2 log n on average.
 //
 // The level is a function of the id alone: half of the events have level 0, a quarter level 1, and so on. The links
 // therefore depend only on which events are stored, not on the order in which they arrived.
@@ -36,8 +36,7 @@ struct ChainLink: Hashable {
     var level: Int { EventChain.level(of: place.id) }
 }
 
-/// Reads and changes the links between events, on one connection. Works on the writer's connection and on read
-/// connections alike.
+/// Reads the links between events. On the writer's connection, also changes them.
 final class EventChain {
     private let find: PreparedStatement
     private let connection: OpaquePointer
@@ -80,8 +79,8 @@ final class EventChain {
     /// Searches backwards for the earliest event at or after `place`. The search begins at the last element of `path`,
     /// which must be at or after `place`.
     ///
-    /// Appends each event that it visits, but not the events that a jump skips. The result is then the last element of
-    /// `path`.
+    /// Appends each visited event to `path`, so that the result is the last element of `path`. Events that a jump skips
+    /// are not visited.
     ///
     /// - Parameter beyond: the id of an event that is known to be before `place`. The search therefore does not read
     ///   the row of this event.
@@ -119,14 +118,14 @@ final class EventChain {
     /// Finds the links of a new event that does not come last. Updates `end`, but changes nothing in the database.
     /// After the new event's row is stored, `link` must be called to change the links of later events.
     ///
-    /// A later event jumps to the nearest earlier event with a higher level. The new event becomes this target under
-    /// two conditions:
+    /// A later event jumps to the nearest earlier event with a higher level. The new event becomes the target of a
+    /// later event's jump under two conditions:
     ///
     /// - The new event has a higher level than the later event.
     /// - No event between the two has a higher level than the later event.
     ///
-    /// The search for the new event's position has visited all later events that meet the second condition, so only
-    /// `path` is examined.
+    /// `path` contains all later events that meet the second condition, because the search for the new event's position
+    /// visits each of them.
     func insertion(of id: Int64, at time: Int64, into end: inout ChainEnd) throws(SQLiteError) -> Insertion {
         guard let last = end.last else { throw .unreadable("chain") }
         let place = ChainPlace(time: time, id: id)
@@ -153,9 +152,9 @@ final class EventChain {
         for later in insertion.jumping { try setJump(of: later, to: id) }
     }
 
-    /// Returns the first event with a level higher than `level`, searching backwards from the event `start`. The search
-    /// may follow the jump of a passed event, because it skips only events with at most that event's level. Without a
-    /// jump, there is no earlier event with a higher level.
+    /// Searches backwards from `start` for the first event with a level higher than `level`. The search follows jumps,
+    /// because the events that a jump skips have at most the level of the event with the jump. If an event has no jump,
+    /// no earlier event has a higher level.
     private func nearest(from start: Int64?, above level: Int) throws(SQLiteError) -> Int64? {
         var id = start
         while let current = id {
@@ -168,12 +167,12 @@ final class EventChain {
     }
 
     /// Removes events from the driver's chain (the linked list of events) by updating `previous` of the remaining
-    /// events. The caller must delete the rows of the removed events, but only afterwards. Returns the id of the last
-    /// remaining event; nil if none remains.
+    /// events. Afterwards, the caller must delete the rows of the removed events. Returns the id of the last remaining
+    /// event; nil if none remains.
     func unlink(_ links: [ChainLink], from end: ChainEnd) throws(SQLiteError) -> Int64? {
         var last = end.last
-        // The remaining event directly after the removed ones. Its `previous` changes with each of them. The column is
-        // written once, when the next removed event is not directly before `after`.
+        // The remaining event directly after a run of removed events. Each removed event of the run changes `previous`
+        // of `after`. The column is written once, at the end of the run.
         var after: ChainLink?
         var isWritten = true
         for gone in links.sorted(by: { $0.place > $1.place }) {

@@ -1,12 +1,13 @@
 // The fold in the database. Adds an event at its position in the order, and updates the verdicts of later events and
-// the driver's head. If the new event shows that a deadline has passed, the same transaction stores the expiry.
+// the driver's head. If the new event shows that a deadline has passed, the same transaction stores the expiry event
+// for that deadline.
 //
-// If a late event changes more events than one transaction may refold, Refolding.swift continues. This code reads no
-// clock.
+// If a late event changes more events than one transaction may refold, Refolding.swift continues the refold. This file
+// reads no clock.
 //
 // Invariant: if a deadline passes between two consecutive stored events, its expiry is stored between them. The
 // invariant holds after every transaction, except for drivers whose refold is incomplete. If a new event is the first
-// to show that a deadline has passed, the expiry is therefore not stored yet.
+// after a deadline, the expiry of that deadline is therefore not stored yet.
 
 import Engine
 import JourneyModel
@@ -35,8 +36,8 @@ final class EventFolding {
         /// The number of stored events that were refolded because the new event is late, or falls into the same second
         /// as the head.
         var rowCount = 0
-        /// The progress of the refold after the event; nil if the refold is complete. While it is not complete, the
-        /// driver's journey and the verdicts of the remaining events are out of date.
+        /// The progress of the refold that the event began; nil if the refold is complete. While the refold is not
+        /// complete, the driver's journey and the verdicts of the remaining events are out of date.
         var mark: RefoldMark?
     }
 
@@ -119,17 +120,17 @@ final class EventFolding {
         return Folded(verdict: new.verdict, rowCount: stored.count)
     }
 
-    /// Adds an event below the driver's floor, the time before which retention has deleted events. Earlier events are
-    /// missing, so the effect of the new event cannot be determined. The new event is stored without effect, until
-    /// retention deletes it too.
+    /// Adds an event below the driver's floor, the time before which retention has deleted events. Because earlier
+    /// events are missing, the effect of the new event cannot be determined. It is stored without effect, and retention
+    /// deletes it later.
     private func addBelowFloor(_ new: NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
         _ = try events.add(new, to: driver)
         return new.verdict
     }
 
-    /// Returns the event's index among the events of its second, if the event comes after the head. The index is 0 if
-    /// no stored event shares this second. Returns nil if the event comes earlier, or if it must first be ordered
-    /// together with other events of the second.
+    /// If the event comes after the head, returns its index among the events of its second; 0 if no stored event shares
+    /// this second. Returns nil if the event comes before the head, or must first be ordered among the events of its
+    /// second.
     private func placeAfterHead(_ event: OrderedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
         guard let head = driver.head else { return 0 }
         if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
@@ -165,7 +166,7 @@ final class EventFolding {
         let position = try events.position(of: new.placed, from: driver.chain.last, notBefore: driver.floor)
         let newRow = FoldedEventRow(new, secondPlace: position.secondPlace)
         var walk = FoldWalk(from: try journey(after: position, of: driver))
-        // Expiry events are added after the loop, because a table must not grow while a statement reads it.
+        // Expiry events are added after the walk, because a table must not grow while a statement reads it.
         var expiries: [NewEventRow] = []
         var last = newRow
         var containsHead = false
@@ -251,8 +252,8 @@ final class EventFolding {
     }
 
     /// Returns the expiry of a deadline that passes in a refolded journey, with its verdict and the journey after it.
-    /// The expiry gets the receive time and the settings version of `next`. If a late event caused the refold, `next`
-    /// is that event; otherwise the first event after the deadline.
+    /// The expiry gets the receive time and the settings version of `next`. `next` is the late event that caused the
+    /// refold, or else the first event after the deadline.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,
         driver: DriverRow
@@ -287,7 +288,7 @@ final class EventFolding {
 }
 
 extension NewEventRow {
-    /// Sets the verdict and the journey after this event. `before` is the journey directly before it.
+    /// Folds this event: sets its verdict and the journey after it. `before` is the journey directly before this event.
     mutating func apply(to before: StoredJourney) throws(SQLiteError) {
         after = before
         verdict = after.journey.apply(placed)
@@ -333,8 +334,8 @@ extension FoldedEventRow {
 
 extension StoredJourney {
     /// Sets the row numbers of the sessions and places (chargers and merchants) that the journey names. Must be called
-    /// after `event` was applied to `before`. `before` or `event` also names every session and place that the journey
-    /// names, so the row numbers are taken from them.
+    /// after `event` was applied to `before`. The row numbers are taken from `before` and `event`, which name all these
+    /// sessions and places too.
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {

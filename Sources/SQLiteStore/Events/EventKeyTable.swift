@@ -1,14 +1,14 @@
 // The table `event_key`: which idempotency keys are stored already, and with which event. It is a hash table with open
 // addressing. EventKeyHash computes a key's place.
 //
-// If the computed place is taken, the event is at the first free place after it. There is never a gap between the
+// If the computed place is taken, the event is listed at the next free place. There is never a free place between the
 // computed place and the event, so a search ends at the first free place.
 //
 // The table lists every event up to the number `event_key_progress.listed_through`. The writer keeps the keys of later
 // events in memory, and moves them here later (KeyMove.swift).
 //
-// If other code deletes such an event or changes its key before the move, it calls `remove`, and for a new key also
-// `add`. Both functions note the event's number in `event_key_early`, and the move leaves out the noted events.
+// Before the move, other code may delete a later event or change its key. That code calls `remove`, and for a new key
+// also `add`. Both functions note the event's number in `event_key_early`, and the move leaves out the noted events.
 //
 // Not Sendable: used only on the queue of its connection.
 
@@ -49,8 +49,8 @@ final class EventKeyTable {
         remove = try PreparedStatement("DELETE FROM event_key WHERE place = ?1", on: connection)
     }
 
-    /// Creates an `EventKeyTable`, which uses the existing table, on the connection of a GRDB read or write that is in
-    /// progress.
+    /// Creates an `EventKeyTable` on the connection of a GRDB read or write that is in progress. The table in the
+    /// database must exist.
     convenience init(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
@@ -58,8 +58,8 @@ final class EventKeyTable {
         try self.init(on: connection)
     }
 
-    /// Calls `read` with the row number of each event that is listed from the computed place `place` up to the first
-    /// free place. Returns the first value that `read` returns; nil if it returns none.
+    /// Searches from the computed place `place` up to the first free place. Calls `read` with the row number of each
+    /// listed event, until `read` returns a value. Returns this value; nil if there is none.
     func first<Value>(
         from place: Int64, _ read: (Int64) throws(SQLiteError) -> Value?
     ) throws(SQLiteError) -> Value? {
@@ -104,14 +104,14 @@ final class EventKeyTable {
         }
     }
 
-    /// Removes an event from the list. Must be called while the event's row still exists and has the listed key. If the
-    /// event is not listed yet, notes that the writer must not list it later.
+    /// Removes an event from the table. Must be called while the event's row still exists and has the listed key. If
+    /// the event is not listed yet, notes that the writer must not list it later.
     func remove(_ event: Int64) throws(SQLiteError) {
         try noteEarly(event)
         guard var gap = try place(ofListed: event) else { return }
         try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, gap) }
         // A search ends at the first free place. An event whose search begins at or before the gap would therefore no
-        // longer be found. Such an event is moved into the gap, and its old place is then the gap.
+        // longer be found. Such an event is moved into the gap, and its old place becomes the new gap.
         var place = gap + 1
         while let next = try self.event(at: place) {
             if let beginning = try beginning(of: next), beginning <= gap {

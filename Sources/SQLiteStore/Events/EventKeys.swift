@@ -1,4 +1,4 @@
-// Finds the event that has an idempotency key. Memory lists the newest events (NewestKeys), and the table `event_key`
+// Finds the event with a given idempotency key. Memory lists the newest events (NewestKeys), and the table `event_key`
 // lists all others. An event is added to memory in the transaction that stores it.
 //
 // Not Sendable: used only on the queue of its connection.
@@ -90,9 +90,9 @@ final class EventKeys {
 
     /// Removes the events of the open transaction from memory.
     ///
-    /// Must be called after the rollback of a savepoint. The events that were stored before the savepoint are then read
-    /// from their rows again. Must be called before the rollback of a transaction, because another process may store
-    /// events with the same numbers afterwards.
+    /// For a savepoint, must be called after the rollback. The events that were stored before the savepoint are then
+    /// read from their rows again. For a transaction, must be called before the rollback, because another process may
+    /// store events with the same numbers afterwards.
     func noteRollback() {
         forget()
         moving.noteRollback()

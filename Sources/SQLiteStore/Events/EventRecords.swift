@@ -21,8 +21,8 @@ package struct EventRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// Returns all events of the driver, from the first event of the session's journey to the last event of the
-    /// session. If an event of another journey closed the session, the result ends with that event. Events of other
+    /// Returns all events of the session's driver, from the first event of the session's journey to the last event of
+    /// the session. If an event of another journey closed the session, the result ends with that event. Events of other
     /// sessions may lie in between.
     ///
     /// If there are more than `eventsMax` such events, returns only the last `eventsMax`. Returns nil if no event names

@@ -1,23 +1,26 @@
-// Reads a driver's events in the order of the fold, from the driver's chain, a linked list. The chain has the events in
-// the order of time. Events of one millisecond are sorted when they are read (FoldOrder.swift).
+// Reads a driver's events in the order of the fold, by following the driver's chain, which is a linked list. The chain
+// is ordered by time. Events of the same millisecond are sorted when they are read (FoldOrder.swift).
 //
-// `last` is always the last event of the driver's chain (`ChainEnd.last`); nil for a driver without events.
+// The parameter `last` is always the id of the last event in the driver's chain (`ChainEnd.last`). It is nil for a
+// driver without events.
 
 import Engine
 import JourneyModel
 
 extension EventTable {
-    /// The position of a new event that is not the last one in the order.
+    /// Where a new event belongs among a driver's stored events, if it is not the last one in the order of the fold.
     struct Position {
-        /// The last event that comes before the new event and lies in an earlier second. The fold begins with the
-        /// journey after this event. `secondPlace` describes an exception.
+        /// The last event that comes before the new event and does not share its second (`sharesSecond`). The fold
+        /// begins with the journey after this event. `secondPlace` describes an exception.
         ///
-        /// Nil if no such event is at or above the driver's floor; the fold then begins with the journey at the floor.
+        /// Nil if there is no such event from the driver's floor on. The floor is the time before which retention has
+        /// deleted events. The fold then begins with the journey at the floor.
         var predecessor: FoldedEventRow?
-        /// Usually nil. The fold reorders only the first `OrderWithinSecond.searchedMax` events of a second.
+        /// Nil if fewer than `OrderWithinSecond.searchedMax` stored events share the new event's second, which is the
+        /// usual case. The fold orders only the first `searchedMax` events of a second.
         ///
-        /// If at least that many events of the second come before the new event, `secondPlace` is the new event's index
-        /// in the second. `predecessor` is then the last of those events.
+        /// If the second already has that many events, the new event comes after all of them. `secondPlace` is then the
+        /// new event's index in the second, and `predecessor` is the last event of the second.
         var secondPlace: Int64?
     }
 
@@ -85,9 +88,9 @@ extension EventTable {
         try visitAll(&walk, isBackward: true, visit)
     }
 
-    /// Calls `visit` with the events to which `walk` leads, until `visit` returns false. Most calls need only a few
-    /// events. The first statement therefore reads the events of one millisecond, and each further statement about
-    /// twice as many as the one before.
+    /// Calls `visit` with the events to which `walk` leads, until `visit` returns false. Most calls visit only a few
+    /// events. The first statement therefore reads only one millisecond, and each later statement reads about twice as
+    /// many events as the one before.
     private func visitAll(
         _ walk: inout ChainWalk, isBackward: Bool,
         prepare: ([Int64]) throws(SQLiteError) -> Void = { _ throws(SQLiteError) in },

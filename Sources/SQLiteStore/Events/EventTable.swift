@@ -1,5 +1,5 @@
-// Finds rows of `event` by idempotency key, reads rows in the contract's order, and adds rows. When a late event
-// changes the journey before a stored event, updates the verdict (the result of the fold) in the stored event's row.
+// Finds rows of `event` by idempotency key, reads rows in the order of the fold, and adds rows. If a refold gives a
+// stored event another result, updates the event's row.
 
 import Engine
 import JourneyModel
@@ -35,9 +35,9 @@ struct FoldedEventRow {
     /// server, and for an event whose time has a fraction of a second.
     var secondPlace: Int64?
     var closedSession: Int64?
-    /// Row numbers in `settings_version`. `settingsVersion` refers to the settings stored with the event.
-    /// `foldSettings` refers to those that the fold uses instead after an operator's correction; nil without a
-    /// correction.
+    /// Two row numbers in `settings_version`. `settingsVersion` is that of the settings stored with the event. If an
+    /// operator's correction replaces these settings in the fold, `foldSettings` is the row number of the replacement;
+    /// otherwise it is nil.
     ///
     /// `event` has the durations of `foldSettings`, or those of `settingsVersion` if `foldSettings` is nil.
     var settingsVersion: Int64
@@ -57,9 +57,9 @@ struct StoredKeyRow {
 
 /// The column `event.digest`.
 enum EventDigest {
-    /// Returns the first 16 bytes of an event's SHA-256 (`PreparedAppend.digest`). They suffice to tell a repeat from
-    /// another event, because equal bytes do not occur by chance. A driver who constructs two events with equal bytes
-    /// harms only the driver's own data.
+    /// Returns the first 16 bytes of an event's SHA-256 (`PreparedAppend.digest`). They suffice to distinguish a
+    /// repeated event from a different one, because different events never have equal bytes by chance. If a driver
+    /// constructs two such events, only that driver's own data suffers.
     static func stored(_ digest: [UInt8]) -> ArraySlice<UInt8> { digest.prefix(16) }
 }
 

@@ -1,12 +1,14 @@
-// Stores expiries inside the writer's transaction. Finds the drivers whose deadline lies before a given time, and
-// stores the expiry for one driver's deadline. ExpiryScheduler (Engine) decides when to do this.
+// Stores expiries inside the writer's transaction. An expiry is the event that ends a session after its deadline. `due`
+// finds the drivers whose deadline has passed, and `expire` stores the expiry of one driver.
+//
+// ExpiryScheduler (Engine) decides when these functions are called.
 //
 // An expiry is stored exactly once, even if several servers try to store it. Each server begins a transaction with
 // BEGIN IMMEDIATE and only then reads the driver's row. The first transaction removes the deadline from the row, so the
 // others find nothing to store.
 //
-// In addition, an expiry's idempotency key is a function of session, kind and deadline. A second event with this key is
-// refused (EventKeys).
+// In addition, an expiry's idempotency key is computed from its session, kind and deadline. EventKeys therefore refuses
+// a second expiry for the same deadline.
 
 import Engine
 import JourneyModel
@@ -37,7 +39,8 @@ final class ExpiryStoring {
     /// Leaves out drivers whose refold is not complete. Also leaves out drivers whose events a release with newer fold
     /// rules has folded, because that release stores their expiries.
     ///
-    /// Reads the database and not the cache, so `DriverCache.writeChanged` must be called before.
+    /// Reads the database, which may lack changes that are only in the cache. The caller must therefore call
+    /// `DriverCache.writeChanged` before.
     func due(_ request: ExpiryRequest) throws(SQLiteError) -> [DueDriver] {
         var due: [DueDriver] = []
         try findDue.forEach { (bindings) throws(SQLiteError) in
@@ -55,8 +58,8 @@ final class ExpiryStoring {
         return due
     }
 
-    /// Stores the expiry event for the driver's due deadline. Returns false if no deadline is due, or if a refold of
-    /// the driver is not complete.
+    /// If the driver has an unfinished refold, continues it. Then stores the expiry event for the driver's due
+    /// deadline. Returns false if no deadline is due, or if the refold is still not complete.
     func expire(_ due: DueDriver, _ request: ExpiryRequest) throws(SQLiteError) -> Bool {
         guard let driver = try appending.drivers.row(of: due.id) else { return false }
         if driver.needsRefold, try !appending.refold(driver).isComplete { return false }

@@ -1,6 +1,6 @@
 // The events of a driver's latest second, kept in memory. Clients of v1 send times in whole seconds, so several events
-// of a driver often share a second. A new event can then be ordered together with the others (OrderWithinSecond)
-// without reading the database.
+// of a driver often share a second. Such events can be ordered with the help of this memory (OrderWithinSecond),
+// without a read of the database.
 
 import JourneyModel
 
@@ -18,8 +18,8 @@ struct HeadSecond {
     var head: Int64
 }
 
-/// The `HeadSecond` of recent drivers. An entry is used only while its `head` is the driver's last event in the order.
-/// `forget` must be called after a rollback, and when other code has changed events.
+/// The `HeadSecond` of each driver that has had events recently. An entry is used only while its `head` is the driver's
+/// last event in the order. `forget` must be called after a rollback, and when other code has changed events.
 struct HeadSeconds {
     /// The maximum number of events of all drivers together. An event takes about half a kilobyte.
     private static let rowsMax = 16_384

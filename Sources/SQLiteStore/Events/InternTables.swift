@@ -160,8 +160,8 @@ final class InternTables {
         return row
     }
 
-    /// - Parameter isCharger: whether the event names the place as its charger. The row is then marked as the place of
-    ///   a charger, because the same place may have been stored as a merchant before.
+    /// - Parameter isCharger: true if the event names the place as its charger. An existing row of the place is then
+    ///   marked as a charger's, because an earlier event may have named the place as its merchant.
     func place(_ placeID: String?, isCharger: Bool) throws(SQLiteError) -> Int64? {
         guard let placeID else { return nil }
         let isASCII = placeID.isASCII

@@ -1,15 +1,16 @@
 // Moves the idempotency keys of the newest events from memory to `event_key`. Many keys are written at a time, in the
 // order of their places (EventKeyHash.swift), so that the rows of a page are written together.
 //
-// A move begins when `event_key` lacks `NewestKeys.countMax` events. Each event stored after that makes two more keys
-// due, so a move of n events ends after about n/2 further events. A transaction writes the due keys if there are enough
-// of them.
+// A move begins when `event_key` lacks `NewestKeys.countMax` events. For each event stored during the move, two keys
+// become due, so a move of n keys ends after about n/2 further events. A transaction writes the due keys once there are
+// enough of them (`NewestKeys.pieceMin`).
 //
-// The table `event_key_progress` records how far the move is. A process that finds a move in progress continues it,
-// after a restart or if another process began the move.
+// The table `event_key_progress` records how far the move is. A process continues any move that it finds in progress:
+// its own from before a restart, or that of another process.
 //
 // The number of events that `event_key` lacks is therefore bounded, even if every process runs only for a short time.
-// The number of rows of `event_key_early` is bounded too, because the end of a move deletes these rows.
+// The table `event_key_early` lists events that other code changed before their move (EventKeyTable.swift). It is
+// bounded too, because the end of a move deletes its rows.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -17,8 +18,8 @@ import Dispatch
 import Synchronization
 
 final class KeyMove {
-    /// A new move of keys sorts up to this number of events at once, which takes less than a millisecond. More events
-    /// are sorted on another thread.
+    /// If a new move of keys has at most this number of events, they are sorted immediately, which takes less than a
+    /// millisecond. Otherwise they are sorted on another thread.
     private static let sortedHereMax = 10_000
     /// Maximum number of keys that a transaction writes. A full group of requests (`Writer.groupMax`) makes only half
     /// of this number due. Keys with the same place in `event_key` are always written together, even beyond this
@@ -32,8 +33,8 @@ final class KeyMove {
         /// The number of the last event of the move of keys that is in progress. If no move is in progress, this number
         /// is not higher than `listedThrough`.
         var movingThrough: Int64
-        /// How far the move of keys in progress is: the keys that belong at lower places of `event_key` are written
-        /// already.
+        /// The place in `event_key` that the move in progress has reached. The keys that belong at lower places are
+        /// already written.
         var movedPlace: Int64
 
         var isMoving: Bool { movingThrough > listedThrough }
@@ -64,16 +65,16 @@ final class KeyMove {
         forgetEarly = try PreparedStatement("DELETE FROM event_key_early WHERE number <= ?1", on: connection)
     }
 
-    /// Takes over the committed progress, which another process may have changed. If a move of keys is in progress that
-    /// this process has neither begun nor continued yet, continues that move. In this case, memory must contain exactly
-    /// the events of the move.
+    /// Takes over the committed progress, which another process may have changed. If a move of keys is in progress in
+    /// which this process does not take part yet, it takes part from now on. Memory must then contain exactly the
+    /// events of the move.
     func goOn(from progress: Progress) {
         self.progress = progress
         if progress.isMoving, sorted == nil { begin(sortsHere: true) }
     }
 
-    /// If a move of keys is in progress, writes the due keys. Otherwise begins a move if there are enough events for
-    /// one. Must be called before COMMIT, when memory has all events that `event_key` lacks.
+    /// If a move of keys is in progress, writes the due keys. Otherwise begins a move if `event_key` lacks enough
+    /// events (`NewestKeys.countMax`). Must be called before COMMIT, when memory has all events that `event_key` lacks.
     func writePiece() throws(SQLiteError) {
         guard var next = progress else { return }
         guard next.isMoving else {
@@ -137,8 +138,9 @@ final class KeyMove {
             let byPlace = entries.sorted { $0.place < $1.place }
             sorted.entries.withLock { $0 = byPlace }
         }
-        // With `sortsHere`, the events are sorted at once, so that the current transaction can already write keys.
-        // Otherwise a process that runs only one transaction would never contribute to the move of keys.
+        // With `sortsHere`, the events are sorted on this thread, so that the current transaction can already write
+        // keys. If another thread sorted them, a process that runs only one transaction would never contribute to the
+        // move of keys.
         if sortsHere || entries.count <= Self.sortedHereMax {
             sort()
         } else {

@@ -1,12 +1,12 @@
 // The idempotency keys of the newest events, in memory. Their rows of `event_key` are written later, many at a time, so
-// that they share pages (KeyMove.swift). If each event wrote its row at once, a page of a large table would be read,
+// that they share pages (KeyMove.swift). If each row were written immediately, a page of a large table would be read,
 // logged and copied for that one row.
 //
 // Memory and `event_key` together list every event. When a process starts, it fills its memory from the rows of
 // `event_row` that `event_key` does not list yet.
 //
-// Memory has only a hash of the driver and the key: the event's place in `event_key`. Callers must therefore compare
-// the driver and the full key with those in the event's row.
+// For each event, memory has only its number and its place in `event_key`, which is a hash of the driver and the key.
+// Callers must therefore compare the driver and the full key with those in the event's row.
 
 import Synchronization
 
@@ -27,8 +27,8 @@ final class NewestKeys: Sendable {
     /// for each event and 16 more during a move. It would also start more slowly, because it reads up to 1.5 times this
     /// number of events.
     ///
-    /// The number is a little below a power of two (262,144), because the array of entries doubles its capacity when it
-    /// is full.
+    /// The number is a little below a power of two (262,144). When the array of entries is full, it doubles its
+    /// capacity, so a number just above the power of two would waste memory.
     static let countMax = 250_000
 
     let countMax: Int
@@ -50,9 +50,9 @@ final class NewestKeys: Sendable {
 
     /// The number of times that events were removed from memory.
     ///
-    /// A reader looks for an event in memory and in its snapshot of `event_key`. The event may be in neither if a move
-    /// of keys ends meanwhile, or if memory lacks the event for a while. This number has then changed, and the reader
-    /// must read again.
+    /// A reader searches for an event in memory and in its snapshot of `event_key`. If events are removed from memory
+    /// meanwhile, for example when a move of keys ends, the event may be in neither. This number has then changed, and
+    /// the reader must search again.
     var removalCount: Int { state.withLock { $0.removalCount } }
 
     /// Returns the events whose keys belong at this place of `event_key`.
@@ -82,8 +82,8 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Removes all events from memory, because `event_key` lists all events up to `listedThrough`. Events with higher
-    /// numbers must then be read from their rows.
+    /// Removes all events from memory. `event_key` must list all events up to `listedThrough`. The caller must then
+    /// read the events with higher numbers from their rows and add them again.
     func removeAll(listedThrough: Int64) {
         state.withLock { state in
             state.filling = PlacedEvents()
@@ -113,8 +113,8 @@ final class NewestKeys: Sendable {
     }
 }
 
-/// Events by their places in `event_key`, in the order of addition. A hash table in memory with open addressing that
-/// allows several events at one place. Each event takes 24 bytes.
+/// A hash table in memory with open addressing. Its keys are places in `event_key`, and its values are events; several
+/// events may have the same place. Each event takes 24 bytes, and `entries` keeps the order of addition.
 struct PlacedEvents {
     struct Entry: Hashable, Sendable {
         /// The place of the event's key (EventKeyHash).
@@ -168,7 +168,7 @@ struct PlacedEvents {
     }
 
     /// Returns the first slot to examine for a place of `event_key`. A place has the driver's number in its high bits
-    /// and a hash in its low bits. The multiplication makes both influence the slot.
+    /// and a hash in its low bits. The multiplication makes the slot depend on both.
     private func firstSlot(of place: Int64) -> Int {
         let mixed = UInt64(bitPattern: place) &* 0x9E37_79B9_7F4A_7C15
         return Int(mixed >> UInt64(64 - slots.count.trailingZeroBitCount))

@@ -33,8 +33,8 @@ struct RecentChanges {
 
     private(set) var changes: [Change]
 
-    /// Decodes the column. Bytes that are not in this format become an empty list. A reader of the journey's stream
-    /// then gets the current state, and no event is refused.
+    /// Decodes the column. If the bytes are not in this format, the result is an empty list and not an error. The
+    /// server therefore still accepts the driver's events, and a reader of the journey's stream gets the current state.
     init(bytes: [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         changes = []
@@ -46,7 +46,7 @@ struct RecentChanges {
     var isFull: Bool { changes.count >= Self.countMax }
 
     /// Appends a change to the column, and drops the oldest changes beyond `countMax`. This function runs for nearly
-    /// every event. To save time, it does not decode the other changes and encode them again.
+    /// every event. To save time, it copies the bytes of the other changes instead of encoding these changes again.
     static func append(_ change: Change, to bytes: inout [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         var count = 0
@@ -112,14 +112,15 @@ private struct ChangeReader {
             endedBy: ending.flatMap { Journey.Ending(code: Int64(bitPattern: $0)) })
     }
 
-    /// Skips one change without decoding its numbers. Returns false if the bytes are not a change; `change` then
-    /// returns nil.
+    /// Skips one change without creating a `Change`. Returns false in the cases in which `change()` returns nil: the
+    /// bytes are not a change, or none are left.
     mutating func skipChange() -> Bool {
         let start = position
         guard position < bytes.count else { return false }
         let head = bytes[position]
         position += 1
-        // A change has one number for the event, and one more for each bit that is set in `head` above the state.
+        // A change has one number for the event. For each bit of `head` that is set above the bits of the state, one
+        // more number follows.
         let isKnown = head < 128 && JourneyState(code: Int64(head & ChangeForm.stateMask)) != nil
         guard isKnown, (0...(head & ~ChangeForm.stateMask).nonzeroBitCount).allSatisfy({ _ in number() != nil }) else {
             position = start

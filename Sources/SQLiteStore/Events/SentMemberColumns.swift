@@ -8,8 +8,8 @@ enum SentMemberColumns {
     /// the name of its member.
     ///
     /// - Parameters:
-    ///   - details: the SQL expression for the column `details`. The caller passes a substitute if the file lacks this
-    ///     column, because no server of this version has opened the file yet.
+    ///   - details: the SQL expression for the column `details`. If no server of this version has opened the file yet,
+    ///     the file lacks this column, and the caller passes a substitute.
     ///   - sender: the SQL expression for the column `sender`, or a substitute in the same case.
     static func sql(details: String = "details", sender: String = "sender") -> String {
         """

@@ -33,9 +33,9 @@ final class SessionTable {
             """, on: connection)
         findRegisteredCharger = try PreparedStatement(
             "SELECT registered_charger FROM session WHERE id = ?1 AND registered_charger IS NOT NULL", on: connection)
-        // Deletes the driver's oldest unused sessions. Keeps those that the driver's journey names, or the journey in
-        // `journey_base`, with which the fold begins after retention has deleted events. Also keeps the driver's newest
-        // session, because SQLite might give its row number to a later session.
+        // Of the driver's recent unused sessions, keeps the newest ?3 and deletes the others. Also keeps every session
+        // that the driver's journey or the journey in `journey_base` names. The driver's newest session is never
+        // deleted, because SQLite might give its row number to a later session.
         forgetUnused = try PreparedStatement(
             """
             DELETE FROM session WHERE id IN (

@@ -31,9 +31,9 @@ enum SimulatedDriverRows {
         for driver in drivers {
             let events = try DriverEvents.all(of: driver, db)
             for event in events { try keys.remove(event) }
-            // A consumer of the feed counts missing row numbers as lost events. The events deleted here are not lost,
-            // because simulated events are never forwarded. Their number is subtracted from the count here, because the
-            // consumer later adds the same number, when it reads past the gaps.
+            // A consumer of the feed counts missing row numbers as lost events. Simulated events are never forwarded,
+            // so the events deleted here are not lost. The consumer will add their number to `lost_count` when it reads
+            // past the gaps, so this number is subtracted beforehand.
             try db.execute(
                 sql: """
                     UPDATE feed_consumer SET lost_count = lost_count - (

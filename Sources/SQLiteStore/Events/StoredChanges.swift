@@ -58,11 +58,11 @@ enum StoredChanges {
         guard id >= 0, id <= newest else { return nil }
         guard let storedHead else { return [] }
         guard let oldest = storedHead.recent.changes.first else {
-            // A refold by new fold rules or by a correction of settings may have deleted the record of a change. The
+            // A refold by new fold rules or by a correction of settings may have deleted the recorded changes. The
             // reader may have seen the state from before the refold, so it gets the current state.
             //
-            // This applies even to a journey in IDLE and the id 0. If a correction was made and later undone, readers
-            // may have seen the corrected state with the id 0.
+            // This applies even if the journey is in IDLE and the reader's `id` is 0. A correction may have been made
+            // and later undone, and the reader may have seen the corrected state with the id 0.
             return nil
         }
         guard !storedHead.recent.isFull || oldest.event <= id else { return nil }

@@ -63,9 +63,9 @@ enum StoredSessions {
             })
     }
 
-    /// Finds the session's last event after which the journey still names the session, and returns the journey after
-    /// this event. If an event of another journey closed the session later, while it was in progress, returns a journey
-    /// in SESSION_ENDED instead.
+    /// Returns the journey as it was after one of the session's events: the last one after which the journey still
+    /// named the session. If another journey's event closed the session while it was in progress, returns a journey in
+    /// SESSION_ENDED instead.
     ///
     /// - Returns: a journey without the session's id. Nil if there is no such event, for example because all events of
     ///   the session were rejected.
@@ -116,8 +116,8 @@ enum StoredSessions {
                 session: try summary(row, db), events: Array(events.prefix(limit)), hasMore: events.count > limit))
     }
 
-    /// Returns the session's first `limit` events after the cursor's event; without a cursor, the first `limit` events.
-    /// With a cursor, `from` is the corrected time of its event, so this event is among the first rows of the query.
+    /// Returns the session's first `limit` events, or, with a cursor, the first `limit` events after the cursor's
+    /// event. `from` is the corrected time of the cursor's event, so the query reads no events from before that time.
     private static func events(
         of session: Int64, from: Int64, after cursor: Int64?, limit: Int, _ db: Database
     ) throws -> [SessionEvent] {

@@ -1,6 +1,6 @@
-// Records which drivers use which of the texts that clients choose freely. Events of several drivers share the tables
-// that contain the texts (`place`, `event_kind`). The deletion of a driver removes the texts that only this driver
-// uses, and finds them here without a scan of all events.
+// Records, for each text that clients choose freely, which drivers use it. Such texts are in tables that all drivers
+// share (`place`, `event_kind`). The deletion of a driver also removes the texts that only this driver uses, and finds
+// them here without a scan of all events.
 
 import JourneyModel
 
@@ -63,9 +63,9 @@ final class TextReferences {
 enum UsualTexts {
     static let sources: Set<String> = ["ios_native", "android_native", "web", "server"]
 
-    /// SQL condition that is true for a row of `event_kind` without a text that a client chose freely. The name of a
-    /// diagnostic event is such a text. Diagnostic events have the highest lifecycle rank, so the condition on the rank
-    /// excludes them.
+    /// SQL condition that is true for a row of `event_kind` if no text in it was chosen freely by a client. The name of
+    /// a diagnostic event is chosen freely. Diagnostic events have the highest lifecycle rank, so the condition on the
+    /// rank excludes them.
     static let sql = """
         (lifecycle_rank < \(EventName.diagnostic("d").lifecycleRank)
             AND source IN ('ios_native', 'android_native', 'web', 'server') AND schema_version = '1.0')

@@ -18,8 +18,8 @@ extension String {
     /// Returns whether this text has the same bytes as `remembered`, which must be ASCII. Compares the byte counts and
     /// then uses `==`, which is faster than `haveSameBytes`.
     ///
-    /// The result is the same, because an equivalent text with other bytes is longer. Each of its characters outside
-    /// ASCII takes at least two bytes.
+    /// The result is the same as that of a byte comparison. An equivalent text with other bytes contains characters
+    /// outside ASCII. Each of them takes at least two bytes, so this text is longer.
     func hasSameBytes(asASCII remembered: String) -> Bool {
         utf8.count == remembered.utf8.count && self == remembered
     }

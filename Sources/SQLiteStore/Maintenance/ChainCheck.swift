@@ -21,8 +21,8 @@ struct ChainCheck {
         let chain = try EventChain(db)
         let end = try DriverEvents.end(of: driver, db)
         var problems: [String] = []
-        // The end of the chain of events as it should be after the events that were checked so far. It determines the
-        // links that the next event must have.
+        // The end that the chain should have after the events checked so far. It determines the links that the next
+        // event must have.
         var built = ChainEnd()
         var count = 0
         do throws(SQLiteError) {

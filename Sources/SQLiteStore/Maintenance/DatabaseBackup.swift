@@ -59,7 +59,8 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Replaces a file that SQLite cannot open, or one that is gone but may have left a WAL or a journal.
+    /// Replaces the earlier backup if SQLite cannot open it or if it is gone. A backup that is gone may have left a WAL
+    /// or a journal, which is removed.
     private static func replaceUnopened(_ file: String, by new: String) throws {
         guard try !DatabaseFiles.isInUse(file) else { throw backupInUse(file) }
         try DatabaseFiles.removeLogs(of: file)
@@ -86,10 +87,11 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Replaces the database at `path` with the backup `file`. The database must not be open in any process. The old
-    /// files are kept under another name, which is returned; nil if there were none.
+    /// Replaces the database at `path` with the backup `file`. The database must not be open in any process. Keeps the
+    /// old files under another name and returns this name; returns nil if there were no old files.
     ///
-    /// A WAL without a database is kept in this way too, because SQLite would otherwise apply it to the backup.
+    /// If only a WAL is there, without its database, the WAL is kept under another name too. Otherwise SQLite would
+    /// apply it to the backup.
     ///
     /// - Parameter stamp: the suffix of the old database's new name.
     package static func restore(
@@ -155,8 +157,8 @@ package enum DatabaseBackup {
     /// Opens the database, copies the WAL into the database file, and locks the database until the returned queue is
     /// closed. Throws SQLITE_BUSY if another connection has the database open.
     ///
-    /// No other process can open the database meanwhile: a connection in exclusive locking mode keeps the lock under
-    /// which it removed the WAL.
+    /// Until then, no other process can open the database. The connection is in exclusive locking mode, so it keeps the
+    /// lock that it took to remove the WAL.
     static func locked(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.busyMode = .immediateError
@@ -168,8 +170,8 @@ package enum DatabaseBackup {
                 // only with exclusive access.
                 let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
                 guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
-                // The change of the journal mode takes no lock if the database was not in WAL mode. This statement then
-                // takes the lock.
+                // If the database was not in WAL mode, the change of the journal mode took no lock, so this statement
+                // takes it.
                 try db.execute(sql: "BEGIN EXCLUSIVE; ROLLBACK")
             }
         } catch {

@@ -1,8 +1,9 @@
 // `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the result of the
 // fold.
 //
-// For each driver, folds the events in memory, beginning with the first one or with the floor. Compares each result
-// with the stored one, and the final journey with the journey in the driver's row.
+// Folds each driver's events in memory, from the first event or from the floor (the time before which retention has
+// deleted events). Compares the result for each event with the stored one, and the final journey with the journey in
+// the driver's row.
 //
 // Writes nothing and reads each driver in one snapshot, so a server may run meanwhile.
 
@@ -18,7 +19,8 @@ package struct DatabaseCheck: Sendable {
         /// Number of drivers that the check skips, because their refold is not complete, or has not begun
         /// (`beforeRefold`). Their stored verdicts may therefore still differ from the results of the fold.
         package var refolding = 0
-        /// Number of deleted drivers whose rows are not all rewritten yet. They are checked like all other drivers.
+        /// Number of deleted drivers whose deletion is not complete: some of their rows must still be rewritten. They
+        /// are checked like all other drivers.
         package var erasing = 0
         /// The first problems, one sentence each. Empty if there are none.
         package var problems: [String] = []

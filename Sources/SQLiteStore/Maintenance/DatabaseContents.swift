@@ -59,7 +59,7 @@ package struct RestorePlan: Sendable {
     /// - The database is of another version, and its deletions cannot be read.
     /// - The file that would be replaced is not Dwell's.
     ///
-    /// Nil if no confirmation is needed. Also nil if there is no database, or if the database is damaged.
+    /// Nil in all other cases, for example if there is no database or if the database is damaged.
     package var loss: String? {
         switch current {
         case .missing, .unreadable: return nil
@@ -78,8 +78,8 @@ package struct RestorePlan: Sendable {
 extension DatabaseBackup {
     /// Examines the backup and the database that it would replace. Changes nothing.
     ///
-    /// - Throws: if `file` is not a backup of Dwell or is the database itself, or if another process has the database
-    ///   open.
+    /// - Throws: if `file` is not a backup of Dwell, if `file` is the database itself, or if another process has the
+    ///   database open.
     package static func planRestore(of file: String, to path: String) throws(MaintenanceRefusal) -> RestorePlan {
         do {
             guard DatabaseCopy.exists(file) else { throw MaintenanceRefusal("\(file): file not found") }
@@ -88,8 +88,8 @@ extension DatabaseBackup {
             var plan = RestorePlan(backup: backup, current: try current(path))
             switch plan.current {
             case .missing, .foreign: break
-            // The deletions may be unreadable, even if the contents could be counted. This must not prevent the
-            // restore.
+            // Even if the contents could be counted, the deletions may be unreadable. An error is therefore ignored, so
+            // that it does not prevent the restore.
             case .holds, .unreadable, .ofAnotherVersion:
                 plan.undoneErasures = try? ErasureRecords.count(in: path, missingFrom: file)
             }

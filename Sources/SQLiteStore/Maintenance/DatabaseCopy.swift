@@ -71,10 +71,10 @@ enum DatabaseCopy {
                             progress(MaintenanceProgress(done: $0.completedPageCount, total: $0.totalPageCount))
                         }
                     } catch let error as DatabaseError {
-                        // The step of a backup that fails returns an error code. The connection does not have this
-                        // error yet, so GRDB's error has the wrong message "not an error".
+                        // If a step of the backup fails, the step returns an error code, but the connection does not
+                        // have this error yet. GRDB's error therefore has the wrong message "not an error".
                         let failure = DatabaseError(resultCode: error.extendedResultCode)
-                        // Only the copy is written, so the disk of the copy is full.
+                        // Nothing is written to the source. If a disk is full, it is therefore the disk of the copy.
                         guard error.resultCode == .SQLITE_FULL else { throw failure }
                         throw MaintenanceRefusal(path, failure)
                     }

@@ -1,5 +1,5 @@
-// Replaces the files of a database that SQLite cannot open, because it is damaged or because only its WAL or journal
-// is left. Removes the WAL and the journal of a database that another file replaces.
+// Replaces a database that SQLite cannot open: either the database is damaged, or only its WAL or journal is left. Also
+// removes the WAL and the journal of a database before another file replaces it.
 
 import Foundation
 
@@ -43,7 +43,8 @@ enum DatabaseFiles {
     }
 
     /// Returns the path with its symbolic links resolved. SQLite keeps WAL, journal and shared memory beside the file
-    /// to which a link leads, even while this file is missing. A rename to a link would replace the link.
+    /// to which a link leads, even if this file is missing. A rename to the link's own path would replace the link
+    /// instead of the file.
     static func resolved(_ path: String) -> String {
         var path = path
         // `resolvingSymlinksInPath` returns a link to a missing file unchanged.

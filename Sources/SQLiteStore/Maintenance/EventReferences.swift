@@ -1,5 +1,5 @@
-// Checks what foreign keys of the table of events would guarantee. That table has none, because SQLite would check them
-// for every stored event. `dwell check` and every backup and restore run this check instead.
+// Checks that the rows to which an event refers exist. The table of events has no foreign keys, because SQLite would
+// check them for every stored event. `dwell check` and every backup and restore run this check instead.
 //
 // The check also compares `event_key` with the events: each row must list an existing event, and the number of rows
 // must be right. Only `dwell check` looks up each key (KeyCheck.swift).
@@ -22,8 +22,8 @@ enum EventReferences {
         let eventCount = try Int.fetchOne(db, sql: "SELECT count(*) FROM event_row WHERE \(isListed("id"))") ?? 0
         let keyCount = try Int.fetchOne(db, sql: "SELECT count(*) FROM \(keys) WHERE \(isListed("number"))") ?? 0
         if eventCount != keyCount { return "event_key has \(keyCount) rows for \(eventCount) events" }
-        // The rows of `event_key` for the other events were written by a move of keys that has not ended
-        // (KeyMove.swift). Each of these rows must be at the place of its event's key.
+        // `event_key` may also have rows for events that it need not list yet, because an unfinished move of keys has
+        // written them (KeyMove.swift). Each such row must be at the place of its event's key.
         let table = try EventKeyTable(db)
         let others = try Row.fetchCursor(db, sql: "SELECT place, number FROM \(keys) WHERE NOT \(isListed("number"))")
         while let row = try others.next() {
@@ -37,8 +37,8 @@ enum EventReferences {
 
     private static let isMissingSQL = "NOT EXISTS (SELECT 1 FROM event_row WHERE event_row.id = event_key.number)"
 
-    /// Returns a function that makes an SQL condition: whether `event_key` must list the event whose number is in a
-    /// column. The function's argument is the SQL of this column.
+    /// Returns a function that takes the SQL of a column with event numbers. The function returns an SQL condition:
+    /// whether `event_key` must list the event with this number.
     static func isListedSQL(_ db: Database) throws -> (String) -> String {
         guard try db.tableExists("event_key_progress") else { return { _ in "TRUE" } }
         return { number in

@@ -18,8 +18,8 @@ struct KeyCheck {
     init?(_ db: Database) throws {
         guard try db.tableExists("event_key") else { return nil }
         keys = try EventKeyTable(db)
-        // A database from before migration 29 has no column `moved_place`. Releases of that time began an interrupted
-        // move again. Such a move therefore does not prove that an event is listed.
+        // A database from before migration 29 has no column `moved_place`. Releases of that time started an interrupted
+        // move from the beginning. An unfinished move therefore does not show which of its events are already listed.
         let hasMovedPlace =
             try db.tableExists("event_key_progress")
             && db.columns(in: "event_key_progress").contains { $0.name == "moved_place" }
@@ -43,8 +43,8 @@ struct KeyCheck {
     /// `event_key` below `movedPlace`.
     ///
     /// - Parameter movedPlace: the place of `event_key` that the move of keys has reached
-    ///   (`KeyMove.Progress.movedPlace`). The keys of the move that belong at lower places are already written. It is 0
-    ///   if the event is newer than the events of the move.
+    ///   (`KeyMove.Progress.movedPlace`). The move has already written the keys that belong at lower places. If the
+    ///   event is newer than the events of the move, `movedPlace` is 0.
     private mutating func examine(
         _ event: Int64, of driver: Int64, isListed: Bool, movedPlace: Int64, _ problems: inout [String]
     ) throws {

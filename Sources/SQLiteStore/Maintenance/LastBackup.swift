@@ -32,9 +32,9 @@ extension DatabaseBackup {
             configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
             let queue = try DatabaseQueue(path: path, configuration: configuration)
             defer { try? queue.close() }
-            // If no server runs, closing this connection copies the WAL into the database file. The file layers must
-            // then be installed (`addFileLayers`), because they zero the unallocated space of the copied pages, which
-            // may contain removed data.
+            // If no server runs, closing this connection copies the WAL into the database file. The unallocated space
+            // of the copied pages may contain removed data. The file layers (`addFileLayers`) must be installed before
+            // that, because they zero that space.
             try queue.writeWithoutTransaction { db in
                 guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else { return }
                 try DatabaseOpening.addFileLayers(db)

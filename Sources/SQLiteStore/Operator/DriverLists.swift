@@ -91,8 +91,8 @@ extension SQLiteEventStore {
         }
     }
 
-    /// Returns the first `limit` charger ids that begin with `text`, of registered sessions, in ascending order. Many
-    /// sessions may have the same charger, so each id is found by one search in the index.
+    /// Of the charger ids of registered sessions, returns those that begin with `text`: at most `limit`, in ascending
+    /// order. Many sessions may have the same charger. The next id is therefore found by a new search in the index.
     private static func registeredChargers(from text: String, limit: Int, _ db: Database) throws -> [String] {
         var found: [String] = []
         let end = text + "\u{10FFFF}"

@@ -12,9 +12,9 @@ extension SQLiteEventStore: OperatorListReader {
     /// Maximum number of events examined for one page.
     static let eventRowsMax: Int64 = 50_000
 
-    /// The columns of StoredSessions.summary, then the driver. The charger and the merchant are those of the
-    /// registration, otherwise those in the session's row. If neither has a charger, the column contains the charger of
-    /// one of the session's events.
+    /// The columns that `StoredSessions.summary` reads, then the driver's id. The charger and the merchant come from
+    /// the registration, or else from the session's row. If neither has a charger, the charger comes from one of the
+    /// session's events.
     static let sessionColumnsSQL = """
         SELECT session.id, session_id, opened_at_ms, registered_at_ms,
             coalesce(registered_charger, (SELECT place_id FROM place WHERE place.id = coalesce(session.charger, (
@@ -67,10 +67,11 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// Selects sessions. The last column says whether the registration, the session's row or one of its events names
-    /// the wanted charger.
+    /// Selects sessions. The last column is true if the session's registration, row or events name the wanted charger.
+    /// It is also true if no charger is wanted.
     ///
-    /// Parameters: ?6 is the charger's row number in `place`, or NULL if it has none. ?7 is the charger's id.
+    /// Parameters: ?6 is the wanted charger's row number in `place`, or NULL if it has no row there. ?7 is the wanted
+    /// charger's id, or NULL if no charger is wanted.
     static let sessionsSQL = """
         \(sessionColumnsSQL), (?7 IS NULL OR registered_charger IS ?7 OR session.charger = ?6 OR EXISTS (
             SELECT 1 FROM event WHERE event.session = session.id AND event.charger = ?6)) IS TRUE
@@ -132,8 +133,8 @@ extension SQLiteEventStore: OperatorListReader {
         return low
     }
 
-    /// Ids ascend with the time of storing. An event may therefore have a higher id than one that was received later,
-    /// but at most this number of milliseconds later. No request takes longer than this.
+    /// Ids ascend in the order in which events are stored. Of two events, the one with the higher id may have been
+    /// received earlier, but by at most this number of milliseconds. No request takes longer than this.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     private static let eventColumnsSQL = """

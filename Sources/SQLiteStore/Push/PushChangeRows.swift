@@ -17,10 +17,11 @@ enum PushChangeRows {
     /// How long `changes` waits for the refold of a late event, in milliseconds since the event's receipt. Most refolds
     /// take less than a second, but one that fails may never be complete.
     ///
-    /// While `changes` waits, it returns no changes by this event or by later events of any driver. After this time, it
-    /// goes past the late event, whose own change then causes no notification.
+    /// During this time, `changes` returns no changes that the late event or any later event of any driver has caused.
+    /// Afterwards, it skips the late event, whose own change then causes no notification.
     ///
-    /// The time is half the maximum age of a change, so that the changes that waited are not too old by then.
+    /// The time is half the maximum age of a change. The changes that had to wait are therefore still young enough for
+    /// notifications.
     static let refoldWaitMilliseconds = PushRules.ageMillisecondsMax / 2
 
     static func changes(after id: Int64, since: Moment, _ db: Database) throws -> PushChanges {
@@ -46,8 +47,8 @@ enum PushChangeRows {
     /// waits if the refold is not complete, the event was received within the last `refoldWaitMilliseconds`, and the
     /// driver has a device.
     ///
-    /// The refold adds its change only at its end, under the number of this event. If `changes` went past the event
-    /// earlier, it would skip that change.
+    /// The refold adds its change to `recent_changes` only when it is complete, under the number of this event. If
+    /// `changes` had already passed this event, it would miss that change.
     ///
     /// If the clock was set back, an event may have a receive time in the future. Such an event is left out, because
     /// the wait for its refold could not be limited.

@@ -72,8 +72,8 @@ enum RecordsFile {
     /// Opens the file read-only. To read a WAL database, SQLite needs the shared-memory file, and creates it if it is
     /// missing. The process may lack the permission for that.
     ///
-    /// The file is then opened as immutable, but only if there is neither a WAL nor a rollback journal. In that case no
-    /// server has the database open, and the file is complete and does not change.
+    /// Without this permission, the file is opened as immutable, but only if there is neither a WAL nor a rollback
+    /// journal. Without these, no server has the database open, and the file is complete and does not change.
     static func connect(_ path: String) throws -> DatabaseQueue {
         guard FileManager.default.fileExists(atPath: path) else { throw RecordsUnreadable.missing }
         try OpeningObstacle.requireFile(path)

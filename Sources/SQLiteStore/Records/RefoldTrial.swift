@@ -133,8 +133,8 @@ private final class TrialFold {
         }
     }
 
-    /// - Parameter start: the time from which events are folded; nil for all events that are not below the driver's
-    ///   floor.
+    /// - Parameter start: the time from which events are folded. If nil, all events from the driver's floor on are
+    ///   folded.
     private func fold(
         _ driver: Int64, _ driverID: DriverID, from start: Moment?, floor: Moment?, _ isCurrent: Bool, _ db: Database
     ) throws -> RefoldCounts {
@@ -149,8 +149,8 @@ private final class TrialFold {
         }
         var walk = FoldWalk(from: journey)
         var tally = RefoldTally()
-        // The journey stored with the event that was read last. The walk may fold the events of a second in another
-        // order, so it does not have this journey.
+        // The journey stored with the event that was read last. `walk` does not have this journey, because it may fold
+        // the events of a second in an order other than the stored one.
         var stored = journey
         let appVersion = try appVersion(of: driver, db)
         let correcting = { (row: inout FoldedEventRow) throws(SQLiteError) in

@@ -14,9 +14,9 @@ struct Refolded {
     /// Whether this is the last of the events that share a second. Also true for an event that shares its second with
     /// no other.
     var endsSecond = true
-    /// The stored journey to compare with at the end of this event's second. It is stored with the last event of the
-    /// second. If no event of the second is stored, it is the journey before the second, with all deadlines applied
-    /// that have passed by then.
+    /// The journey to compare with at the end of this event's second (`meetsStoredJourney`). It is the journey stored
+    /// with the last event of the second. If the second has no stored event, it is the journey before the second, after
+    /// the deadlines passed by then.
     var journeyStored: Journey
 
     var isChanged: Bool {

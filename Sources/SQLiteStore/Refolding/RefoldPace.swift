@@ -4,8 +4,9 @@
 /// continues at most one deletion, by at most `rowsPerErasurePiece` rows. Both limits may be exceeded a little, because
 /// events of one millisecond are never split between transactions.
 ///
-/// After a transaction with pieces of refolds or a deletion, all refolds and deletions pause if there was other work
-/// within the last `quiet`. The pause is `pauseFactor` times as long as the transaction worked on its pieces.
+/// If there was no other work for the duration `quiet`, refolds and deletions continue without a pause. Otherwise they
+/// all pause after each transaction that worked on one of them. The pause is `pauseFactor` times as long as the
+/// transaction worked on them.
 struct RefoldPace: Sendable {
     /// The maximum number of events that a late event refolds in the transaction that stores it. An ordinary late event
     /// from a phone causes fewer than ten events to be refolded.
@@ -17,7 +18,7 @@ struct RefoldPace: Sendable {
     /// row is rewritten, and the event's new key gets another place in `event_key`.
     var rowsPerErasurePiece = 100
     var pauseFactor = 12
-    /// Duration without other work after which refolds and deletions continue without a pause.
+    /// If there was no other work for this duration, refolds and deletions continue without a pause.
     var quiet = Duration.milliseconds(100)
 }
 

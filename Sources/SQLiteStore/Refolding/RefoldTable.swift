@@ -1,7 +1,7 @@
 // The rows of the table `refold`. Each row holds the progress of a refold that takes several transactions.
 //
-// While a driver has such a row, reads of the driver's events wait (`readOutsideRefold`), and no event is added.
-// `driver.rules` is 0 during this time, so an append notices the refold without reading this table.
+// While a driver has such a row, reads of the driver's events wait (`readOutsideRefold`), and only the refold itself
+// adds events. `driver.rules` is 0 during this time, so an append notices the refold without reading this table.
 
 import Engine
 import GRDB

@@ -67,8 +67,8 @@ private struct SessionComparison {
     }
 
     /// Records a session's outcome according to the stored verdicts. Releases with fold rules before version 2 did not
-    /// store why a session ended. The reason is then derived from the event that ended the session, the first event
-    /// after which the session is over.
+    /// store why a session ended. For their events, the reason is derived from the first event after which the session
+    /// is over.
     private mutating func noteOld(_ session: Int64, _ row: FoldedEventRow) {
         let journey = row.after.journey
         guard journey.state == .sessionEnded, journey.endedBy == nil else {
@@ -79,8 +79,8 @@ private struct SessionComparison {
         old[session] = .over(Self.ending(by: row.event.name))
     }
 
-    /// Records the outcomes as they are at the time `now`. A deadline may have passed between the last event and `now`,
-    /// and the session's outcome is then the one that this deadline causes.
+    /// Records the outcomes as they are at the time `now`. If a deadline passed between the last event and `now`, the
+    /// session's outcome is the one that this deadline causes.
     mutating func noteHeads(_ stored: StoredJourney, _ folded: StoredJourney, at now: Moment) {
         remember(stored)
         remember(folded)

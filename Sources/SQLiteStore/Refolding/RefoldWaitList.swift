@@ -15,20 +15,21 @@ import JourneyModel
 struct DueRefold: Sendable {
     /// Row number in `driver`.
     var number: Int64
-    /// Nil if no driver is left. The writer then only returns those counts of the correction of settings that no
-    /// earlier call has reported.
+    /// Nil if no driver is left to refold. The writer then only returns the correction's counts that are kept in
+    /// `Refolding.unreported`.
     var driver: DriverID?
     /// The row number of the correction of settings that the request orders; nil if it orders none.
     var correction: Int64?
-    /// The time of the first event that the correction of settings changes. Nil while a refold of the driver is in
-    /// progress, because that refold must be completed first, even if it is by this correction. Also nil if the request
-    /// orders no correction.
+    /// The time of the first event that the correction of settings changes. Nil if the request orders no correction.
+    /// Also nil while a refold of the driver is in progress, even by the same correction, because that refold must be
+    /// completed first.
     var from: Moment?
     var now: Moment?
 }
 
 enum RefoldWaitList {
-    /// The time limit of one read, checked after each driver. The WAL cannot be reset while the read uses its snapshot.
+    /// The time limit of one read, checked after each driver. A read is limited because it uses a snapshot, and the WAL
+    /// cannot be reset meanwhile.
     static let timeLimit = Duration.milliseconds(100)
 
     /// The result of one read.
@@ -91,7 +92,8 @@ enum RefoldWaitList {
     static func hasEvent(of driver: Int64, since: Moment, _ db: Database) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM \(DriverEvents.listedSQL()) WHERE received_at_ms >= ?)")
-        // The search begins with the last events in the order, because they are mostly those that were received last.
+        // The search begins with the driver's last events in the order of the fold, because most of them were also
+        // received last.
         var events = try DriverEvents(of: driver, .backward, db)
         while case let ids = try events.next(partMax), !ids.isEmpty {
             let arguments: StatementArguments = [DriverEvents.list(ids), since.millisecondsSinceEpoch]

@@ -1,5 +1,5 @@
 // Refolds the events of one driver, in as many of the writer's transactions as needed. The table `refold` holds the
-// progress. There are three causes:
+// progress. A refold has one of three causes:
 //
 // - New fold rules in this release. The refold goes from the first event, or from the floor, to the last event.
 // - A correction of settings. The refold goes from the first corrected event to the last event.
@@ -9,8 +9,8 @@
 // Old releases did not store the state that a phone reported, nor whether an event's time has a fraction of a second.
 // Both can be derived: the state from the metadata, the fraction from the text of the time.
 //
-// A refold by new fold rules or by a correction of settings reads the events in parts. It stores the missing values of
-// a part before it reads that part.
+// A refold by new fold rules or by a correction of settings reads the events in batches. Before it reads a batch, it
+// stores the values that the rows of the batch lack.
 
 import Engine
 import JourneyModel
@@ -26,18 +26,18 @@ final class Refolding {
     /// The counts (tally) of an unfinished refold by new fold rules or by a correction of settings, with its driver and
     /// last refolded event.
     ///
-    /// Only the tally of one refold is kept, in memory. It is lost after a restart, or after a refold of another
-    /// driver. The counts of changed sessions then lack what earlier pieces of the refold found.
+    /// Only the tally of one refold is kept, and only in memory. It is lost after a restart, or after a refold of
+    /// another driver. The counts of changed sessions then lack the sessions that earlier pieces of the refold found.
     private var tallySoFar: (driver: Int64, last: Int64, tally: RefoldTally)?
-    /// Counts of those pieces of a refold by a correction of settings that were not done for the correction's own
-    /// request. For example, the driver's next event may have continued the refold. The correction's request reports
-    /// these counts with its next part.
+    /// A request to apply a correction of settings reports the counts of the pieces of the refold that it does itself.
+    /// Other work, such as the driver's next event, may also do pieces. Their counts are kept here until the request's
+    /// next part reports them.
     private var unreported: (correction: Int64, counts: RefoldCounts)?
     /// The claims for late events that services sent, by the row number of the event. A claim says against whose rate
     /// limit the event counts. The event's row says only that a service sent the event, but not which service.
     ///
     /// A claim is kept from the beginning to the end of the refold that its event caused. If the event's transaction is
-    /// rolled back, the claim stays until a service's late event gets the same row number.
+    /// rolled back, the claim stays. It is replaced when another late event of a service gets the same row number.
     private var claims: [Int64: AdmissionClaim] = [:]
 
     init(
@@ -93,8 +93,8 @@ final class Refolding {
         var isComplete = false
         /// The row number of the correction of settings that the refold applies; nil if there is none.
         var correction: Int64?
-        /// What the refold after a late event counts against a rate limit. Nil until the refold is complete, or if it
-        /// counts against no limit.
+        /// How much the refold of a late event adds to the count of a rate limit. Nil while the refold is not complete,
+        /// and for a refold that no rate limit counts.
         var charge: RefoldCharge?
     }
 
@@ -184,9 +184,9 @@ final class Refolding {
         return piece
     }
 
-    /// Returns what the completed refold after a late event counts against a rate limit. Returns nil for a service's
-    /// event whose refold an earlier process began. The service is then unknown, and the refold does not count against
-    /// the driver's limit.
+    /// Returns how much the completed refold of the late event `cause` adds to the count of a rate limit. If an earlier
+    /// process began the refold of a service's event, the service is unknown. Returns nil then, and the driver's limit
+    /// does not count the refold either.
     private func charge(for cause: FoldedEventRow, of driver: DriverRow, rowCount: Int) -> RefoldCharge? {
         if cause.event.sender == .service {
             return claims[cause.id].map { RefoldCharge($0, rowCount: rowCount, keptFor: cause.id) }
@@ -200,8 +200,8 @@ final class Refolding {
     /// The position at which the next piece begins.
     private struct Start {
         var journey: StoredJourney
-        /// The last event before the first event to be refolded. If earlier pieces of the refold have refolded events,
-        /// this is the last of those events. Nil if the refold begins at the beginning of the fold.
+        /// The event right before those to be refolded. If this is not the first piece of the refold, an earlier piece
+        /// has refolded this event. Nil if the piece begins at the beginning of the fold.
         var last: FoldedEventRow?
         var time: Moment
         /// The late event that caused the refold; nil if new fold rules or a correction of settings caused it.
@@ -257,7 +257,7 @@ final class Refolding {
     }
 }
 
-/// What the refold of a late event counts against a rate limit, in addition to what the event itself counts.
+/// How much the refold of a late event adds to the count of a rate limit. The late event itself is counted separately.
 struct RefoldCharge {
     var claim: AdmissionClaim
     var rowCount: Int

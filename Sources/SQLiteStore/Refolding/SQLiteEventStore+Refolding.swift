@@ -26,7 +26,8 @@ extension SQLiteEventStore: JourneyRefolder {
 
     /// The maximum time that a read waits for a refold. After that, the read fails with `.unavailable`.
     private static let refoldWaitMax = Duration.seconds(10)
-    /// The first pause between two checks. Each later pause is twice as long as the one before, up to a second.
+    /// A read checks repeatedly whether the refold is complete. This is the pause after the first check. Each later
+    /// pause is twice as long as the one before, up to a second.
     private static let refoldPollInterval = Duration.milliseconds(50)
 
     /// Reads the driver's events in one snapshot, never in the middle of a refold. A read of only the driver's row does

@@ -17,10 +17,10 @@ struct FoldSettings {
     /// The receive times of the events whose settings are replaced: `since <= t < until`.
     var since: Moment
     var until: Moment
-    /// The settings that the fold uses instead. Nil means the settings stored with each event, which undoes a
-    /// correction.
+    /// The settings that the fold uses instead. If nil, the fold uses the settings stored with each event, so that an
+    /// earlier correction is undone.
     var version: Version?
-    /// If set, only the settings of events that were stored with this row of `settings_version` are replaced.
+    /// If set, the correction concerns only events that were stored with this row of `settings_version`.
     var insteadOf: Int64?
 
     func concerns(_ row: FoldedEventRow) -> Bool {

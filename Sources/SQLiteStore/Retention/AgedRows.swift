@@ -1,19 +1,19 @@
-// Finds the rows that retention may delete, on a read connection. The writer deletes them later. It relies only on
-// values that cannot change meanwhile: the row number, the driver, and the position in the order.
+// Finds the rows that retention may delete, on a read connection. The writer deletes them later. It therefore gets only
+// values that cannot change meanwhile: row numbers, and for an event also its driver and its corrected time.
 
 import Engine
 import GRDB
 import JourneyModel
 
 enum AgedRows {
-    /// Returns the old events in one part of a walk over all events. An event is old if it was received before
-    /// `receivedBefore` of the request, or before `unforwardedBefore` if it is not forwarded yet.
+    /// Returns the old events in one part of a walk over all events. A forwarded event is old if it was received before
+    /// `receivedBefore` of the request. Any other event is old if it was received before `unforwardedBefore`.
     ///
     /// Row numbers ascend with time, so the walk ends at the first part without old events. Slow requests may put a few
     /// events out of order, so all events of a part are examined.
     ///
-    /// The walk goes on if the receive time of a part's last event is in the future. The clock was ahead when this
-    /// event was stored, so later events may be old.
+    /// If a part's last event has a receive time in the future, the walk goes on. The server's clock was ahead when it
+    /// stored that event, so the events after it may be old.
     static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
         let rows = try Row.fetchCursor(
             db,
@@ -81,9 +81,9 @@ enum AgedRows {
         return part(rows, before: before, at: now, limit: limit)
     }
 
-    /// Returns one part of a walk over the rows. Row numbers ascend with time, so the walk ends with this part if its
-    /// last row is recent. If that row's time is in the future, the clock was ahead, so later rows may be old and the
-    /// walk goes on.
+    /// Returns one part of a walk over the rows. Row numbers ascend with time, so the walk ends if the last row of the
+    /// part is recent. If that row's time is in the future, the walk goes on, because the clock was ahead and later
+    /// rows may be old.
     private static func part(_ rows: [Row], before: Moment, at now: Moment, limit: Int) -> AgedNumbers {
         let last = rows.last.map { Moment(millisecondsSinceEpoch: $0[1]) }
         let endsInFuture = last.map { $0 > now } ?? false
@@ -101,12 +101,12 @@ enum AgedRows {
         AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = session.driver AND session.id = driver.session)
         """
 
-    /// SQL condition on an outlived session whose row can be deleted. The driver's journey does not name it as the
-    /// previous session, and the journey in `journey_base` does not name it. The journeys of the remaining events name
-    /// only sessions of these events or of the journey in `journey_base`.
+    /// SQL condition that is true if the row of an outlived session can be deleted. Neither the driver's journey nor
+    /// `journey_base` may name the session. The journeys stored with events name only sessions that have events, or
+    /// sessions that `journey_base` names.
     ///
-    /// The session does not have the highest row number. Otherwise SQLite would give this number to the next session,
-    /// although drivers' recent changes may still refer to the deleted session.
+    /// The session must not have the highest row number, because SQLite would give a deleted highest number to the next
+    /// session. Drivers' recent changes may still refer to the deleted session.
     private static let unneeded = """
         (NOT EXISTS (
             SELECT 1 FROM driver WHERE driver.id = session.driver AND session.id = driver.previous_session)
@@ -116,9 +116,9 @@ enum AgedRows {
         AND id < (SELECT max(id) FROM session))
         """
 
-    /// Deletes those `sessions` that are outlived and unneeded, and returns how many. Of the other outlived sessions,
-    /// forgets the registration, with the charger and the merchant. The conditions are checked again, because an event
-    /// of a session may have arrived since the session was found.
+    /// Deletes those `sessions` that are outlived and unneeded, and returns how many. If a session is only outlived,
+    /// forgets its registration, charger and merchant. The conditions are checked again, because an event of a session
+    /// may have arrived since the session was found.
     static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
         let delete = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(outlived) AND \(unneeded)")
         // The columns `charger` and `merchant` are cleared too, because old releases stored the registration's charger

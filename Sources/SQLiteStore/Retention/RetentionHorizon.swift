@@ -1,9 +1,9 @@
-// One step of retention inside the writer's transaction. Raises the floor of each driver, then deletes the rows of
-// events below it.
+// One step of retention inside the writer's transaction. Raises the floors of the drivers whose old events are to go,
+// then deletes the events below these floors.
 //
-// A floor is a time in a driver's order, in milliseconds. The fold begins at the floor, with the journey that results
-// from the events below it (`journey_base`), and never reads those events again. Deleting those events therefore cannot
-// change the results of the events at or above the floor.
+// A driver's floor is a corrected event time in milliseconds. The fold starts with the journey that resulted from the
+// events below the floor (`journey_base`), and reads only events at or above the floor. Deleting the events below it
+// therefore cannot change the fold's results.
 
 import Engine
 import GRDB
@@ -48,8 +48,8 @@ enum RetentionHorizon {
         return try chain.unlink(links, from: DriverEvents.end(of: driver, db))
     }
 
-    /// The driver's row contains the end of the driver's chain of events. If this end names a deleted event, computes
-    /// the end from the remaining events and stores it.
+    /// The driver's row stores the end of the driver's chain of events. If the stored end refers to a deleted event,
+    /// replaces it with an end computed from the remaining events.
     private static func setEnd(
         of driver: Int64, at last: Int64?, without deleted: Set<Int64>, _ db: Database
     ) throws {
@@ -59,11 +59,11 @@ enum RetentionHorizon {
             .execute(arguments: [bytes.isEmpty ? nil : bytes.data, driver])
     }
 
-    /// Raises the driver's floor to the millisecond after `moment`, and returns the resulting floor. Does not raise the
-    /// floor beyond the driver's next deadline, because the expiry of that deadline is not stored yet.
+    /// Raises the driver's floor to the millisecond after `moment`, but not beyond the driver's next deadline. The
+    /// limit is needed because the event for that deadline (its expiry) is not stored yet. Returns the resulting floor.
     ///
-    /// Returns nil for an unknown driver, and while the driver's refold is not complete; a later run then deletes the
-    /// events.
+    /// Returns nil if the driver is unknown. Also returns nil while a refold of the driver is not complete. A later run
+    /// of retention then deletes the events.
     private static func raise(_ driver: Int64, above moment: Moment, _ db: Database) throws -> Moment? {
         let find = try db.cachedStatement(
             sql: """
@@ -89,9 +89,8 @@ enum RetentionHorizon {
         return floor
     }
 
-    /// Stores the journey at the new floor in `journey_base`. This is the journey after the last event between the old
-    /// floor and the new one. Without such an event, the journey at the old floor remains, or IDLE is stored if there
-    /// was no old floor.
+    /// Stores the journey at the new floor in `journey_base`: the journey after the last event between the old floor
+    /// and the new one. If there is no such event, keeps the stored journey. If no journey is stored yet, stores IDLE.
     private static func keepBase(_ driver: Int64, from old: Moment?, to floor: Moment, _ db: Database) throws {
         let keep = try db.cachedStatement(
             sql: """

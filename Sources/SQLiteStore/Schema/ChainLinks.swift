@@ -1,6 +1,6 @@
 // The values that a rebuild (DatabaseRebuild) writes to the columns `previous` and `jump` (EventChain) of the new file.
-// They are computed in the order of each driver's events, but needed in the order of storing. They are therefore kept
-// in memory, with 24 bytes for each event.
+// They are computed driver by driver, but needed in the order of event numbers. They are therefore kept in memory, at
+// 24 bytes for each event.
 
 struct ChainLinks: Sendable {
     private struct Link {
@@ -53,9 +53,9 @@ struct ChainLinks: Sendable {
 
     func jump(of id: Int64) -> Int64? { link(id).flatMap { $0.jump == 0 ? nil : $0.jump } }
 
-    /// Finds an event by its number. If all numbers were in use, the event's index would be its number minus the first
-    /// number. Each unused number lowers the index by at most one, so only this index and the `gapCount` indexes below
-    /// it are searched.
+    /// Finds an event's links by the event's number. If all numbers were in use, the index would be this number minus
+    /// the first one. Each unused number lowers the index by at most one, so the search covers this index and the
+    /// `gapCount` indexes below it.
     private func link(_ id: Int64) -> Link? {
         guard let first = links.first, id >= first.id else { return nil }
         let place = Int(id - first.id)

@@ -7,8 +7,8 @@ internal import Foundation
 package import GRDB
 internal import GRDBSQLite
 
-/// A pragma is not in force, although durability, foreign keys or the removal of deleted data depend on it. The server
-/// then does not start.
+/// A pragma on which durability, foreign keys or the removal of deleted data depend is not in force. The server then
+/// does not start.
 package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConvertible {
     package var pragma: String
     package var expected: String
@@ -18,8 +18,8 @@ package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConv
 }
 
 package enum DatabaseOpening {
-    /// Returns the reason why the database at `path` could not be opened. It is the cause that OpeningObstacle finds,
-    /// otherwise SQLite's message without the SQL statement. If `path` is nil, no cause is searched for.
+    /// Returns the reason why the database at `path` could not be opened. This is the cause that OpeningObstacle finds,
+    /// or else SQLite's message without the SQL statement. If `path` is nil, does not look for a cause.
     package static func reason(_ error: any Error, at path: String? = nil) -> String {
         RecordsUnreadable(error, at: path).description
     }
@@ -27,7 +27,7 @@ package enum DatabaseOpening {
     /// Time limit in seconds for waiting for a lock. Usually only one process uses the file, but a backup or a shell
     /// may lock it for a moment.
     static let busyTimeoutSeconds = 5.0
-    /// Maximum number of read connections. Requests that post events use one only in `lookUp`.
+    /// Maximum number of read connections. A request that posts events uses a read connection only in `lookUp`.
     static let readersMax = 4
     /// Page cache of the write connection, in KiB. The upper levels of the indexes of ten million events take about 20
     /// MB.
@@ -35,8 +35,8 @@ package enum DatabaseOpening {
     /// Page cache of each read connection, in KiB. A query needs few pages, and all caches together must stay well
     /// under 150 MB.
     static let readerCacheKiB = 4 * 1024
-    /// If the WAL is larger than this size in bytes, SQLite truncates the WAL to this size when it resets the WAL. The
-    /// WAL may grow beyond this size, especially while a long read prevents the reset.
+    /// Size in bytes to which SQLite shortens a longer WAL when it resets the WAL. Until the reset, the WAL may be
+    /// longer, especially while a long read prevents the reset.
     ///
     /// The Checkpointer begins to copy at about a quarter of this size, because under load the WAL grows while it is
     /// copied.
@@ -44,7 +44,8 @@ package enum DatabaseOpening {
 
     /// Opens or creates the file, migrates it to this binary's schema, and ensures that commits are durable.
     ///
-    /// - Parameter report: called during migration 26 of a database with events, which may take minutes.
+    /// - Parameter report: called with the progress of migration 26. In a database with events, this migration may take
+    ///   minutes.
     /// - Throws: `RecordsUnreadable` if `path` is not a file that may be written; `MigrationRefusal`;
     ///   `MaintenanceRefusal`; `DurabilityNotGranted`; or SQLite's error.
     package static func open(
@@ -67,8 +68,8 @@ package enum DatabaseOpening {
             let rebuild = DatabaseRebuild(
                 path: path, migrations: migrations, nowMilliseconds: nowMilliseconds, options: options, report: report)
             guard let last = try rebuild.lastMigrationBefore() else { return }
-            // `migrate` is called here only if it is needed. It opens the file for writing, and this changes the file.
-            // An interrupted rebuild is continued only if the file has not changed.
+            // `migrate` is called here only if needed, because it opens the file for writing, which changes the file.
+            // An interrupted rebuild can continue only if the file is unchanged.
             if last < DatabaseRebuild.number - 1 {
                 try migrate(path: path, migrations.upTo(DatabaseRebuild.number - 1), nowMilliseconds).close()
             }
@@ -108,10 +109,10 @@ package enum DatabaseOpening {
     }
 
     /// Throws `MigrationRefusal` for a database that this binary cannot use. Must be called before the file is opened
-    /// for writing, because that would already switch another program's database to WAL mode.
+    /// for writing, because that opening would switch even another program's database to WAL mode.
     ///
-    /// SQLite's errors are ignored here. The later opening for writing either fails with the same error, or removes its
-    /// cause, for example by rolling back an incomplete transaction.
+    /// SQLite's errors are ignored here. Opening the file for writing later either causes the same error again, or
+    /// removes its cause, for example by rolling back an incomplete transaction.
     private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
         guard let reader = try? RecordsFile.connect(path) else { return }
         defer { try? reader.close() }
@@ -175,8 +176,8 @@ package enum DatabaseOpening {
     private static func makeDurable(_ db: Database) throws {
         try db.execute(sql: "PRAGMA synchronous = FULL")
         try db.execute(sql: "PRAGMA cache_size = -\(writerCacheKiB)")
-        // SQLite overwrites deleted data with zeros. So a deleted driver is removed from the bytes of the file, not
-        // only from its tables.
+        // With this pragma, SQLite overwrites deleted data with zeros. The data of a deleted driver is then gone from
+        // the bytes of the file, and not only from the tables.
         try db.execute(sql: "PRAGMA secure_delete = ON")
         try db.execute(sql: "PRAGMA journal_size_limit = \(walBytesMax)")
         for (pragma, expected) in [
@@ -192,7 +193,7 @@ package enum DatabaseOpening {
     /// Changes SQLite's writes in two ways. A commit's pages are written to the WAL in few calls, instead of two calls
     /// for each page. The unallocated space of a page is cleared when the page is copied from the WAL.
     ///
-    /// Must be called before the first commit, because a commit may copy pages.
+    /// Must be called before the first commit, because a commit may copy pages from the WAL.
     static func addFileLayers(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")

@@ -21,7 +21,7 @@ import GRDB
 package enum RebuildReport: Hashable, Sendable, CustomStringConvertible {
     /// The rebuild waits, because another process has the database open.
     case waits(path: String)
-    /// Of `rowCount` events, `copiedCount` were copied by a run that was interrupted.
+    /// The rebuild begins or continues. An interrupted run has already copied `copiedCount` of the `rowCount` events.
     case begins(rowCount: Int, copiedCount: Int)
     case copies(RebuildProgress)
     case writesKeys(RebuildProgress)
@@ -66,17 +66,17 @@ struct DatabaseRebuild {
 
     struct Options: Sendable {
         /// How long to wait, in seconds, for other processes that have the database open. An older server may take 20
-        /// seconds to stop, the default of SHUTDOWN_TIMEOUT_SECONDS.
+        /// seconds to stop, which is the default of SHUTDOWN_TIMEOUT_SECONDS.
         var lockSeconds = 60.0
-        /// How long, in seconds, the old file stays locked after the new one has taken its place. OldFileHold says why.
+        /// How long, in seconds, the old file stays locked after the new file has taken its place (see OldFileHold).
         var holdSeconds = DatabaseOpening.busyTimeoutSeconds + 1
         /// The number of events written in one transaction.
         var sliceRows = 50_000
         var reached: @Sendable (Step) throws -> Void = { _ in }
     }
 
-    /// The path of the database, with symbolic links resolved. At the end, the new file is renamed to this path. If the
-    /// path were a link, this would replace the link and not the old file.
+    /// The path of the database, with symbolic links resolved. At the end of the rebuild, the new file is renamed to
+    /// this path. If the path were a link, the renaming would replace the link and not the old file.
     let path: String
     let migrations: MigrationRun
     let now: Int64
@@ -99,9 +99,9 @@ struct DatabaseRebuild {
         self.report = report
     }
 
-    /// Returns the last applied migration if the database has events and lacks migration 26. Returns nil if no rebuild
-    /// is needed. Ignores SQLite's errors except SQLITE_BUSY, because SQLite reports them again when the file is opened
-    /// for writing.
+    /// If the database has events and lacks migration 26, returns the number of its last applied migration; otherwise
+    /// nil. Also returns nil for any SQLite error except SQLITE_BUSY. SQLite reports such an error again when the file
+    /// is opened for writing.
     func lastMigrationBefore() throws -> Int? {
         guard migrations.contains(Self.number), let reader = try? RecordsFile.connect(path) else { return nil }
         defer { try? reader.close() }
@@ -186,9 +186,9 @@ struct DatabaseRebuild {
 
     // MARK: The old file
 
-    /// Waits until no other process has the database open. Then copies the WAL into the database, and opens the
-    /// database so that no other process can read or write it. Throws `MaintenanceRefusal` if the wait takes longer
-    /// than `lockSeconds`, or if another process (another rebuild) replaced the file meanwhile.
+    /// Waits until no other process has the database open, then copies the WAL into the file and locks the database.
+    /// Throws `MaintenanceRefusal` if the wait takes longer than `lockSeconds`, or if another rebuild has replaced the
+    /// file meanwhile.
     private func lock() throws -> DatabaseQueue {
         let end = ContinuousClock.now.advanced(by: .seconds(options.lockSeconds))
         var hasReported = false
@@ -212,8 +212,8 @@ struct DatabaseRebuild {
         }
     }
 
-    /// Returns a text that is different after every change of the locked file. Uses only stat: if this process opened
-    /// the file and closed it again, it would lose SQLite's locks on the file (fcntl).
+    /// Returns a text that is different after every change of the locked file. Uses only stat, because closing the file
+    /// after opening it would release SQLite's locks on the file (fcntl).
     private func fingerprint() throws -> String {
         let status = try FileStatus(path)
         return "\(status.inode) \(status.bytes) \(status.modifiedNanoseconds)"
@@ -222,9 +222,8 @@ struct DatabaseRebuild {
     private func inode(_ path: String) throws -> UInt64 { try FileStatus(path).inode }
     private func bytes(_ path: String) throws -> Int { try FileStatus(path).bytes }
 
-    /// Throws if the disk may lack the space for the new file. It is not known by how much the new file is smaller than
-    /// the old one. The free space must therefore be as large as the old file, less what an interrupted run has written
-    /// (`existing`).
+    /// Throws if the disk may lack the space for the new file, whose size is at most that of the old file. The required
+    /// space is the old file's size, less `existing` (written by an interrupted run), plus `FreeSpace.bytesMin`.
     private func requireSpace(existing: Int) throws {
         let needed = max(0, try bytes(path) - existing) + FreeSpace.bytesMin
         guard let free = FreeSpace.bytes(besideFile: path), free < needed else { return }
@@ -271,7 +270,7 @@ struct DatabaseRebuild {
         guard chmod(newPath, status.mode) == 0 else { throw MaintenanceRefusal(errnoAt: newPath) }
         try DatabaseCopy.sync(newPath)
         // An interrupted run may have linked the database under `keptPath` already. Both names then mean the same file,
-        // so removing this one loses nothing.
+        // so removing `keptPath` loses nothing.
         _ = unlink(keptPath)
         try FileManager.default.linkItem(atPath: path, toPath: keptPath)
         try DatabaseCopy.sync(DatabaseCopy.folder(of: path))

@@ -1,6 +1,6 @@
-// The migrations embedded in this binary, from the folder `migrations/` at the top of the repository. The link
-// `Migrations` in this target makes them part of the build. A new file needs one line in `all`; a test compares this
-// list with the folder.
+// The migrations embedded in this binary, from the folder `migrations/` at the top of the repository. The symbolic link
+// `Migrations` in this target makes the folder part of the build. A new file needs one line in `all`, which a test
+// compares with the folder.
 
 import Crypto
 import JourneyModel

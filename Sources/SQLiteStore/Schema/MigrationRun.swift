@@ -19,8 +19,8 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
     case empty
     /// Some migrations of this binary are not applied, and the caller may not apply them.
     case databaseIsOlder(applied: Int, known: Int)
-    /// The database has events, but this migration drops the rows of the table of events and so requires an empty
-    /// table.
+    /// The database has events. This migration creates the table of events anew without its rows, so it requires an
+    /// empty table.
     case databaseHasEvents(number: Int, name: String)
 
     package var description: String {
@@ -42,7 +42,7 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
         }
     }
 
-    /// Whether the database is Dwell's, but with other migrations than this binary's.
+    /// Whether the database belongs to Dwell, but its migrations differ from this binary's.
     var isOfAnotherVersion: Bool {
         switch self {
         case .databaseIsNewer, .databaseIsOlder, .migrationWasEdited, .migrationIsMissing, .databaseHasEvents: true
@@ -65,7 +65,8 @@ package struct MigrationRun: Sendable {
         var atMilliseconds: Int64
     }
 
-    /// Returns every migration of this binary, whether or not it is applied. Only reads.
+    /// Returns all migrations of this binary, each with the time when it was applied; nil if it is not applied. Does
+    /// not change the database.
     ///
     /// - Throws: `MigrationRefusal`, also for an empty database.
     package func status(_ db: Database) throws -> [MigrationStatus] {
@@ -90,7 +91,7 @@ package struct MigrationRun: Sendable {
         if try applied(db).isEmpty { throw MigrationRefusal.empty }
     }
 
-    /// Throws `MigrationRefusal` if `requireDwell` would throw it, or if the database lacks some of the migrations.
+    /// Throws `MigrationRefusal` if `requireDwell` would throw it, or if a migration of this binary is not applied.
     func requireCurrent(_ db: Database) throws {
         let applied = try status(db).compactMap { $0.appliedAtMilliseconds == nil ? nil : $0.number }.max() ?? 0
         let known = migrations.map(\.number).max() ?? 0

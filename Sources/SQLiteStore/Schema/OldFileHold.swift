@@ -1,8 +1,8 @@
 // Keeps the old file of a rebuild locked for some seconds after the new file has taken its place. Another process may
-// have opened the old file before, and may be waiting for a lock on it.
+// have opened the old file before that, and may still wait for a lock on it.
 //
-// With the lock, that process would write to the old file, and its WAL would have the name of the new file's WAL. The
-// process gives up after `DatabaseOpening.busyTimeoutSeconds`, and the old file is then closed.
+// If that process got the lock, it would write to the old file, with a WAL of the same name as the new file's. Instead,
+// it gives up after `DatabaseOpening.busyTimeoutSeconds`. The old file is closed a little later.
 
 import Dispatch
 import GRDB

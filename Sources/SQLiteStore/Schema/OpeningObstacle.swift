@@ -13,8 +13,8 @@ import GRDB
 #endif
 
 enum OpeningObstacle {
-    /// Throws if `path` leads to a directory, a FIFO, a socket or a device. SQLite would wait for a writer when it
-    /// opens a FIFO for reading.
+    /// Throws if `path` leads to a directory, a FIFO, a socket or a device. For example, SQLite would block when it
+    /// opens a FIFO for reading, until a process opens the FIFO for writing.
     static func requireFile(_ path: String) throws(RecordsUnreadable) {
         var status = stat()
         guard stat(path, &status) == 0 else { return }
@@ -29,7 +29,7 @@ enum OpeningObstacle {
         if !kind.isEmpty { throw RecordsUnreadable("it is \(kind), not a database file") }
     }
 
-    /// Throws if the file exists, but this process may not read or write it.
+    /// Throws if the file exists, but this process lacks the right to read it or the right to write it.
     static func requireWritable(_ path: String) throws(RecordsUnreadable) {
         if let obstacle = ofFile(path) { throw RecordsUnreadable(obstacle) }
     }

@@ -5,8 +5,8 @@
 import GRDB
 
 enum RebuildMark {
-    /// Returns whether the attached file `new` has the table `rebuild`. This table is written last, after all tables
-    /// except `event` and `event_key` were copied.
+    /// Returns whether the attached file `new` has the table `rebuild`. A rebuild writes this table after it has copied
+    /// all tables except `event` and `event_key`.
     static func exists(_ db: Database) throws -> Bool {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM new.sqlite_schema WHERE name = 'rebuild')") ?? false
     }

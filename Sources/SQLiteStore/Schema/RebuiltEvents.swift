@@ -61,8 +61,8 @@ struct RebuiltEvents {
         "details",
     ].joined(separator: ", ")
 
-    /// The value for `occurred_at_text`: NULL or empty if the old text has one of the two usual forms, otherwise the
-    /// old text (OccurredAtColumn.swift).
+    /// Copies at most `?2` events after the event `?1`. If the old text of the time has one of the two usual forms,
+    /// `occurred_at_text` becomes NULL or empty (OccurredAtColumn.swift). Otherwise it gets the old text.
     private static let sliceSQL = """
         INSERT INTO new.event_row (\(sameColumns), previous, jump, key, digest, received_offset_ms, occurred_offset_ms,
             sent_offset_ms, timestamp_offset_ms, after_grace_offset_ms, after_hard_offset_ms, occurred_at_text)

@@ -10,8 +10,7 @@ enum RebuiltTables {
     }
 
     /// Returns the tables, indexes, views and triggers of the old file, except those of the table `event`, which
-    /// migration 26 creates anew. The result includes objects that no migration creates, but an operator or Litestream
-    /// has added.
+    /// migration 26 creates anew. The result also includes objects that an operator or Litestream has added.
     static func added(_ db: Database) throws -> [SchemaObject] {
         try Row.fetchAll(
             db,

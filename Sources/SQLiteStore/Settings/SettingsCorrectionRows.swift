@@ -40,8 +40,8 @@ enum SettingsCorrectionRows {
         return Resolved(settings: settings, version: version, row: used?[0])
     }
 
-    /// Returns how the correction with the row number `id` replaces the settings of stored events in the fold. Returns
-    /// nil if there is no such correction.
+    /// Returns the settings that the fold uses for stored events because of the correction with the row number `id`.
+    /// Returns nil if there is no such correction.
     static func foldSettings(_ id: Int64, _ db: Database) throws -> FoldSettings? {
         let row = try Row.fetchOne(
             db,
@@ -82,8 +82,8 @@ enum SettingsCorrectionRows {
             finishedAt: (row[8] as Int64?).map(Moment.init(millisecondsSinceEpoch:)))
     }
 
-    /// Records a correction of settings, or finds an unfinished one with the same settings and the same times. An order
-    /// without an end also finds a correction that has the same beginning and any end.
+    /// Records a correction of settings. If an unfinished correction with the same settings and times exists, returns
+    /// that correction instead. If the order has no end, the end of the unfinished correction does not matter.
     static func begin(
         _ order: CorrectionOrder, note: SettingsChangeNote, at now: Moment, _ db: Database
     ) throws -> CorrectionOutcome {
@@ -94,8 +94,8 @@ enum SettingsCorrectionRows {
         }
         var insteadOf: Int64?
         if let version = order.insteadOf {
-            // Settings with which an event was stored have a row. Without a row, the correction of settings could
-            // change no event, and the version is probably a mistake.
+            // If the settings version has no row, no event was stored with it. The correction could then change no
+            // event, and the version is probably a mistake.
             insteadOf = try Int64.fetchOne(
                 db, sql: "SELECT id FROM settings_version WHERE version = ?", arguments: [version])
             guard insteadOf != nil else { return .unknownSettings(version) }

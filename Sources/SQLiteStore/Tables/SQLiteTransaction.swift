@@ -72,7 +72,7 @@ extension Database {
 
 extension StatementArguments {
     /// The elements have the type `(any DatabaseValueConvertible)?` for speed. For elements of one concrete type, GRDB
-    /// has another initializer, which builds a key path in each call. This took half the time of storing a
+    /// has another initializer, which builds a key path in each call. These key paths took half the time of storing a
     /// notification.
     fileprivate init(_ arguments: SQLArguments) {
         self.init(

@@ -78,9 +78,11 @@ package final class SQLiteTransferSource: TransferSource {
         }
     }
 
-    /// In the last pass of a transfer, only a refold after a late event may be unfinished; the target, PostgreSQL,
-    /// completes it. Before any other refold is complete, rows may lack values that the target cannot compute
-    /// (Refolding.swift), or have settings that an operator's correction replaces.
+    /// In the last pass of a transfer, an unfinished refold is an obstacle, unless a late event caused it. PostgreSQL,
+    /// the target, completes the refold of a late event.
+    ///
+    /// During any other refold, the driver's rows may lack values that the target cannot compute (Refolding.swift), or
+    /// have settings that a correction replaces.
     package func obstacle(isFinal: Bool) throws -> String? {
         try read { db, _ in
             let old = try Int.fetchOne(
@@ -194,8 +196,8 @@ package final class SQLiteTransferSource: TransferSource {
     /// Returns the rows of the drivers in `list`, beginning with the driver's number. Adds the column `last_seq`, which
     /// is not lower than any event id that a client may have seen for the driver.
     ///
-    /// Without a floor, this is the highest number of the driver's events. With a floor, retention may have deleted the
-    /// event with that number, so `last_seq` is the highest number that any event ever had.
+    /// If the driver has no floor, `last_seq` is the highest number of the driver's events. If the driver has a floor,
+    /// retention may have deleted that event. `last_seq` is then the highest number that any driver's event ever had.
     private static func drivers(
         _ list: String, _ lastSeqs: [Int64: Int64], on connection: OpaquePointer, _ db: Database
     ) throws -> TransferRows {

@@ -20,7 +20,8 @@ struct TransferColumns {
         sql = "SELECT \(columns.map { "\($0.value) AS \($0.key)" }.joined(separator: ", ")) FROM \(from)"
     }
 
-    /// SQLiteTransferSource adds the column `last_seq`. The target of the transfer computes further columns from these.
+    /// SQLiteTransferSource adds the column `last_seq`. The target of the transfer computes its other columns from
+    /// these columns.
     static let driver = TransferColumns(
         "driver", from: "json_each(?1) AS listed CROSS JOIN driver ON driver.id = listed.value",
         [
@@ -92,9 +93,8 @@ struct TransferColumns {
         }
     }
 
-    /// SQL condition on the rows of a shared table that are copied. A row of `session_code` names its session by row
-    /// number in SQLite and by id in PostgreSQL. If the session no longer exists, its id cannot be found, and the row
-    /// is not copied.
+    /// Returns the SQL condition that selects the rows of a shared table that are copied. A row of `session_code` is
+    /// left out if its session no longer exists. PostgreSQL needs the session's id, which then cannot be found.
     static func isCopied(_ table: String) -> String {
         table == "session_code" ? "\(session("session_code.session")) IS NOT NULL" : "TRUE"
     }

@@ -1,6 +1,5 @@
-// Copies the WAL into the database file on a separate connection, while the writer continues. By default, SQLite does
-// this inside the commit that makes the WAL long enough, and all requests wait for that commit. Such commits caused the
-// longest response times.
+// Copies the WAL into the database file on a separate connection, while the writer continues. By default, SQLite copies
+// a long WAL inside a commit, and all requests wait for that commit. Such commits caused the longest response times.
 //
 // SQLite resets the WAL only when every frame of it has been copied (https://www.sqlite.org/wal.html). A writer that is
 // never idle appends frames during the copy. The WAL is therefore copied in several passes, each with fewer frames than
@@ -16,7 +15,8 @@ final class Checkpointer: Sendable {
     /// The rules for when to copy, and for how much of the disk's time to use. Sizes are in pages of 4 KiB.
     struct Pace: Hashable, Sendable {
         /// WAL size at which copying starts (62 MiB). A page that changes ten times before then is written to the
-        /// database file only once. The size also limits how much of the WAL a start after a crash has to read.
+        /// database file only once. The size also limits how much of the WAL a server must read when it starts after a
+        /// crash.
         var pagesMin = 16_000
         /// Up to this WAL size, copying pauses after each step, so that commits can use the disk. With a larger WAL,
         /// copying does not pause, because otherwise the WAL could grow without end.
@@ -88,8 +88,8 @@ final class Checkpointer: Sendable {
     /// Must be called after each of the writer's commits, with the size of the WAL in pages. Starts copying if the WAL
     /// is long enough.
     ///
-    /// Returns true once after the passes have copied the WAL except for a rest. The writer must then copy the rest
-    /// before the WAL grows again.
+    /// After the passes have copied all but the last frames of the WAL, returns true once. The writer must then copy
+    /// these frames before the WAL grows again.
     func logHas(pages: Int) -> Bool {
         let (isToStart, isRest) = state.withLock { state in
             // The WAL was reset.
@@ -107,9 +107,9 @@ final class Checkpointer: Sendable {
         return isRest
     }
 
-    /// Called before the writer truncates the WAL. The truncation copies the rest of the WAL while all requests wait,
-    /// so this function first copies it at the usual pace. Returns when little is left, or when the WAL cannot be
-    /// copied now.
+    /// Called before the writer truncates the WAL, because the truncation copies all remaining frames while all
+    /// requests wait. Copies the frames at the usual pace first. Returns when few frames are left, or when the WAL
+    /// cannot be copied now.
     func copyAll() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             queue.asyncWriteWithoutTransaction { [self] db in
@@ -124,8 +124,8 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// Called before the WAL is truncated, which is not possible while it is copied. Copying stops after at most one
-    /// more step.
+    /// Called before the WAL is truncated, because a WAL cannot be truncated while it is being copied. Copying stops
+    /// after at most one more step.
     func yieldToWriter() {
         if state.withLock(\.isCopying) { stopCopying() }
     }
@@ -156,8 +156,9 @@ final class Checkpointer: Sendable {
             var pages: Int32 = 0
             var copied: Int32 = 0
             let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, &pages, &copied)
-            // `isRestLeft` is false if the pass could not copy the whole WAL. Possible causes are a reader's snapshot,
-            // a full disk, a lock of another connection, or a call of `stopCopying`. Copying is then tried again later.
+            // `isRestLeft` is true if the pass copied every frame that it found, so that only newer frames are left.
+            // Otherwise a reader's snapshot, a full disk, another connection's lock or `stopCopying` prevented this,
+            // and copying is tried again later.
             isRestLeft = code == SQLITE_OK && copied == pages
             guard isRestLeft, state.withLock({ $0.pages - Int(pages) > pace.restMax && !$0.isClosed }) else { break }
         }

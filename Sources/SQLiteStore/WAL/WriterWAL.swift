@@ -1,5 +1,5 @@
 // The writer's work on its WAL between two transactions. Truncates the WAL when removed rows must be gone from it, and
-// copies the rest that the checkpointer leaves.
+// copies the last frames, which the checkpointer leaves to the writer.
 //
 // Not Sendable: used only on the writer's queue, as the writer's connection is.
 
@@ -47,8 +47,8 @@ final class WriterWAL {
         isMarked = removesSomething
     }
 
-    /// Reads the mark after another process has written. If that process removed rows and could not truncate the WAL,
-    /// the truncation is now pending here.
+    /// Reads the mark after another process has written. If that process removed rows but could not truncate the WAL,
+    /// this process must truncate it.
     func takeOverMark() {
         isMarked = Self.readMark(connection)
         if isMarked { needsTruncation = true }
@@ -80,7 +80,7 @@ final class WriterWAL {
     }
 
     /// Tries to truncate the WAL, even if no truncation is pending. Returns whether the WAL is truncated. If a reader
-    /// prevents it, the attempt does not make a truncation pending.
+    /// prevents the truncation, this attempt does not make one pending.
     func truncateUnlessRead() -> Bool {
         let neededTruncation = needsTruncation
         truncate()
@@ -91,8 +91,8 @@ final class WriterWAL {
 
     // MARK: The checkpointer's remainder
 
-    /// Must be called after each commit. Copies the rest that the checkpointer left in the WAL, without waiting for
-    /// readers. If everything is copied, the next commit begins the WAL anew.
+    /// Must be called after each commit. If the checkpointer has left the last frames of the WAL to the writer, copies
+    /// them without waiting for readers. If all frames are then copied, the next commit begins the WAL anew.
     func copyRest() {
         guard checkpointer.logHas(pages: size.pages) else { return }
         sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil)

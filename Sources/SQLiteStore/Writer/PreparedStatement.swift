@@ -16,8 +16,8 @@ final class PreparedStatement {
     private let connection: OpaquePointer
     private let bindings: Bindings
 
-    /// `connection` must stay in existence as long as the statement. It may be closed earlier only with
-    /// sqlite3_close_v2, which waits until the statement is finalized before it frees the connection.
+    /// `connection` must exist as long as the statement. To close the connection earlier, use sqlite3_close_v2, which
+    /// frees it only after the statement is finalized.
     init(_ sql: String, on connection: OpaquePointer) throws(SQLiteError) {
         var handle: OpaquePointer?
         let code = sqlite3_prepare_v3(
@@ -91,8 +91,7 @@ final class PreparedStatement {
 
 /// Values for the parameters `?1`, `?2`, ... of a statement. A parameter that is not bound is NULL.
 final class Bindings {
-    /// Capacity, in bytes, for the texts and blobs that are bound for one run of the statement. It is enough for an
-    /// event with some metadata.
+    /// Capacity of `kept` in bytes. It is enough for the texts and blobs of an event with some metadata.
     private static let keptBytesMax = 1536
 
     private let handle: OpaquePointer

@@ -30,8 +30,8 @@ final class Writer: @unchecked Sendable {
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
     /// Work that waits until refolds may continue, in order of arrival. It is then taken before the work in the queue.
-    /// The first waiting piece thus finds the whole `RefoldBudget.rowsLeft`, and no request overtakes an earlier
-    /// request of the same driver.
+    /// The first piece can therefore use all of `RefoldBudget.rowsLeft`, and no request overtakes an earlier one of the
+    /// same driver.
     private var parked: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
@@ -39,7 +39,8 @@ final class Writer: @unchecked Sendable {
     /// transaction, and after `truncateLog` has truncated the WAL.
     private var lastCommit: ContinuousClock.Instant?
 
-    /// - Parameter digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
+    /// - Parameter digests: computes the keyed hashes by which deleted drivers are recognized. May be nil if no driver
+    ///   is ever deleted from the database.
     init(
         pool: DatabasePool, waitingMax: Int, digests: KeyedHashes?,
         checkpoints: Checkpointer.Pace = Checkpointer.Pace(), timeSlice: Duration = WriterConnection.timeSlice,
@@ -66,7 +67,7 @@ final class Writer: @unchecked Sendable {
     /// The number of requests in the queue.
     var requestsWaiting: Int { queue.requestsWaiting }
 
-    /// Enqueues work, first in, first out. Fails it at once when the queue is full or closed.
+    /// Adds work to the end of the queue. If the queue is full or closed, fails the work at once.
     func add(_ work: WriterWork) {
         switch queue.add(work) {
         case .joinsLine: break
@@ -110,8 +111,8 @@ final class Writer: @unchecked Sendable {
     /// Keeps work that waits for refolds. If `parkedMax` pieces already wait, keeps further work only if a part of it
     /// is already stored, and fails all other work.
     ///
-    /// Few pieces are stored in part: the deletions, and at most one event of each driver. A driver's next event is not
-    /// stored before the driver's refold is complete.
+    /// Few pieces can be stored in part: deletions, and at most one event of each driver. The driver's next event is
+    /// stored only after the refold for this event is complete.
     private func park(_ waiting: [WriterWork]) {
         for work in waiting {
             if parked.count < Self.parkedMax || work.hasStored {
@@ -175,8 +176,8 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Truncates the WAL if something was written since the last truncation, nothing was written for the time `quiet`,
-    /// and no reader needs the WAL.
+    /// Truncates the WAL if something was written since the last truncation. Does not truncate it if the last write was
+    /// less than `quiet` ago, or if a reader needs the WAL.
     func truncateLog(quietFor quiet: Duration) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             pool.asyncWriteWithoutTransaction { [self] _ in

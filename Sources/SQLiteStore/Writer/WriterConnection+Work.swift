@@ -8,7 +8,7 @@ import SharedTables
 extension WriterConnection {
     enum Step {
         case done(CompletedWork)
-        /// A part of the work is done. The associated value is the rest of the work.
+        /// A part of the work is done. The associated value is the rest, which another transaction continues.
         case goesOn(WriterWork)
         /// The associated value is the work that remains. It waits until refolds may continue.
         case waits(WriterWork)
@@ -30,8 +30,8 @@ extension WriterConnection {
                 case .waits(let first):
                     return .waits(.appendMany([first] + appends[(index + 1)...], after: outcomes, waiting))
                 }
-                // The events after a completed refold go to another transaction. The refold is counted against the rate
-                // limit before that transaction, so that the check of the next event takes it into account.
+                // The events after a completed refold go to another transaction. Before that transaction, the refold is
+                // counted against the rate limit, so that the limit is already in force for the next event.
                 if index + 1 < appends.count, append.isStored || .now >= timeSliceEnds {
                     return .goesOn(.appendMany(Array(appends[(index + 1)...]), after: outcomes, waiting))
                 }
@@ -59,8 +59,7 @@ extension WriterConnection {
         }
     }
 
-    /// Makes a change in a savepoint. The change may fail after its first write, and the savepoint then undoes that
-    /// write.
+    /// Makes a change in a savepoint. If the change fails after its first write, the savepoint undoes the writes.
     private func completed(_ change: PendingChange, _ db: Database) throws(SQLiteError) -> CompletedChange {
         var keepsDriverCache = false
         defer { if !keepsDriverCache { appending.forget() } }
@@ -119,8 +118,8 @@ extension WriterConnection {
             if try appending.isOfNewerRelease(driver) { throw .foldedByNewerRelease }
             piece = try appending.refold(driver, correction: correction, reporting: due.correction, now: due.now)
         }
-        // The next search begins with this driver, so that the refold continues. The search begins after this driver in
-        // two cases: the refold failed, or the refold that `due` asks for is complete.
+        // Usually, the next search begins with this driver, so that its refold continues. But the next search begins
+        // after this driver if the refold failed, or if the refold that `due` asks for is complete.
         var part = RefoldPart(next: due.number - 1, counts: unreported)
         if case .failure(let failure) = outcome {
             part.failure = failure

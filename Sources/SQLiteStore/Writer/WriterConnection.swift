@@ -31,12 +31,12 @@ final class WriterConnection {
     /// remaining work goes to the end of the queue.
     ///
     /// A group of 512 ordinary events takes a fifth of the limit. The limit matters for a batch of late events in a
-    /// long journey, each of which rewrites the events after it.
+    /// long journey, because each late event causes later events to be rewritten.
     private let timeSlice: Duration
     private let pace: RefoldPace
     /// The time from which refolds and deletions may continue. Only a transaction that did a piece of a refold or a
-    /// deletion sets it (`RefoldBudget.time`). A transaction that only stored late events does not: otherwise the late
-    /// events of some drivers could delay another driver's refold forever.
+    /// deletion sets it (`RefoldBudget.time`). If late events alone could set it, they could delay another driver's
+    /// refold forever.
     private(set) var nextPiece = ContinuousClock.now
     /// The time when work other than refolds and deletions was last done.
     private var lastOtherWork = ContinuousClock.now
@@ -96,8 +96,8 @@ final class WriterConnection {
         for work in group { work.fail(failure) }
     }
 
-    /// Brings the keys in memory up to date: reads those that `event_key` does not list and that this process has not
-    /// stored itself.
+    /// Brings the idempotency keys in memory up to date. Reads the keys of the events that neither `event_key` nor
+    /// memory lists.
     func loadKeys() {
         do {
             try transaction.start()
@@ -160,9 +160,9 @@ final class WriterConnection {
         }
     }
 
-    /// Sets `nextPiece` if this transaction did a piece of a refold or a deletion (`RefoldBudget.time`). If there was
-    /// other work recently, the next piece begins after a pause, `pauseFactor` times as long as this transaction's
-    /// pieces took. Otherwise it may begin at once.
+    /// Sets `nextPiece` if this transaction did a piece of a refold or a deletion (`RefoldBudget.time`). After recent
+    /// other work, the pause until the next piece is `pauseFactor` times as long as this transaction's pieces took.
+    /// Otherwise there is no pause.
     private func pauseRefolds(after done: [CompletedWork]) {
         let now = ContinuousClock.now
         if done.contains(where: { !$0.isPaced }) { lastOtherWork = now }

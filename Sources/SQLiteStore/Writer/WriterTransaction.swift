@@ -1,4 +1,5 @@
-// The statements that begin and end the writer's transactions and savepoints, and what a failed COMMIT has stored.
+// Begins and ends the writer's transactions and savepoints. Determines whether a failed COMMIT may have stored
+// something.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -29,8 +30,8 @@ final class WriterTransaction {
 
     /// Begins the transaction. First rolls back a transaction that a failed ROLLBACK has left open.
     ///
-    /// Throws if the database file is no longer at its path. SQLite would write pages to the moved file, and frames to
-    /// a WAL at the old path. After a restart, SQLite would not find these pages and frames.
+    /// Throws if the database file is no longer at its path. Otherwise SQLite would write pages to the moved file, and
+    /// frames to a WAL at the old path. After a restart, it would find neither.
     func start() throws(SQLiteError) {
         rollBack()
         if isFileMoved { throw .fileMoved }
@@ -62,9 +63,9 @@ final class WriterTransaction {
     /// Returns `.unavailable` if it is certain that the failed COMMIT has stored nothing, else `.unknown`. Must be
     /// called after the rollback.
     ///
-    /// SQLite has rolled the transaction back, but its frames may be in the WAL. A recovery after a crash could find
-    /// the frames and so store the changes. `isWritable` therefore commits another transaction; if that succeeds, it
-    /// has overwritten these frames.
+    /// SQLite has rolled the transaction back, but a recovery after a crash could find its frames in the WAL and store
+    /// the changes. `isWritable` therefore commits another transaction. If this commit succeeds, it has overwritten the
+    /// frames.
     func failure(ofCommit error: SQLiteError) -> StoreFailure {
         if error.provesThatCommitDidNotHappen || isWritable() {
             return .unavailable("commit failed: \(error)")

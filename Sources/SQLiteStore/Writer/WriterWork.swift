@@ -35,8 +35,8 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Whether a part of the work is already stored. Of appended events, the stored part is the first remaining event,
-    /// whose refold is not complete. Of a deletion, the stored part is the first transaction.
+    /// Whether an earlier transaction has stored a part of the work. For appended events, this is the first remaining
+    /// event, if its refold is not complete. For a piece of a deletion, it is the transaction that began the deletion.
     var hasStored: Bool {
         switch self {
         case .append(let append, _): append.isStored
@@ -65,8 +65,8 @@ enum WriterWork: QueuedWork {
 /// A change for which `WriterWork` has no case of its own, in ordinary SQL through GRDB. It runs in its own savepoint,
 /// so a failed change is rolled back without affecting the other work of the transaction.
 ///
-/// Some refusals must write something, for example the count of wrong guesses. Such a refusal is therefore returned as
-/// an outcome and not thrown as a failure.
+/// A refusal that writes something, for example the count of wrong guesses, is returned as an outcome. If it were
+/// thrown as a failure, the write would be rolled back.
 struct PendingChange: Sendable {
     /// Makes the change. May run a second time, after a rollback.
     let make: @Sendable (Database) throws -> CompletedChange

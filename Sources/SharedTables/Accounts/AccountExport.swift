@@ -1,6 +1,6 @@
 // All stored data about a driver as one JSON document, for GET /auth/me/export. Sign-in tokens and digests are left
-// out: they say nothing about a person and only give access to data. The push tokens of devices and the account token
-// for the App Store are included.
+// out, because they say nothing about a person. The push tokens of devices and the account token for the App Store are
+// included.
 //
 // A driver may have a gigabyte of events. The document is therefore made in pieces, and between two pieces only the
 // position in the document is kept in memory.
@@ -12,8 +12,8 @@ package import JourneyModel
 /// A document in progress. Each piece may be read in a separate snapshot. So the document may contain rows that were
 /// stored after the first piece was read, and may lack rows that retention has deleted since.
 struct AccountExport: Sendable {
-    /// Minimum number of bytes of every piece except the last. A piece ends after the row with which its length reaches
-    /// this minimum.
+    /// Minimum number of bytes of every piece except the last. A piece ends after the row that brings it to this
+    /// length.
     static let pieceBytesMin = 256 << 10
     /// Maximum number of row keys that one query reads ahead. This many keys take 384 KiB, and more if the keys are
     /// texts. The number is large, because each query of this kind on a shared table sorts all of the driver's rows.
@@ -110,8 +110,8 @@ struct AccountExport: Sendable {
 
 // MARK: Contents
 
-/// A member of the objects in a list: its name, and the SQL expression of its value. The name is the name of a column.
-/// From it, `JSONWriter.member` derives the member's name in the JSON document.
+/// A member of each JSON object in a list: a column name, and the SQL expression of the value. `JSONWriter.member`
+/// derives the member's name in the document from the column name.
 private struct Member: ExpressibleByStringLiteral, Sendable {
     var name: String
     var sql: @Sendable (any SQLTransaction) -> String
@@ -129,8 +129,8 @@ private struct Member: ExpressibleByStringLiteral, Sendable {
 }
 
 extension ExportList {
-    /// A list of the driver's rows of a shared table. With `ofPurchase`, these are the rows that belong to the driver's
-    /// purchases.
+    /// A list of the driver's rows of a shared table. If `ofPurchase` is true, the list has the rows that belong to the
+    /// driver's purchases.
     ///
     /// - Parameters:
     ///   - key: the column of the key.

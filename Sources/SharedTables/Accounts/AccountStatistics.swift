@@ -11,8 +11,8 @@ extension SQLDatabase {
         try await read { db in try Int64.fetchOne(db, sql: "SELECT max(id) FROM audit") ?? 0 }
     }
 
-    /// Returns the counts of the entries after `id` and up to `last`. Entries whose action or outcome is unknown to
-    /// this version are left out.
+    /// Returns the number of audit entries for each action and outcome, from the entries after `id` up to `last`.
+    /// Leaves out entries whose action or outcome is unknown to this version.
     package func auditCounts(after id: Int64, through last: Int64) async throws(StoreFailure) -> [AuditCount] {
         try await read { db in
             let rows = try SQLRow.fetchAll(
@@ -29,7 +29,7 @@ extension SQLDatabase {
         }
     }
 
-    /// Returns how much of each limit on one-time codes was used in the hour before `now`.
+    /// Returns how much of each limit in `CodeSendUse.Limit` was used in the hour before `now`.
     package func codeSendUses(_ limits: CodeSendLimits, at now: Moment) async throws(StoreFailure) -> [CodeSendUse] {
         try await read { db in try CodeRows.uses(limits, at: now, db) }
     }

@@ -138,14 +138,15 @@ enum AppleRows {
     /// sign-in is a new consent, so its session continues. If `revokedAtSeconds` is nil, ends all of the driver's
     /// sessions with Apple.
     ///
-    /// A sign-in counts as earlier if it may have been before the revocation. So does a sign-in whose time is in the
-    /// future, because this time was stored before the clock was set back.
+    /// A sign-in up to `clockDifferenceSecondsMax` after the revocation counts as before it, because the clocks may
+    /// differ. A sign-in in the future also counts as before it, because its time was stored before the clock was set
+    /// back.
     ///
-    /// Deletes Apple's refresh tokens without queueing them, because Apple has already revoked them. If a token from
-    /// after the revocation may be among them, keeps all tokens.
+    /// Deletes Apple's refresh tokens without queueing them for revocation, because Apple has already revoked them. If
+    /// one of the tokens may be from after the revocation, keeps all of them.
     ///
-    /// There may be such a token if a sign-in session with Apple remains, or if the audit has a later exchange of a
-    /// code.
+    /// A token may be from after the revocation in two cases. A sign-in session with Apple remains, or the audit has a
+    /// later exchange of a code.
     private static func forgetConsent(
         of driver: Int64, revokedAtSeconds: Int64?, at now: Moment, _ db: any SQLTransaction
     ) throws {

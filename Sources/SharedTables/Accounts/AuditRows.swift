@@ -5,8 +5,8 @@ package import JourneyModel
 
 package enum AuditRows {
     /// SQL conditions that select high-volume entries, each with the number of days for which these entries are kept.
-    /// The first selects entries without a known driver (mostly refusals) except receipts of deletions, the second the
-    /// hourly renewals of phones.
+    /// The first condition selects entries without a known driver, which are mostly refusals, but no receipts of
+    /// deletions. The second selects the hourly token renewals of phones.
     private static let passing: [(condition: String, keptDays: Int64)] = [
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
@@ -24,8 +24,9 @@ package enum AuditRows {
     static let forgettingInterval: Int64 = 64
     private static let forgottenMax: Int64 = 128
 
-    /// SQL condition that selects the entries of frequent requests: the driver's own, and other people's requests for
-    /// codes to the driver's number. Only the newest `requestsPerDriverMax` of each driver are kept.
+    /// SQL condition that selects the entries of frequent requests. They are some of the driver's own requests, and
+    /// refused requests for codes to the driver's number or for sign-ins with such codes. Only the newest
+    /// `requestsPerDriverMax` of each driver are kept.
     ///
     /// The index `audit_of_requests` must have the same condition, word for word, so that SQLite can use the index.
     private static let requests = """
@@ -34,8 +35,9 @@ package enum AuditRows {
         """
     static let requestsPerDriverMax = 200
 
-    /// SQL condition that selects other entries that a driver can add without a limit: refused renewals and sign-ins
-    /// with Apple, and sign-outs everywhere. Only the newest `requestsPerDriverMax` of each driver are kept.
+    /// SQL condition that selects other entries that a driver can add without a limit. They record refused token
+    /// renewals, refused sign-ins with Apple, and sign-outs everywhere. Only the newest `requestsPerDriverMax` of each
+    /// driver are kept.
     ///
     /// The index `audit_of_refusals` must have the same condition, word for word.
     private static let refusals = """
@@ -64,9 +66,9 @@ package enum AuditRows {
             db)
     }
 
-    /// Adds an entry for an effect on `driver` that was not caused by this driver's own request, but for example by
-    /// another driver's. The entry does not contain the origin of that request, because `driver` can read the entry and
-    /// must not learn the origin.
+    /// Adds an entry for an effect on `driver` whose cause is not this driver's own request but, for example, another
+    /// driver's. The entry leaves out the origin of that request, because `driver` can read the entry and must not
+    /// learn the origin.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String, ofAnother driver: Int64, at now: Moment,
         _ db: any SQLTransaction

@@ -92,8 +92,8 @@ enum CodeRows {
         return isHeldBack ? .heldBack(uses) : .issued(uses)
     }
 
-    /// Returns how much of each limit is used. The limit per prefix of phone numbers applies to each prefix separately.
-    /// For this limit, returns the count of the prefix to which most codes were sent.
+    /// Returns how much is used of the total limit, the limit for numbers without an account, and the limit per prefix.
+    /// For the limit per prefix, returns the count of the prefix to which most codes were sent.
     static func uses(_ limits: CodeSendLimits, at now: Moment, _ db: any SQLTransaction) throws -> [CodeSendUse] {
         let window = window(CodeSendLimits.windowMilliseconds, at: now)
         func count(_ sql: String) throws -> Int { try Int.fetchOne(db, sql: sql, arguments: window) ?? 0 }
@@ -170,7 +170,7 @@ enum CodeRows {
             ])
     }
 
-    /// Deletes a few expired codes. Leaves out the code of an address that has requested a further code within the last
+    /// Deletes a few expired codes. Keeps an expired code if its address has requested another code within the last
     /// `CodeRule.lifetimeSeconds` (`keepCode`).
     private static func pruneCodes(at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(

@@ -16,8 +16,8 @@ package enum DriverRows {
     /// Returns the caller's row number. If there is no row, creates one for a new driver with a token of another
     /// service.
     ///
-    /// Throws `DriverErased` if the caller has a sign-in session here, because the driver then had a row and was
-    /// deleted. Also throws it if the driver was deleted so recently that this request may be from before the deletion.
+    /// If there is no row, throws `DriverErased` in two cases. The caller has a sign-in session here, so the driver's
+    /// row was deleted. Or the driver was deleted so recently that this request may be from before the deletion.
     package static func rowOrNew(
         of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: any SQLTransaction
     ) throws -> Int64 {

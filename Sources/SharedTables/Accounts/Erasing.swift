@@ -35,7 +35,7 @@ struct Erasing: Sendable {
         try Self.addTombstone(digest, at: receipt.deletedAt, db)
         try RevocationRows.add(sid: nil, at: receipt.deletedAt, db)
         // An earlier request may have begun this deletion without completing it. The driver then has another id, so
-        // `row` is nil. The new receipt gets the row number of that unfinished deletion, as the first receipt did.
+        // `row` is nil. The new receipt then gets the driver's row number from the unfinished deletion.
         let unfinished = try row ?? events.unfinishedErasures(digest, db).last
         try recordErasure(of: unfinished, db)
         guard let row else { return ChangeEffects(keepsDriverCache: true) }
@@ -99,8 +99,8 @@ struct Erasing: Sendable {
             arguments: [digest, moment.millisecondsSinceEpoch])
     }
 
-    /// Adds the receipt to the audit, without the origin of the request. The receipt contains the driver's row number,
-    /// which other rows may still contain too. None of these rows identifies a person.
+    /// Adds the receipt to the audit, without the origin of the request. The receipt contains the driver's row number.
+    /// Other rows may contain this number too, but none of them identifies a person.
     private func recordErasure(of driver: Int64?, _ db: any SQLTransaction) throws {
         for action in isByOperator ? [AuditAction.operatorErasure, .erased] : [.erased] {
             try db.execute(

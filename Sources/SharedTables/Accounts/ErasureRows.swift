@@ -13,7 +13,7 @@ package enum ErasureRows {
         var times: [[UInt8]: Moment] = [:]
         for start in stride(from: 0, to: digests.count, by: lookedUpTogether) {
             let part = digests[start..<min(start + lookedUpTogether, digests.count)]
-            // The last part repeats a digest, so that all parts have the same statement.
+            // The last part is filled up with copies of one digest, so that all parts use the same SQL statement.
             let asked = part + repeatElement(digests[start], count: lookedUpTogether - part.count)
             let rows = try SQLRow.fetchAll(
                 db, sql: "SELECT driver_digest, erased_at_ms FROM erased_driver WHERE driver_digest IN (\(marks))",

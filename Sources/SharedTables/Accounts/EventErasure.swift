@@ -9,9 +9,9 @@ package protocol EventErasure: Sendable {
     /// the deletion. PostgreSQL's store does nothing.
     func prepareErasure() async
 
-    /// Called in the transaction that deletes a driver who has no row. Another transaction may add the driver at the
-    /// same time, with an event. The second of the two then waits for the first and repeats its work, so that it finds
-    /// the row or the tombstone.
+    /// Called in the transaction that deletes a driver who has no row, because another transaction may add the driver
+    /// meanwhile, with an event. Makes the second of the two transactions wait for the first and start again, so that
+    /// it finds the row or the tombstone.
     func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws
 
     /// Renames the driver to `pseudonym`, so that no request finds the driver any more, and stores that the deletion
@@ -43,8 +43,8 @@ package protocol EventErasure: Sendable {
     func completeErasure(of driver: Int64) async throws(StoreFailure)
 
     /// Waits until SQLite's WAL is truncated, so that the removed bytes are gone from it too. Returns false if this
-    /// takes longer than `timeout`. On PostgreSQL, returns true at once, because the server cannot truncate
-    /// PostgreSQL's WAL.
+    /// takes longer than `timeout`. On PostgreSQL, returns true at once, because Dwell cannot truncate PostgreSQL's
+    /// WAL.
     func finishRemoval(within timeout: Duration) async -> Bool
 }
 

@@ -1,11 +1,11 @@
-// The part of a driver's export that concerns events. Each store has its own tables of events, so each store implements
-// this part. AccountExport.swift writes the rest of the document.
+// The lists of a driver's export that are read from the tables of events. Each store has its own tables of events, so
+// each store implements these lists. AccountExport.swift writes the rest of the export.
 
 package import Engine
 package import JourneyModel
 
 package protocol EventExport: Sendable {
-    /// Reads the driver's events in one snapshot, never in the middle of a refold.
+    /// Runs `value` in one snapshot of the database. The snapshot never shows a refold that is not complete.
     func readEvents<Value: Sendable>(
         of driver: DriverID, _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
     ) async throws(StoreFailure) -> Value
@@ -21,15 +21,15 @@ package protocol EventExport: Sendable {
     var exportedEvents: ExportList { get }
 }
 
-/// One list of the document: the rows of a table that belong to one driver.
+/// One list of a driver's export: the rows of a table that belong to the driver.
 package struct ExportList: Sendable {
     package var name: String
-    /// Returns the keys of at most `limit` rows of the driver after the key `after`, in ascending order. `after` is nil
-    /// for the first rows.
+    /// Returns the keys of the driver's next rows in ascending order, at most `limit`. The next rows are those whose
+    /// keys follow `after`. If `after` is nil, they begin with the first row.
     package var keys:
         @Sendable (_ driver: Int64, _ after: SQLValue?, _ limit: Int, _ db: any SQLTransaction) throws -> [SQLValue]
-    /// Writes a row as a JSON object. Writes nothing if the row was deleted since its key was read, even if another
-    /// driver's row has the key now. `now` is the time of the export; deadlines before it have passed.
+    /// Writes a row as a JSON object. Writes nothing if the row was deleted after its key was read, even if a row of
+    /// another driver now has this key. `now` is the time of the export: deadlines before it count as passed.
     package var write:
         @Sendable (_ key: SQLValue, _ driver: Int64, _ now: Moment, _ json: inout JSONWriter, _ db: any SQLTransaction)
             throws -> Void

@@ -1,5 +1,5 @@
-// Guesses of one-time codes. GuessRule first compares the number of earlier guesses with the limits, then CodeRule
-// compares the guess with the code. Guesses from the address that requested the code are counted separately.
+// Guesses of one-time codes. GuessRule first compares the number of earlier wrong guesses with the limits. CodeRule
+// then compares the guess with the code. Guesses from an address that has requested a code are counted separately.
 
 import Identity
 import JourneyModel
@@ -7,8 +7,8 @@ import JourneyModel
 struct GuessRows {
     let phone: [UInt8]
     let address: [UInt8]
-    /// Keyed digest of the address's network. The network is the /48 of an IPv6 address, the /24 of an IPv4 address,
-    /// and otherwise the address itself.
+    /// Keyed digest of the network of the address: the /48 of an IPv6 address or the /24 of an IPv4 address. If the
+    /// text is not an IP address, it is the digest of the text.
     let site: [UInt8]
     let now: Moment
 
@@ -20,10 +20,11 @@ struct GuessRows {
         now = origin.at
     }
 
-    /// Judges a guess. Counts wrong guesses and guesses of an expired code. After a right guess, deletes the number's
-    /// codes.
+    /// Judges a guess. Counts the guess if it is wrong or if its code has expired. If the guess is right, deletes all
+    /// codes of the phone number.
     ///
-    /// Ignores a guess beyond the limits. If it counted, continued guessing would keep the number locked forever.
+    /// Does not count a guess beyond the limits. Otherwise, someone who keeps guessing could lock the phone number
+    /// forever.
     func judge(_ guess: [UInt8], _ db: any SQLTransaction) throws -> CodeRule {
         let begin = now.advanced(byMilliseconds: -GuessRule.dayMilliseconds)
         try CodeRows.prune("one_time_code_guess", before: begin, db)
@@ -70,16 +71,16 @@ struct GuessRows {
             arguments: [phone, now.millisecondsSinceEpoch, isOwn, site])
     }
 
-    /// Returns an array with the newest of the number's codes that meet the condition, or an empty array. Leaves out a
-    /// code if the last request from its address is older than two lifetimes of a code.
+    /// Returns the newest of the phone number's codes that meet the condition, as an array with at most one element.
+    /// Leaves out a code if its address last requested a code more than two code lifetimes ago.
     ///
-    /// After the clock was set back, a code may expire later than a code issued now. Such a code is returned only if
-    /// there is no other.
+    /// A code from before the clock was set back may expire later than a code that is issued now. Such an old code is
+    /// returned only if there is no other code.
     private func codes(
         _ condition: String, _ arguments: SQLArguments, _ db: any SQLTransaction
     ) throws -> [(code: StoredCode, wrongCount: Int)] {
-        // `issued_at_ms` is the time of the last request, even if the code of that request was held back. The newest
-        // code is therefore the one that expires last.
+        // The order is by expiry and not by `issued_at_ms`. `issued_at_ms` is the time of the address's last request,
+        // and this request may have issued no code because its code was held back.
         try SQLRow.fetchAll(
             db,
             sql: """

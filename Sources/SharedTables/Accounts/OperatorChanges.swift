@@ -63,8 +63,8 @@ extension MissingErasures {
             for row in rows {
                 last = try row[0]
                 let driver = DriverID(try row[1])
-                // A driver who was first seen after the deletion is a new driver with the same id. The deletion does
-                // not apply to this driver.
+                // If a driver was first seen after the deletion, this driver is a new one with the same id, and keeps
+                // its rows.
                 guard let erasure = missing[digests.driver(driver)], try row[2] <= erasure.at else { continue }
                 drivers.append((driver, erasure))
                 missing[erasure.digest] = nil

@@ -1,6 +1,6 @@
-// Renewal of tokens: of refresh tokens, and of the single tokens that shipped clients have instead of a token pair.
-// RefreshRule judges the presented token in the same transaction that spends it. So if two concurrent requests present
-// one token, the second is judged when the token is already spent.
+// Renewal of refresh tokens, and of the single tokens that shipped clients have instead of a token pair. RefreshRule
+// judges a refresh token in the transaction that spends it. So if two concurrent requests present the same token, the
+// second finds it already spent.
 
 import Identity
 import JourneyModel
@@ -42,8 +42,8 @@ enum RenewalRows {
             try forgetOld(of: session.id, at: origin.at, db)
             return try renewed(session, until: new.expiresAt, reason: nil, from: origin, db)
         case .repeat:
-            // A repeated request gets the result of the first request. The time at which the session expires does not
-            // change.
+            // A repeated request gets the result of the first request, and does not change the time at which the
+            // session expires.
             return try renewed(session, until: origin.at, reason: "repeat", from: origin, db)
         }
     }
@@ -52,8 +52,8 @@ enum RenewalRows {
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin,
         _ db: any SQLTransaction
     ) throws -> RenewalOutcome {
-        // The access token of a token pair is valid for an hour. An access token must not be exchanged for a single
-        // token, because a single token is valid for a month.
+        // Only a single token may be renewed here. The access token of a token pair is valid for an hour. If it could
+        // be exchanged for a single token, it would give access for a month.
         let session = try SignInSessionRows.row(of: sid, driver: driver, db)
         guard let session, session.kind == .legacy else {
             try AuditRows.add(
@@ -89,10 +89,10 @@ enum RenewalRows {
         )
     }
 
-    /// Stores the time of this use as the session's last use, unless the stored time is later. A stored time in the
-    /// future is replaced nevertheless, because it was stored before the clock was set back.
+    /// Stores the time of this request as the session's last use, unless the stored last use is later. If the stored
+    /// last use is in the future, it is replaced, because the clock was set back after it was stored.
     ///
-    /// Also stores the time at which the session now expires, if this time is later than the stored one.
+    /// Also stores `expiresAt` as the time at which the session expires, if it is later than the stored one.
     private static func renewed(
         _ session: SignInSessionRow, until expiresAt: Moment, reason: String?, from origin: RequestOrigin,
         _ db: any SQLTransaction
@@ -114,12 +114,13 @@ enum RenewalRows {
         return .renewed(user, sid: session.sid)
     }
 
-    /// Deletes the session's expired tokens, which would be rejected anyway. If too many tokens remain, deletes the
-    /// spent tokens that were issued first. No index is needed, because a session has few rows.
+    /// Deletes the session's expired tokens, which would be rejected anyway. If more than `refreshTokensPerSessionMax`
+    /// tokens remain, deletes the spent tokens that were issued first. The order needs no index, because a session has
+    /// few tokens.
     ///
-    /// The order of issue does not follow from `expires_at_ms`: after the lifetime of tokens was shortened, a new token
-    /// expires before older ones. A token that is not spent counts as newer than every spent one, even if the clock was
-    /// set back.
+    /// `expires_at_ms` does not show the order of issue: after the lifetime of tokens was shortened, a new token
+    /// expires before older ones. An unspent token counts as newer than every spent token, even if the clock was set
+    /// back.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",

@@ -23,8 +23,8 @@ extension StoredAccounts: SessionCodeStore {
 }
 
 enum SessionCodeRows {
-    /// How long a row is kept after its code has expired, in milliseconds. Within this time, a repeated request with an
-    /// accepted code gets the same response. Afterwards, the issue of a later code deletes the row.
+    /// How long a row is kept after its code has expired, in milliseconds. While the row is kept, a driver who sends an
+    /// accepted code again gets the same response. Later, `issue` deletes the row.
     static let keptMilliseconds: Int64 = 86_400_000
 
     private struct Session {
@@ -32,7 +32,7 @@ enum SessionCodeRows {
         var driver: Int64
         /// The hard deadline of the session if it is in progress; otherwise nil.
         var endsAt: Moment?
-        /// The time of the verification if a code is accepted now; nil if the session is not in progress.
+        /// The time that the verification gets if a code is accepted now. Nil if the session is not in progress.
         var verifiedAt: Moment?
     }
 
@@ -92,8 +92,8 @@ enum SessionCodeRows {
         }
     }
 
-    /// Returns the session with this id. Returns nil if there is none, if its driver was deleted, or if it belongs to
-    /// another driver than `driver`. If `driver` is nil, the session may belong to any driver.
+    /// Returns the session with this id. If `driver` is not nil, the session must belong to this driver. Returns nil if
+    /// there is no such session, or if its driver was deleted.
     private static func session(
         _ sessionID: String, of driver: DriverID?, at now: Moment, _ db: any SQLTransaction
     ) throws -> Session? {

@@ -27,11 +27,11 @@ enum SignInRows {
         return try signIn(driver, new, as: .signInApple, isNew: known == nil, db)
     }
 
-    /// Detects a repeated sign-in: an earlier request with the same identity token has already created a session. Its
-    /// session id and refresh token are those of `new`, because both are derived from the identity token.
+    /// Detects a repeated sign-in: an earlier request with the same identity token has already created a session. That
+    /// session has the session id and the refresh token of `new`, because both are derived from the identity token.
     ///
-    /// Returns the user of that session, or nil if there is none. Also returns nil if the earlier request was too long
-    /// ago, or if the session's refresh token was used since.
+    /// Returns the user of that session. Returns nil if there is no such session, or if the earlier request was too
+    /// long ago. Also returns nil if the session's refresh token was used since then.
     private static func repeated(_ new: NewSignIn, of driver: Int64, _ db: any SQLTransaction) throws -> User? {
         let row = try SQLRow.fetchOne(
             db, sql: "SELECT id, created_at_ms FROM sign_in_session WHERE sid = ? AND driver = ? AND kind = ?",
@@ -47,9 +47,9 @@ enum SignInRows {
         return try DriverRows.user(driver, db)
     }
 
-    /// How long a used nonce is kept after its identity token has expired, in seconds. A request is judged by the time
-    /// at which its head arrived, by the clock of its server. Its token may therefore expire before the request is
-    /// processed, and must not work a second time.
+    /// How long a used nonce is kept after its identity token has expired, in seconds. A server judges a token by the
+    /// time at which the request's head arrived. A token may thus be accepted after its expiry, and its nonce must
+    /// still be known then.
     private static let nonceKeptSeconds = 86_400
 
     /// Stores the nonce. Returns false when it was used before.
@@ -67,8 +67,8 @@ enum SignInRows {
         return added == 1
     }
 
-    /// Creates an account. The email address in the request becomes the profile's address only if Apple has verified no
-    /// address. The address in the request is never used to find an account.
+    /// Creates an account. If Apple has verified an email address, it becomes the address of the profile; otherwise,
+    /// the address in the request does. The address in the request is never used to find an account.
     private static func add(
         _ identity: AppleIdentity, _ profile: FirstProfile, _ new: NewSignIn, _ db: any SQLTransaction
     ) throws -> Int64 {

@@ -45,8 +45,8 @@ enum SignInSessionRows {
         try end(Array(others.dropLast(AccountRules.sessionsPerDriverMax - 1)), at: now, db)
     }
 
-    /// Returns the driver's other sessions, the least recently used first. If a session's last use is in the future,
-    /// its time was stored before the clock was set back. Such sessions come before all others.
+    /// Returns the driver's other sessions, the least recently used first. Sessions whose last use is in the future
+    /// come before all others, because this time was stored before the clock was set back.
     private static func others(
         than session: Int64, of driver: Int64, at now: Moment, _ db: any SQLTransaction
     ) throws -> [SignInSessionRow] {
@@ -90,7 +90,7 @@ enum SignInSessionRows {
         try db.execute(sql: "DELETE FROM sign_in_session WHERE id = ?", arguments: [session.id])
     }
 
-    /// Ends a few expired sessions, whose tokens are no longer accepted anyway. Called with each sign-in.
+    /// Ends a few expired sessions of any driver, whose tokens are no longer accepted anyway. Called at each sign-in.
     private static func endExpired(at now: Moment, _ db: any SQLTransaction) throws {
         let expired = try SQLRow.fetchAll(
             db, sql: "\(select) WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT 4",
@@ -105,17 +105,18 @@ enum SignInSessionRows {
     }
 }
 
-/// The feed of revocations. The session status cache of every process reads it. Ids ascend in the order of commits.
+/// The feed of revocations. The session status cache of every process reads it. Revocations that commit later have
+/// higher ids.
 enum RevocationRows {
-    /// Maximum number of revocations read at once. If a cache has missed more revocations, it drops all its entries.
+    /// Maximum number of revocations that a cache reads at once. If more were added since its last read, the cache
+    /// drops all its entries.
     private static let revocationsMax = 1000
     private static let keptMilliseconds: Int64 = 3_600_000
 
     /// Adds a revocation. `sid` is nil when a driver was deleted.
     static func add(sid: String?, at now: Moment, _ db: any SQLTransaction) throws {
-        // The statement computes the id. An id from a PostgreSQL sequence would not do, because sequences have gaps and
-        // do not follow the order of the commits. If two transactions compute the same id, only one of them commits,
-        // and the other runs again.
+        // The statement computes the id, because ids from a PostgreSQL sequence have gaps and do not follow the order
+        // of commits. If two transactions compute the same id, only one of them commits, and the other runs again.
         try db.execute(
             sql: """
                 INSERT INTO revocation (id, sid, at_ms) SELECT coalesce(max(id), 0) + 1, CAST(? AS TEXT), CAST(? AS BIGINT)
@@ -130,17 +131,17 @@ enum RevocationRows {
     }
 
     static func revocations(after id: Int64?, _ db: any SQLTransaction) throws -> RecentRevocations {
-        // The highest id is that of the last revocation, because its row is never deleted. `add` deletes only rows that
-        // are older than the one it adds. The deletion of a driver deletes the rows of the driver's sessions, but
-        // before that it adds a row with a higher id.
+        // The row with the highest id is never deleted, so its id is that of the last revocation. `add` deletes only
+        // rows that are older than the new one. The deletion of a driver adds a row with a higher id before it deletes
+        // the driver's rows.
         let last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM revocation") ?? 0
         guard let id else { return RecentRevocations(last: last, sids: [], concernsAll: true) }
         guard last != id else { return RecentRevocations(last: last, sids: [], concernsAll: false) }
         let sids: [String?] = try SQLRow.fetchAll(
             db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, revocationsMax]
         ).map { try $0[0] }
-        // Without deletions, every id after `id` has a row. If fewer rows were read, some of them were deleted or are
-        // beyond `revocationsMax`. The cache must then drop all its entries (`concernsAll`).
+        // Without deletions, each id from `id` + 1 to `last` has a row. If fewer rows were read, some were deleted, or
+        // there are more than `revocationsMax`. The cache must then drop all its entries (`concernsAll`).
         let concernsAll = Int64(sids.count) != last - id || sids.contains(nil)
         return RecentRevocations(last: last, sids: concernsAll ? [] : sids.compactMap { $0 }, concernsAll: concernsAll)
     }

@@ -17,8 +17,8 @@ package struct StoredAccounts: AccountTransactions {
 
     package var database: any SQLDatabase { store }
 
-    /// Runs one transaction that may begin a deletion. `effects` computes from the outcome the effects on SQLite's WAL
-    /// and on the writer's cache of drivers.
+    /// Runs one transaction that may begin the deletion of a driver. `effects` computes from the outcome how the
+    /// transaction affects SQLite's WAL and the writer's cache of drivers.
     func beginErasure<Outcome: Sendable>(
         effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ begin: @escaping @Sendable (any SQLTransaction) throws -> Outcome

@@ -1,12 +1,13 @@
-// Implements `HistoryStore`, which keeps the counts that the operator page shows over time. Each count is stored by
-// steps of 1 minute, of 15 minutes and of 2 hours. A step is deleted when no time range of the page needs it any more.
+// Implements `HistoryStore`, which keeps the counts that the operator page shows over time. Each count is stored three
+// times: for each minute, for each 15 minutes and for each 2 hours. Each of these steps is deleted when no time range
+// of the page needs it any more.
 
 package import Engine
 package import JourneyModel
 
 package enum StoredHistory {
-    /// The levels. Each has the duration of a step and the time for which steps are kept, both in seconds. Steps are
-    /// kept for the longest time range that uses the level, plus at least an hour.
+    /// The three step lengths, each with the time for which its steps are kept, in seconds. Steps are kept for the
+    /// longest time range that reads them, plus at least an hour.
     package static let levels: [(stepSeconds: Int64, keptSeconds: Int64)] = [
         (60, 7 * 3600), (900, 25 * 3600), (7200, 31 * 24 * 3600),
     ]

@@ -1,4 +1,4 @@
-// The driver's consent to sending Apple consumption information, and the durable queue of Apple's requests for that
+// The driver's consent to sending consumption information to Apple, and the durable queue of Apple's requests for this
 // information.
 
 package import Identity
@@ -37,10 +37,10 @@ package enum ConsumptionRows {
     }
 
     /// Queues a request for consumption information. Must be called in the transaction that stores the request's
-    /// notification, so that no acknowledged request is lost.
+    /// notification. Otherwise, a request could be acknowledged to Apple and then be lost.
     ///
-    /// A request that is already stored does not change. It may be kept for longer than its notification, which may
-    /// then be taken again (`dwell purchases replay`).
+    /// Does not change a request that is already stored. A request may be kept for longer than its notification. If the
+    /// notification is then processed again (`dwell purchases replay`), its request is already stored.
     static func add(
         _ notification: StoreNotification, _ transaction: TransactionFact, of purchase: Int64, at now: Moment,
         _ db: any SQLTransaction
@@ -65,8 +65,8 @@ package enum ConsumptionRows {
             arguments: [oldest.millisecondsSinceEpoch, deletedPerInsert])
     }
 
-    /// Returns the request that is due first. If a next attempt is further ahead than the longest pause, the clock was
-    /// set back since, and the request is due too.
+    /// Returns the request that is due first. A request is also due if its next attempt is further ahead than the
+    /// longest pause, because the clock was then set back.
     static func next(dueAt now: Moment, _ db: any SQLTransaction) throws -> ConsumptionRequest? {
         let latest = ServerClocks.latest(at: now).advanced(bySeconds: ConsumptionAnswers.retrySecondsMax)
         return try next("next_attempt_at_ms <= ?", now, db) ?? next("next_attempt_at_ms > ?", latest, db)

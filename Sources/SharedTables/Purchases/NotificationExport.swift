@@ -1,11 +1,11 @@
-// The part of a driver's export that concerns Apple's notifications about the driver. The payloads of some
-// notifications contain more than the stored transactions do (`StoreNotificationRows`).
+// The list of Apple's notifications about the driver in a driver's export. The list is exported because some payloads
+// contain more than the stored transactions do (`StoreNotificationRows`).
 
 import JourneyModel
 
 extension ExportList {
-    /// The notifications about the driver's purchases, and those about the driver as a customer of the app. A deletion
-    /// of the driver removes the payloads of the same notifications (`PurchaseRows.erase`).
+    /// The notifications about the driver's purchases, and those about the driver as a customer of the app. When the
+    /// driver is deleted, the payloads of these same notifications are removed (`PurchaseRows.erase`).
     static let storeNotifications = ExportList(name: "store_notifications") { driver, last, limit, db in
         var ids = Set(
             try String.fetchAll(

@@ -1,4 +1,4 @@
-// The time up to which Apple's history of notifications was read, for each app and environment.
+// For each app and environment, the time up to which Apple's history of notifications was read.
 
 package import Identity
 package import JourneyModel

@@ -1,8 +1,9 @@
-// Removes a deleted driver from the driver's purchases. Facts signed by Apple are kept for a refund, a renewal or a tax
-// audit, but without the members that identify the driver. Later facts are stored in the same way (`PurchaseRows.put`).
+// Removes the data about a deleted driver from the driver's purchases. Facts signed by Apple are kept for a refund, a
+// renewal or a tax audit, but without the members that identify the driver. Facts that arrive later are stored without
+// these members too (`PurchaseRows.put`).
 //
-// Afterwards the purchase has no owner. The next driver who sends it becomes its owner, normally the same person with a
-// new account.
+// Afterwards the purchase has no owner. The next driver whose app sends it becomes its owner. This is normally the same
+// person with a new account.
 
 import JourneyModel
 import Purchases
@@ -11,8 +12,8 @@ extension PurchaseRows {
     static func erase(_ driver: Int64, _ db: any SQLTransaction) throws {
         try eraseNotificationsAboutCustomer(driver, db)
         for (table, key) in [("purchase_transaction", "id"), ("purchase_renewal", "purchase")] {
-            // The statements below remove the signers from the facts, and a fact without a signer is believed. The
-            // facts of revoked signers are therefore deleted first. Otherwise they would be believed from then on.
+            // First deletes the facts of revoked signers. The statements below remove the signers from all facts, and a
+            // fact without a signer is believed.
             try db.execute(
                 sql: """
                     DELETE FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)
@@ -45,8 +46,8 @@ extension PurchaseRows {
         }
     }
 
-    /// Removes the payloads of notifications that are not about a purchase, but about the driver as a customer of the
-    /// app. Such notifications contain the same customer id (`appTransactionId`) as the driver's facts.
+    /// Removes the payloads of notifications about the driver as a customer of the app. These notifications belong to
+    /// no purchase, but contain the same customer id (`appTransactionId`) as the driver's facts.
     private static func eraseNotificationsAboutCustomer(_ driver: Int64, _ db: any SQLTransaction) throws {
         for id in try customerIDs(of: driver, db) {
             try db.execute(
@@ -58,8 +59,8 @@ extension PurchaseRows {
         }
     }
 
-    /// Returns the driver's ids as a customer at Apple (`appTransactionId`), one for each app. They come from the
-    /// stored facts and from the notifications about the driver's purchases, because a fact may lack the id.
+    /// Returns the driver's customer ids at Apple (`appTransactionId`), one for each app. Reads them from the stored
+    /// facts and also from the notifications about the driver's purchases, because a fact may lack the id.
     static func customerIDs(of driver: Int64, _ db: any SQLTransaction) throws -> Set<String> {
         var ids = Set(
             try String.fetchAll(

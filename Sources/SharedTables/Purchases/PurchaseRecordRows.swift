@@ -8,9 +8,10 @@ package struct PurchaseRecord: Hashable, Sendable {
     package var key: SubscriptionKey
     /// The owner. Nil if no owner is known yet, or if the owner was deleted.
     package var driver: DriverID?
-    /// The time when an operator assigned the purchase to its driver; nil if no operator has done so.
+    /// The time at which an operator assigned the purchase to its present owner; nil if no operator did.
     package var movedAt: Moment?
-    /// Whether one of the purchase's transactions, as signed by Apple, contains the driver's account token.
+    /// Whether one of the purchase's transactions contains the account token of the owner. Apple has signed this token
+    /// as part of the transaction.
     package var isNamed: Bool
     /// The notifications about the purchase, newest first.
     package var notifications: [Notification]
@@ -21,7 +22,8 @@ package struct PurchaseRecord: Hashable, Sendable {
         package var subtype: String?
         package var signedAt: Moment
         package var receivedAt: Moment
-        /// The outcome of a CONSUMPTION_REQUEST. Nil for other notifications, and while there is no outcome yet.
+        /// The outcome of a CONSUMPTION_REQUEST. Nil if the notification has another type, or if the request has no
+        /// outcome yet.
         package var consumption: Consumption?
 
         package struct Consumption: Hashable, Sendable {
@@ -51,7 +53,7 @@ package enum PurchaseRecordRows {
             consent: try ConsumptionRows.consent(of: row, db))
     }
 
-    /// Returns every purchase with this original transaction id, at most one per environment.
+    /// Returns the purchases with this original transaction id. There is at most one for each environment.
     package static func purchases(original id: String, _ db: any SQLTransaction) throws -> [PurchaseRecord] {
         try records("original_transaction_id = ?", [id], db)
     }

@@ -1,29 +1,30 @@
-// Purchases and the facts that Apple signed about them. The table keeps the newest fact about each transaction and each
-// renewal, regardless of the order in which facts arrive. A purchase has at most one owner.
+// Purchases and the facts that Apple signed about them. Of the facts about a transaction or a renewal, only the newest
+// is kept, whatever the order in which they arrive. A purchase has at most one owner.
 
 import Identity
 import JourneyModel
 import Purchases
 
 package enum PurchaseRows {
-    /// SQL condition for a believed fact, in a query that joins facts and signers. If a signer's certificates are
-    /// revoked, `revoked_at_ms` is 0 (`StoredPurchases.record`), which is before any signing date.
+    /// SQL condition that a fact is believed, for a query that joins facts and signers. If the certificates of a signer
+    /// are revoked, `revoked_at_ms` is 0, so none of the signer's facts is believed (`StoredPurchases.record`).
     ///
-    /// A fact without a signer is believed: only a driver's deletion removes signatures, and only of believed facts.
+    /// A fact without a signer is believed. Signers are removed only when a driver is deleted, and only from facts that
+    /// were believed.
     static let isBelieved = "(revoked_at_ms IS NULL OR signed_at_ms < revoked_at_ms)"
 
     static func token(of driver: Int64, _ db: any SQLTransaction) throws -> String? {
         try String.fetchOne(db, sql: "SELECT token FROM app_account_token WHERE driver = ?", arguments: [driver])
     }
 
-    /// Stores each fact that is newer than the stored one. Returns the purchase's row number, and whether the purchase
-    /// is anonymous: its owner was deleted, and no other driver is known to own it.
+    /// Stores the transaction and the renewal, each if it is newer than the stored one. Returns the purchase's row
+    /// number, and whether the purchase is anonymous: its owner was deleted, and no other driver is known to own it.
     ///
-    /// Facts about an anonymous purchase are stored without the members that identify a person. A transaction with the
-    /// account token of a driver is always stored whole, because this driver owns the purchase.
+    /// Stores the facts of an anonymous purchase without the members that identify a person. If the transaction has the
+    /// account token of a driver, stores the facts whole, because this driver owns the purchase.
     ///
-    /// - Parameter isShown: whether a driver's app sent the facts. If so, they are stored whole, because an anonymous
-    ///   purchase then gets an owner (`owner`).
+    /// - Parameter isShown: whether a driver's app sent the facts. If so, the facts are stored whole, because this
+    ///   driver becomes the owner of a purchase that was anonymous (`owner`).
     static func put(
         _ transaction: TransactionFact, _ renewal: RenewalFact?, isShown: Bool, _ db: any SQLTransaction
     ) throws -> (purchase: Int64, isAnonymous: Bool) {
@@ -33,14 +34,14 @@ package enum PurchaseRows {
             if let renewal { try put(renewal, in: purchase, db) }
             return (purchase, false)
         }
-        // An anonymous fact has no signer and is believed, so a fact of a revoked signer is not made anonymous.
+        // A fact of a revoked signer is not stored here. Without its signer, it would be believed.
         if try !isRevoked(transaction.proof, db) { try put(transaction.anonymous(), in: purchase, db) }
         if let renewal, try !isRevoked(renewal.proof, db) { try put(renewal.anonymous(), in: purchase, db) }
         return (purchase, true)
     }
 
-    /// Returns whether a purchase without an owner had an owner who was deleted. The deletion has then removed the
-    /// signatures of its transactions, or has deleted the transactions because their signers are revoked.
+    /// Returns whether the last owner of a purchase without an owner was deleted. That deletion has removed the
+    /// signatures of the purchase's transactions, or has deleted transactions whose signers are revoked.
     private static func isAnonymous(_ purchase: Int64, _ db: any SQLTransaction) throws -> Bool {
         let facts = "SELECT 1 FROM purchase_transaction WHERE purchase = ?"
         return try Bool.fetchOne(
@@ -74,8 +75,8 @@ package enum PurchaseRows {
         return owner
     }
 
-    /// Returns the driver whose account token is in a transaction. If there are several drivers, the transaction with
-    /// the latest purchase date decides.
+    /// Returns the driver whose account token is in a transaction of the purchase. If transactions have tokens of
+    /// different drivers, the transaction with the latest purchase date decides.
     private static func named(in purchase: Int64, _ db: any SQLTransaction) throws -> Int64? {
         let transactions = """
             FROM purchase_transaction JOIN app_account_token ON token = account_token
@@ -85,7 +86,8 @@ package enum PurchaseRows {
         let drivers = try Int64.fetchAll(
             db, sql: "SELECT DISTINCT app_account_token.driver \(transactions)", arguments: [purchase])
         guard drivers.count > 1 else { return drivers.first }
-        // The purchase dates are in the payloads, which are read only if the tokens belong to different drivers.
+        // The purchase dates are in the payloads. These are read only if the transactions have tokens of different
+        // drivers.
         let rows = try SQLRow.fetchAll(
             db, sql: "SELECT \(factColumns), app_account_token.driver \(transactions)", arguments: [purchase])
         let named = try rows.map { row in (fact: try transaction(row), driver: try row[3] as Int64) }
@@ -125,8 +127,8 @@ package enum PurchaseRows {
     /// The columns that `transaction` and `renewal` read.
     private static let factColumns = "payload, header, signature"
 
-    /// Returns the end of a query for the believed facts in `table`, each with its signer. The caller appends further
-    /// conditions.
+    /// Returns the end of a query for the believed facts in `table`, from `FROM` on. Each fact is joined with its
+    /// signer. The caller can append further conditions with AND.
     private static func believed(_ table: String) -> String {
         """
         FROM \(table)
@@ -134,8 +136,8 @@ package enum PurchaseRows {
         """
     }
 
-    /// Returns the row number of a purchase. `mayBeAnonymous` is true if the purchase was stored before and has no
-    /// owner.
+    /// Returns the row number of a purchase, and inserts the row if it is missing. `mayBeAnonymous` is true if the row
+    /// was already stored and has no owner.
     private static func row(
         of key: SubscriptionKey, _ db: any SQLTransaction
     ) throws -> (id: Int64, mayBeAnonymous: Bool) {
@@ -192,13 +194,13 @@ package enum PurchaseRows {
             arguments: [purchase, fact.signedDate, fact.payload, signer, fact.proof?.signature])
     }
 
-    /// Returns whether a fact is newer than the stored one. If no believed fact is stored, any fact is newer. A fact
-    /// that would not be believed, because its signer is revoked, is never newer than a believed one.
+    /// Returns whether a fact is newer than the stored believed fact. Returns true if no believed fact is stored.
+    /// Otherwise, a fact whose signer is revoked is never newer, because it would not be believed.
     ///
-    /// Compares `signedDate` first, like `PurchaseFacts`. The other columns are large, so they are read only if the
-    /// dates are equal.
+    /// Like `PurchaseFacts`, compares the signing dates first. Only if they are equal, reads the other columns of the
+    /// stored fact, because these are large.
     ///
-    /// - Parameter stored: the end of the query for the stored fact.
+    /// - Parameter stored: the end of the query for the stored believed fact, from `FROM` on.
     private static func isNewer(
         _ signed: Moment, _ proof: SignatureProof?, _ stored: String, _ arguments: SQLArguments,
         _ db: any SQLTransaction, _ decide: (SQLRow) throws -> Bool
@@ -211,8 +213,9 @@ package enum PurchaseRows {
         return try known.map(decide) ?? true
     }
 
-    /// Returns whether the signer of this proof is recorded as revoked. The verifier may not know this, because another
-    /// process may have recorded the revocation. The verifier of `dwell purchases replay` reads no records at all.
+    /// Returns whether the database records the signer of this proof as revoked. The verifier may not know of the
+    /// revocation, because another process may have recorded it. The verifier of `dwell purchases replay` never reads
+    /// these records.
     private static func isRevoked(_ proof: SignatureProof?, _ db: any SQLTransaction) throws -> Bool {
         guard let proof else { return false }
         return try Bool.fetchOne(

@@ -5,11 +5,11 @@ import JourneyModel
 import Purchases
 
 enum StoreNotificationRows {
-    /// Number of days for which a notification's id is kept. Apple repeats a notification for 157 hours, and Apple's
-    /// notification history reaches back 180 days. So after 200 days, the notification cannot arrive again.
+    /// Number of days for which a notification's id is kept. After 200 days the notification cannot arrive again,
+    /// because Apple repeats it for 157 hours, and Apple's notification history reaches back 180 days.
     static let keptDays = 200
-    /// Maximum number of old rows deleted with each insert. The number is greater than one, so that old rows become
-    /// fewer. It is small, so that no insert is slow.
+    /// Maximum number of old rows deleted with each insert. It is greater than one, so that the number of old rows
+    /// falls. It is small, so that each insert is quick.
     private static let deletedPerInsert = 4
 
     static func take(
@@ -51,9 +51,9 @@ enum StoreNotificationRows {
         return .taken(owner: try PurchaseRows.driverID(ofOwner: owner, db))
     }
 
-    /// Returns whether the payload contains more than the stored transaction does. The payload contains more if the
-    /// type of the notification is unknown, or if there is no transaction. A test notification has no transaction
-    /// either, but its payload contains nothing of interest.
+    /// Returns whether the payload is kept. It is kept if the notification's type is unknown or if there is no
+    /// transaction, because it then contains more than the stored transaction does. The payload of a test notification
+    /// contains nothing of interest.
     private static func keepsPayload(of notification: StoreNotification) -> Bool {
         let isDocumented = NotificationTypes.row(type: notification.type, subtype: notification.subtype) != nil
         return !isDocumented || notification.transaction == nil && notification.type != "TEST"

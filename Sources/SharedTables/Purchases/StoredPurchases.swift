@@ -54,8 +54,8 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
     package func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome {
-        // A notification does not change the rows of drivers, so the writer keeps its cache of drivers. Otherwise it
-        // would empty the cache after each notification, and later events would have to read the drivers again.
+        // A notification changes no rows of drivers, so the writer keeps its cache of drivers. If it emptied the cache
+        // after each notification, later events would have to read the drivers again.
         try await change(keepsDriverCache: true) { db in
             try StoreNotificationRows.take(notification, at: now, db)
         }
@@ -77,8 +77,8 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
     }
 
     /// Assigns a purchase to a driver, even if the account token that Apple signed belongs to another driver. Adds an
-    /// audit entry for the new owner, and one for the old owner if this was another driver. If the purchase or the
-    /// driver is unknown, changes nothing and returns false.
+    /// audit entry for the new owner, and one for an old owner. If the purchase or the driver is unknown, changes
+    /// nothing and returns false.
     package func move(
         _ key: SubscriptionKey, to driver: DriverID, at now: Moment
     ) async throws(AccountFailure) -> Bool {
@@ -103,7 +103,7 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
 
     // MARK: Counting
 
-    /// Returns the facts about the purchases of the next drivers after the row number `driver`. Used by
+    /// Returns the purchase facts of the next 64 drivers whose row numbers are above `driver`. Used by
     /// `PurchaseCounts`.
     @Sendable package func page(after driver: Int64) async throws -> PurchasePage {
         let limit = 64
@@ -130,12 +130,12 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
         }
     }
 
-    /// Records whether Apple has revoked a signer's certificates. The facts of a revoked signer are not believed,
-    /// whatever their signing date, because a thief of the signer's key could choose it.
+    /// Records the result of a check whether Apple has revoked a signer's certificates. No fact of a revoked signer is
+    /// believed, whatever its signing date, because someone who stole the signer's key could choose that date.
     ///
-    /// A recorded revocation stays, even if a later call says that the certificates are good. That call may come from
-    /// another process with an older response, which is still valid. The issuer can end a revocation only if its reason
-    /// is `certificateHold` (RFC 6960, section 2.2).
+    /// A recorded revocation stays, even if a later call reports good certificates. That report may rest on an older
+    /// response of Apple that another process still holds valid. The issuer can end a revocation only if its reason is
+    /// `certificateHold` (RFC 6960, section 2.2).
     @Sendable package func record(_ signer: Int64, isRevoked: Bool, at now: Moment) async throws {
         try await change { db in
             _ = try db.execute(

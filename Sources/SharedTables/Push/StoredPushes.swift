@@ -1,11 +1,12 @@
-// Implements the protocols of the outbox of push notifications. A store adds only `newestPosition` and `pushChanges`.
+// Implements the protocols of the outbox of push notifications for both stores. Each store adds only `newestPosition`
+// and `pushChanges`.
 
 package import Engine
 package import JourneyModel
 package import Push
 
-/// The part of push notifications that concerns events. Each store has its own tables of events, so each store
-/// implements `newestPosition`, and `pushChanges` of `PushStore`.
+/// What a store must implement for push notifications. Each store has its own tables of events, so each implements
+/// `newestPosition`, and `pushChanges` of `PushStore`.
 package protocol PushTables: SQLDatabase, PushStore, PushQueueStatistics {
     /// Returns the position of the newest event; 0 if there is none.
     func newestPosition(_ db: any SQLTransaction) throws -> Int64
@@ -36,9 +37,9 @@ extension PushTables {
     package func takeDuePushes(
         at now: Moment, limit: Int, lease: Moment
     ) async throws(StoreFailure) -> [DuePush] {
-        // The search for due entries is a read of its own, before the transaction that takes them. If the same devices
-        // have many entries, the search takes tens of milliseconds. Inside the transaction, the search would block
-        // SQLite's writer, and events would wait.
+        // The search for due entries runs before the transaction that takes them, because it takes tens of milliseconds
+        // if the same devices have many entries. Inside the transaction, it would block SQLite's writer, and events
+        // would wait.
         let due = try await read { db in try PushOutboxRows.due(at: now, limit: limit, db) }
         if due.isEmpty { return [] }
         return try await change(keepsDriverCache: true) { db in
