@@ -22,11 +22,11 @@ struct ConfigHandler: Sendable {
         var whole: Response
         var notModified: Response
 
-        init(version: String, tag: String, json: [UInt8], freshSeconds: Int64, varies: Bool = false) {
+        init(version: String, tag: String, json: [UInt8], freshSeconds: Int64, vary: [String] = []) {
             self.version = version
             etag = "\"" + tag + "\""
             var fields = Fields([("ETag", etag), ("Cache-Control", "private, max-age=\(freshSeconds)")])
-            if varies { fields.append("Vary", "X-App-Version") }
+            if !vary.isEmpty { fields.append("Vary", vary.joined(separator: ", ")) }
             notModified = Response(status: .notModified, fields: fields)
             fields.append("Content-Type", "application/json")
             whole = Response(status: .ok, fields: fields, body: .bytes(json))
@@ -82,9 +82,13 @@ struct ConfigHandler: Sendable {
         // A phone may use its copy until the next rule begins or ends, rounded up to a second, but not longer than
         // `freshSecondsMax`.
         let untilChange = document.nextChange.map { ($0.milliseconds(since: subject.at) + 999) / 1000 }
+        // Two drivers may use the same phone, one after the other. Without `Vary: Authorization`, the phone could show
+        // the second driver the copy of the first.
+        let vary =
+            (rules.dependsOnDriver ? ["Authorization"] : []) + (rules.dependsOnAppVersion ? ["X-App-Version"] : [])
         return Prepared(
             version: document.tag, tag: document.tag, json: document.json,
-            freshSeconds: min(untilChange ?? freshSecondsMax, freshSecondsMax), varies: rules.dependsOnAppVersion)
+            freshSeconds: min(untilChange ?? freshSecondsMax, freshSecondsMax), vary: vary)
     }
 
     /// Returns the value of the query parameter `charger_id`; nil if it is absent. All other parameters are ignored.

@@ -67,6 +67,20 @@ struct SettingsRulesRouteTests {
         }
     }
 
+    @Test(arguments: [#""percent": 10,"#, #""drivers": ["d"],"#])
+    func `a rule for some drivers separates the copies of two drivers on one phone`(condition: String) async throws {
+        let rule = #"{"name": "a", "reason": "r", \#(condition) "settings": {"gracePeriodSeconds": 600}}"#
+        let version = #"{"name": "b", "reason": "r", "app_version_min": "7", "settings": {"gracePeriodSeconds": 700}}"#
+        for (rules, vary) in [([rule], "Authorization"), ([rule, version], "Authorization, X-App-Version")] {
+            let api = try api(#"{"rules": [\#(rules.joined(separator: ","))]}"#)
+            let response = await config(api)
+            #expect(response.status == .ok && response.fields.values("Vary") == [vary])
+            let tag = try #require(response.fields.first("ETag"))
+            let again = await config(api, "", [("If-None-Match", tag)])
+            #expect(again.status == .notModified && again.fields.values("Vary") == [vary])
+        }
+    }
+
     @Test func `a copy is fresh until the next rule begins, at most a day`() async throws {
         let api = try api()
         #expect(await config(api).fields.first("Cache-Control") == "private, max-age=1801")

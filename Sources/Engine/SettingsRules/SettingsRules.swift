@@ -65,6 +65,8 @@ package final class SettingsRules: Sendable {
     package let version: String
     /// Whether any rule depends on the version of the app.
     package let dependsOnAppVersion: Bool
+    /// Whether the same request of two drivers can have different results.
+    package let dependsOnDriver: Bool
     private let baseJSON: [UInt8]
 
     init(base: Settings, entries: [Entry], flags: [SettingsFlag], version: String) {
@@ -73,6 +75,7 @@ package final class SettingsRules: Sendable {
         self.flags = flags
         self.version = version
         dependsOnAppVersion = entries.contains { $0.rule.versions != nil }
+        dependsOnDriver = entries.contains { $0.rule.drivers != nil || $0.rule.share != nil }
         baseJSON = base.wireJSON
     }
 
