@@ -42,8 +42,8 @@ package enum EntityTag {
         }
     }
 
-    /// Returns whether the list contains the entity tag. A member of the list ends at white space or a comma. Text
-    /// between the white space and the comma is ignored.
+    /// Returns whether the list contains the entity tag. A tag ends at its second quotation mark, so it may contain
+    /// commas and spaces (RFC 9110 section 8.8.3). The rest of the member, up to the next comma, is ignored.
     private static func names(
         _ list: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>, isWeak: Bool
     ) -> Bool {
@@ -51,7 +51,13 @@ package enum EntityTag {
         while index < list.count {
             while index < list.count, list[index].isOptionalWhitespace { index += 1 }
             let start = index
-            while index < list.count, !list[index].isOptionalWhitespace, list[index] != UInt8(ascii: ",") { index += 1 }
+            if list[index...].starts(with: "W/\"".utf8) { index += 2 }
+            if index < list.count, list[index] == UInt8(ascii: "\"") {
+                guard let end = list[(index + 1)...].firstIndex(of: UInt8(ascii: "\"")) else { return false }
+                index = end + 1
+            } else {
+                index = list[index...].firstIndex { $0.isOptionalWhitespace || $0 == UInt8(ascii: ",") } ?? list.count
+            }
             let tag = UnsafeBufferPointer(rebasing: list[start..<index])
             if isSame(tag, etag, isWeak: isWeak) { return true }
             while index < list.count, list[index] != UInt8(ascii: ",") { index += 1 }

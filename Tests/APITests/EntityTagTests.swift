@@ -7,12 +7,15 @@ import Testing
 @testable import API
 
 struct EntityTagTests {
-    @Test(arguments: ["\"v1\"", "W/\"v1\"", "*", "\"v0\", \"v1\"", "\"v0\",W/\"v1\""])
+    @Test(arguments: [
+        "\"v1\"", "W/\"v1\"", "*", "\"v0\", \"v1\"", "\"v0\",W/\"v1\"", "\"a,b\",\"v1\"", "\"a b\" , \"v1\"",
+    ])
     func matches(_ value: String) {
         #expect(EntityTag.matches([value], "\"v1\""))
     }
 
-    @Test(arguments: ["", "v1", "\"v2\"", "\"v1", "X/\"v1\""])
+    /// A comma or a space between the quotation marks belongs to the tag (RFC 9110 section 8.8.3).
+    @Test(arguments: ["", "v1", "\"v2\"", "\"v1", "X/\"v1\"", "\"a,*,b\"", "\"a, W/*, b\"", "\"a,\"v1"])
     func doesNotMatch(_ value: String) {
         #expect(!EntityTag.matches([value], "\"v1\""))
     }
