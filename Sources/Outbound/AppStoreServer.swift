@@ -76,7 +76,12 @@ package struct AppStoreServer: AppStoreAPI {
         guard let url = urls.first(where: { $0.environment == request.environment })?.url else { throw .notFound }
         var target = url.appending(path: "inApps/v1/notifications/history")
         if let page = request.pageToken {
-            target.append(queryItems: [URLQueryItem(name: "paginationToken", value: page)])
+            // URLQueryItem would not encode a plus, and many servers read a plus in a query as a space.
+            let query = FormBody.text([("paginationToken", page)])
+            guard let next = URL(string: "\(target.absoluteString)?\(query)") else {
+                throw .unavailable(retryAfterSeconds: 600, reason: "malformed_answer")
+            }
+            target = next
         }
         let body = """
             {"startDate":\(request.from.millisecondsSinceEpoch),"endDate":\(request.to.millisecondsSinceEpoch)\

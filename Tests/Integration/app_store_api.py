@@ -14,6 +14,8 @@ from loopback import LoopbackServer
 
 ISSUER_ID, KEY_ID = "57246542-96fe-1a63-e053-0824d011072a", "2X9R4HXF34"
 PAGE = 20
+# The text before the number in a pagination token. The server must percent-encode all of these characters.
+TOKEN = "page+/=&"
 # The number of days for which Apple keeps notifications. A request for an earlier time is refused.
 HISTORY_DAYS = {"production": 180, "sandbox": 30}
 
@@ -84,12 +86,12 @@ class AppStoreAPI(LoopbackServer):
                 return 400, b'{"errorCode":4000012,"errorMessage":"Invalid request. The start date is too far in the past."}'
             found = [payload for at, payload, accepted in self.history[environment]
                      if start <= at <= end and not (body.get("onlyFailures") and accepted)]
-            first = int(query.get("paginationToken", ["0"])[0])
+            first = int(query.get("paginationToken", [TOKEN + "0"])[0].removeprefix(TOKEN))
             page = found[first:first + PAGE]
             more = first + PAGE < len(found)
             return 200, json.dumps({
                 "notificationHistory": [{"signedPayload": one, "sendAttempts": []} for one in page],
-                "hasMore": more, **({"paginationToken": str(first + PAGE)} if more else {})}).encode()
+                "hasMore": more, **({"paginationToken": TOKEN + str(first + PAGE)} if more else {})}).encode()
         if path.startswith("/inApps/v2/transactions/consumption/"):
             # Like Apple, requires `true` for the consent, and the members `sampleContentProvided` and `deliveryStatus`.
             assert body["customerConsented"] is True and isinstance(body["sampleContentProvided"], bool), body

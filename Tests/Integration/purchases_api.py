@@ -165,7 +165,7 @@ def _(lab):
     api.history["sandbox"] = [(now_ms() - 10 * DAY, lab.store.notification("TEST", data={"environment": "Sandbox"}), True)]
 
     def third_page_fails(handler, status, body):
-        handler.answer(*((503, b"{}") if "paginationToken=40" in handler.path else (status, body)))
+        handler.answer(*((503, b"{}") if "paginationToken=page%2B%2F%3D%2640" in handler.path else (status, body)))
     api.behaviours = {"production": third_page_fails}
     server.start()
     wait_until(lambda: coins(lab, server, ann) == 40, 20, "the first two pages")
