@@ -54,7 +54,7 @@ extension PostgresEventStore: EventExport {
             }
             let current = journey?.advanced(to: now)
             json.beginObject()
-            for (name, value) in zip(Self.sessionMembers, row.values) { json.member(name, value) }
+            for (member, value) in zip(Self.sessionMembers, row.values) { json.member(member, value) }
             json.member("state", current?.state.rawValue)
             json.member("ended_by", current?.endedBy?.rawValue)
             json.endObject()
@@ -65,7 +65,9 @@ extension PostgresEventStore: EventExport {
     /// driver.
     private static let isInLane = "lane = \(Lane.sql(ofDriver: "?2"))"
 
-    private static let sessionMembers = ["session_id", "opened_at_ms", "registered_at_ms", "charger_id", "merchant_id"]
+    private static let sessionMembers = [
+        "session_id", "opened_at_ms", "registered_at_ms", "charger_id", "merchant_id",
+    ].map(ExportColumn.init)
 
     /// The first columns are `sessionMembers`. The next four describe a journey: the one after the session's last event
     /// that left the driver in this session.
@@ -95,11 +97,11 @@ extension PostgresEventStore: EventExport {
             let row = try SQLRow.fetchOne(db, sql: Self.eventSQL, arguments: SQLArguments([key, .integer(driver)]))
             guard let row else { return }
             json.beginObject()
-            for (column, value) in zip(Self.eventColumns, row.values) {
-                if column.name == "implied", case .integer(let code) = value {
-                    json.member(column.name, .text(Self.impliedJSON(code)))
+            for (index, value) in row.values.enumerated() {
+                if index == Self.impliedIndex, case .integer(let code) = value {
+                    json.member(Self.eventMembers[index], .text(Self.impliedJSON(code)))
                 } else {
-                    json.member(column.name, value)
+                    json.member(Self.eventMembers[index], value)
                 }
             }
             json.endObject()
@@ -118,8 +120,10 @@ extension PostgresEventStore: EventExport {
         WHERE seq = ?1 AND driver = ?2 AND \(isInLane)
         """
 
-    /// The columns of an exported event. From each name, `JSONWriter.member` derives the name and the form of the JSON
-    /// member.
+    private static let eventMembers = eventColumns.map { ExportColumn($0.name) }
+    private static let impliedIndex = eventColumns.firstIndex { $0.name == "implied" }
+
+    /// The columns of an exported event, with the names from which `ExportColumn` derives the JSON members.
     private static let eventColumns: [(name: String, sql: String)] = [
         ("event_id", "coalesce(event_id, idempotency_key)"), ("idempotency_key", "idempotency_key"), ("event", "name"),
         ("spelling", "spelling"), ("schema_version", "schema_version"), ("source", "source"),

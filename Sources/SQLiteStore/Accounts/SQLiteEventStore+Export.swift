@@ -19,13 +19,19 @@ extension SQLiteEventStore: EventExport {
     package var exportedSessions: ExportList {
         Self.list(
             "sessions", keys: Self.sessionKeys,
-            sql: """
-                SELECT session_id, opened_at_ms, registered_at_ms,
-                    coalesce(registered_charger, (SELECT place_id FROM place WHERE place.id = charger)) AS charger_id,
-                    coalesce(registered_merchant, (SELECT place_id FROM place WHERE place.id = merchant))
-                        AS merchant_id
-                FROM session WHERE id = ? AND driver = ?
-                """,
+            columns: [
+                ("session_id", "session_id"), ("opened_at_ms", "opened_at_ms"),
+                ("registered_at_ms", "registered_at_ms"),
+                (
+                    "charger_id",
+                    "coalesce(registered_charger, (SELECT place_id FROM place WHERE place.id = charger))"
+                ),
+                (
+                    "merchant_id",
+                    "coalesce(registered_merchant, (SELECT place_id FROM place WHERE place.id = merchant))"
+                ),
+            ],
+            from: "session WHERE id = ? AND driver = ?",
             more: { session, now, json, db in
                 let journey = try StoredSessions.journey(in: session, db)?.advanced(to: now)
                 json.member("state", journey?.state.rawValue)
@@ -36,19 +42,22 @@ extension SQLiteEventStore: EventExport {
     package var exportedEvents: ExportList {
         Self.list(
             "events", keys: Self.eventKeys,
-            sql: """
-                SELECT coalesce(event_id, idempotency_key) AS event_id, idempotency_key, name AS event, spelling,
-                    schema_version, \(SentMemberColumns.sql()),
-                    (SELECT session_id FROM session WHERE session.id = event.session) AS session_id,
-                    occurred_at, corrected_at_ms, sent_at_ms, timestamp_ms, received_at_ms, skew_ms, clock_rule,
-                    transition, reason, \(ImpliedSteps.jsonSQL) AS implied,
-                    after_state AS state, after_ended_by AS ended_by,
-                    (SELECT version FROM settings_version WHERE settings_version.id = event.settings_version)
-                        AS settings_version,
-                    metadata
-                FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
-                WHERE event.id = ? AND driver = ?
-                """)
+            columns: [
+                ("event_id", "coalesce(event_id, idempotency_key)"), ("idempotency_key", "idempotency_key"),
+                ("event", "name"), ("spelling", "spelling"), ("schema_version", "schema_version"),
+            ] + SentMemberColumns.all + [
+                ("session_id", "(SELECT session_id FROM session WHERE session.id = event.session)"),
+                ("occurred_at", "occurred_at"), ("corrected_at_ms", "corrected_at_ms"), ("sent_at_ms", "sent_at_ms"),
+                ("timestamp_ms", "timestamp_ms"), ("received_at_ms", "received_at_ms"), ("skew_ms", "skew_ms"),
+                ("clock_rule", "clock_rule"), ("transition", "transition"), ("reason", "reason"),
+                ("implied", ImpliedSteps.jsonSQL), ("state", "after_state"), ("ended_by", "after_ended_by"),
+                (
+                    "settings_version",
+                    "(SELECT version FROM settings_version WHERE settings_version.id = event.settings_version)"
+                ),
+                ("metadata", "metadata"),
+            ],
+            from: "event CROSS JOIN event_kind ON event_kind.id = event.kind WHERE event.id = ? AND driver = ?")
     }
 
     /// A function that returns the row numbers of at most `limit` rows of the driver, beginning with the row after
@@ -79,14 +88,17 @@ extension SQLiteEventStore: EventExport {
         return keys
     }
 
-    /// Returns an export list of rows, each identified by its row number. `sql` selects one row by number and driver,
-    /// and its columns become the members of the exported object. `more` writes further members, and gets the row
-    /// number as its first argument.
+    /// Returns an export list of rows, each identified by its row number. Each column has a name, from which
+    /// `ExportColumn` derives the JSON member, and its SQL expression. `source` is the rest of the query: it selects
+    /// one row by its number and its driver. `more` writes further members, and gets the row number as its first
+    /// argument.
     private static func list(
-        _ name: String, keys: @escaping Keys, sql: String,
+        _ name: String, keys: @escaping Keys, columns: [(name: String, sql: String)], from source: String,
         more: (@Sendable (Int64, Moment, inout JSONWriter, Database) throws -> Void)? = nil
     ) -> ExportList {
-        ExportList(name: name) { driver, last, limit, db in
+        let sql = "SELECT \(columns.map(\.sql).joined(separator: ", ")) FROM \(source)"
+        let members = columns.map { ExportColumn($0.name) }
+        return ExportList(name: name) { driver, last, limit, db in
             try keys(driver, last.flatMap(Int64.init), limit, Database.of(db)).map(SQLValue.integer)
         } write: { key, driver, now, json, db in
             let connection = try Database.of(db)
@@ -94,7 +106,7 @@ extension SQLiteEventStore: EventExport {
                 let row = try Row.fetchOne(connection.cachedStatement(sql: sql), arguments: [number, driver])
             else { return }
             json.beginObject()
-            for (column, value) in zip(row.columnNames, try SQLRow(row).values) { json.member(column, value) }
+            for (member, value) in zip(members, try SQLRow(row).values) { json.member(member, value) }
             try more?(number, now, &json, connection)
             json.endObject()
         }

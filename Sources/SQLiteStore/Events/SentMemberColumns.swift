@@ -4,23 +4,33 @@ import GRDB
 import JourneyModel
 
 enum SentMemberColumns {
-    /// Returns the SQL for the columns of `SentMembers`, in a query on `event CROSS JOIN event_kind`. Each column has
-    /// the name of its member.
+    /// The columns of `SentMembers`, each with the name of its member and its SQL expression, in a query on
+    /// `event CROSS JOIN event_kind`.
+    static let all = columns()
+
+    /// Returns the SQL for these columns.
     ///
     /// - Parameters:
     ///   - details: the SQL expression for the column `details`. If no server of this version has opened the file yet,
     ///     the file lacks this column, and the caller passes a substitute.
     ///   - sender: the SQL expression for the column `sender`, or a substitute in the same case.
     static func sql(details: String = "details", sender: String = "sender") -> String {
-        """
-        source, app_state, (SELECT place_id FROM place WHERE place.id = event.charger) AS charger_id,
-        (SELECT place_id FROM place WHERE place.id = event.merchant) AS merchant_id, sequence, \(details) AS details,
-        iif(\(sender) = \(OrderedEvent.Sender.service.rawValue), 'service', NULL) AS sender
-        """
+        columns(details: details, sender: sender).map { "\($0.sql) AS \($0.name)" }.joined(separator: ", ")
     }
 
-    /// The number of columns in `sql`.
-    static let count = 7
+    private static func columns(
+        details: String = "details", sender: String = "sender"
+    ) -> [(name: String, sql: String)] {
+        [
+            ("source", "source"), ("app_state", "app_state"),
+            ("charger_id", "(SELECT place_id FROM place WHERE place.id = event.charger)"),
+            ("merchant_id", "(SELECT place_id FROM place WHERE place.id = event.merchant)"), ("sequence", "sequence"),
+            ("details", details),
+            ("sender", "iif(\(sender) = \(OrderedEvent.Sender.service.rawValue), 'service', NULL)"),
+        ]
+    }
+
+    static var count: Int { all.count }
 }
 
 extension SentMembers {

@@ -91,13 +91,14 @@ extension SQLRow {
     /// - Throws: `UnreadableColumn` for a floating-point number. No table has one.
     init(_ row: Row) throws {
         self.init(
-            try row.map { name, value in
+            // Reading the values without their names avoids a String for each column.
+            try row.databaseValues.enumerated().map { index, value in
                 switch value.storage {
                 case .null: .null
                 case .int64(let integer): .integer(integer)
                 case .string(let text): .text(text)
                 case .blob(let data): .blob([UInt8](data))
-                case .double: throw UnreadableColumn(name: name)
+                case .double: throw UnreadableColumn(name: Array(row.columnNames)[index])
                 }
             })
     }

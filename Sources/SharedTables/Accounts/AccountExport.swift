@@ -73,8 +73,8 @@ struct AccountExport: Sendable {
         json.member("hard_deadline", journey.hardDeadline.map(RFC3339.text(of:)))
         let row = try SQLRow.fetchOne(
             db, sql: "SELECT floor_at_ms, last_correction_ms FROM driver WHERE id = ?", arguments: [driver])
-        json.member("events_deleted_before_ms", row?.values[0] ?? .null)
-        json.member("last_correction_ms", row?.values[1] ?? .null)
+        json.member(ExportColumn("events_deleted_before_ms"), row?.values[0] ?? .null)
+        json.member(ExportColumn("last_correction_ms"), row?.values[1] ?? .null)
         json.endObject()
     }
 
@@ -110,14 +110,13 @@ struct AccountExport: Sendable {
 
 // MARK: Contents
 
-/// A member of each JSON object in a list: a column name, and the SQL expression of the value. `JSONWriter.member`
-/// derives the member's name in the document from the column name.
+/// A member of the objects in a list: its column, and the SQL expression of its value.
 private struct Member: ExpressibleByStringLiteral, Sendable {
-    var name: String
+    var column: ExportColumn
     var sql: @Sendable (any SQLTransaction) -> String
 
     init(_ name: String, _ sql: @escaping @Sendable (any SQLTransaction) -> String) {
-        (self.name, self.sql) = (name, sql)
+        (column, self.sql) = (ExportColumn(name), sql)
     }
 
     init(_ name: String, _ sql: String) { self.init(name) { _ in sql } }
@@ -161,7 +160,7 @@ extension ExportList {
             ).first
             guard let row else { return }
             json.beginObject()
-            for (member, value) in zip(members, row.values) { json.member(member.name, value) }
+            for (member, value) in zip(members, row.values) { json.member(member.column, value) }
             json.endObject()
         }
     }
@@ -238,63 +237,4 @@ extension JSONWriter {
         self.name(name)
         if let text { string(text) } else { null() }
     }
-
-    /// Writes the value of a column:
-    ///
-    /// - A column whose name ends in `_ms` is a time. It is written as RFC 3339 text, under the name without this
-    ///   suffix.
-    /// - A difference of two times is written as a number and keeps the suffix.
-    /// - The prefixes `is_`, `has_` and `forwards_` mark a Boolean.
-    /// - If a column stores a word of the API as a number (`isCode`), the word is written.
-    package mutating func member(_ column: String, _ value: SQLValue) {
-        switch value {
-        case .integer(let number) where column.isDifference: integer(number, named: column)
-        case .integer(let code) where column.isCode: member(column, column.word(for: code))
-        case .integer(let number) where column.hasSuffix("_ms"):
-            member(String(column.dropLast(3)), RFC3339.text(of: Moment(millisecondsSinceEpoch: number)))
-        case .integer(let number):
-            name(column)
-            if column.isBoolean { bool(number != 0) } else { integer(number) }
-        case .text(let text) where column == "details": members(ofObject: text)
-        case .null where column == "details": break
-        case .text(let text) where ["metadata", "implied", "notifications"].contains(column):
-            // These columns contain JSON, which is either stored or made by the query. The JSON is copied into the
-            // document.
-            name(column)
-            raw(text)
-        case .blob(let bytes) where column == "payload":
-            name(column)
-            raw(String(decoding: bytes, as: UTF8.self))
-        case .text(let text): member(column, text)
-        case .null where column.hasSuffix("_ms") && !column.isDifference:
-            member(String(column.dropLast(3)), nil as String?)
-        case .null, .blob: member(column, nil as String?)
-        }
-    }
-}
-
-extension JSONWriter {
-    fileprivate mutating func integer(_ number: Int64, named name: String) {
-        self.name(name)
-        integer(number)
-    }
-}
-
-extension String {
-    fileprivate var isDifference: Bool { self == "skew_ms" || self == "last_correction_ms" }
-
-    /// Whether the column stores a word of the API, for example the name of a state, as a number.
-    fileprivate var isCode: Bool { ["transition", "reason", "state", "ended_by", "clock_rule"].contains(self) }
-
-    fileprivate func word(for code: Int64) -> String? {
-        switch self {
-        case "transition": Verdict.Transition(code: code)?.rawValue
-        case "reason": Verdict.Reason(code: code)?.rawValue
-        case "state": JourneyState(code: code)?.rawValue
-        case "ended_by": Journey.Ending(code: code)?.rawValue
-        default: ClockRule(code: code)?.rawValue
-        }
-    }
-
-    fileprivate var isBoolean: Bool { ["is_", "has_", "forwards_"].contains(where: hasPrefix) }
 }

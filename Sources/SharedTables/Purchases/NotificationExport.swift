@@ -23,17 +23,20 @@ extension ExportList {
         if case .text(let last)? = last { ids = ids.filter { $0 > last } }
         return ids.sorted().prefix(limit).map { .text($0) }
     } write: { id, driver, _, json, db in
-        let columns = ["uuid", "type", "subtype", "environment", "signed_at_ms", "received_at_ms", "payload"]
         let row = try SQLRow.fetchOne(
             db,
             sql: """
-                SELECT \(columns.joined(separator: ", ")) FROM store_notification WHERE uuid = ?1
+                SELECT \(notificationColumns.joined(separator: ", ")) FROM store_notification WHERE uuid = ?1
                     AND (purchase IS NULL OR purchase IN (SELECT id FROM purchase WHERE driver = ?2))
                 """,
             arguments: SQLArguments([id, .integer(driver)]))
         guard let row else { return }
         json.beginObject()
-        for (column, value) in zip(columns, row.values) { json.member(column, value) }
+        for (column, value) in zip(notificationColumns, row.values) { json.member(ExportColumn(column), value) }
         json.endObject()
     }
+
+    private static let notificationColumns = [
+        "uuid", "type", "subtype", "environment", "signed_at_ms", "received_at_ms", "payload",
+    ]
 }
