@@ -39,7 +39,7 @@ extension PostgresEventStore: EventExport {
             // `+number` prevents the use of the index on number. Through that index, PostgreSQL may read the sessions
             // of all drivers to find those of this driver.
             try Self.keys("session", "+number", of: driver, after: last, limit: limit, db)
-        } write: { key, driver, now, json, db in
+        } writeRow: { key, driver, now, json, db in
             let row = try SQLRow.fetchOne(db, sql: Self.sessionSQL, arguments: SQLArguments([key, .integer(driver)]))
             guard let row else { return }
             var journey: Journey?
@@ -93,7 +93,7 @@ extension PostgresEventStore: EventExport {
     package var exportedEvents: ExportList {
         ExportList(name: "events") { driver, last, limit, db in
             try Self.keys("event", "seq", of: driver, after: last, limit: limit, db)
-        } write: { key, driver, _, json, db in
+        } writeRow: { key, driver, _, json, db in
             let row = try SQLRow.fetchOne(db, sql: Self.eventSQL, arguments: SQLArguments([key, .integer(driver)]))
             guard let row else { return }
             json.beginObject()

@@ -31,7 +31,7 @@ extension SQLiteEventStore: EventExport {
                     "coalesce(registered_merchant, (SELECT place_id FROM place WHERE place.id = merchant))"
                 ),
             ],
-            from: "session WHERE id = ? AND driver = ?",
+            from: "session WHERE id = ?1 AND driver = ?2",
             more: { session, now, json, db in
                 let journey = try StoredSessions.journey(in: session, db)?.advanced(to: now)
                 json.member("state", journey?.state.rawValue)
@@ -57,7 +57,7 @@ extension SQLiteEventStore: EventExport {
                 ),
                 ("metadata", "metadata"),
             ],
-            from: "event CROSS JOIN event_kind ON event_kind.id = event.kind WHERE event.id = ? AND driver = ?")
+            from: "event CROSS JOIN event_kind ON event_kind.id = event.kind WHERE event.id = ?1 AND driver = ?2")
     }
 
     /// A function that returns the row numbers of at most `limit` rows of the driver, beginning with the row after
@@ -100,15 +100,27 @@ extension SQLiteEventStore: EventExport {
         let members = columns.map { ExportColumn($0.name) }
         return ExportList(name: name) { driver, last, limit, db in
             try keys(driver, last.flatMap(Int64.init), limit, Database.of(db)).map(SQLValue.integer)
-        } write: { key, driver, now, json, db in
-            let connection = try Database.of(db)
-            guard case .integer(let number) = key,
-                let row = try Row.fetchOne(connection.cachedStatement(sql: sql), arguments: [number, driver])
-            else { return }
-            json.beginObject()
-            for (member, value) in zip(members, try SQLRow(row).values) { json.member(member, value) }
-            try more?(number, now, &json, connection)
-            json.endObject()
+        } write: { keys, driver, now, bytesMin, json, db in
+            let db = try Database.of(db)
+            guard let connection = db.sqliteConnection else { throw SQLiteError.unreadable("connection") }
+            // GRDB's Row would build a dictionary of the column names for each row.
+            let statement = try PreparedStatement(sql, on: connection)
+            for (index, key) in zip(keys.indices, keys) {
+                guard let number = Int64(key) else { continue }
+                let values = try statement.first { (bindings) throws(SQLiteError) in
+                    try bindings.set(1, number)
+                    try bindings.set(2, driver)
+                } read: { row in
+                    (0..<row.count).map { row.value($0) }
+                }
+                guard let values else { continue }
+                json.beginObject()
+                for (member, value) in zip(members, values) { json.member(member, value) }
+                try more?(number, now, &json, db)
+                json.endObject()
+                if json.bytes.count >= bytesMin { return index - keys.startIndex + 1 }
+            }
+            return keys.count
         }
     }
 }

@@ -83,8 +83,10 @@ struct AccountExport: Sendable {
     mutating func piece(_ db: any SQLTransaction) throws -> [UInt8]? {
         if let driver, try DriverRows.row(of: caller.driver, db) != driver { return nil }
         while json.bytes.count < Self.pieceBytesMin {
-            if let driver, let key = try nextKey(of: driver, db) {
-                try lists[list].write(key, driver, now, &json, db)
+            if let driver, try readAhead(of: driver, db) {
+                let count = try lists[list].write(ahead, driver, now, Self.pieceBytesMin, &json, db)
+                lastKey = ahead.prefix(count).last
+                ahead = ahead.dropFirst(count)
                 continue
             }
             json.endArray()
@@ -100,11 +102,10 @@ struct AccountExport: Sendable {
         return json.takeBytes()
     }
 
-    private mutating func nextKey(of driver: Int64, _ db: any SQLTransaction) throws -> SQLValue? {
+    /// Returns whether the current list has a next row.
+    private mutating func readAhead(of driver: Int64, _ db: any SQLTransaction) throws -> Bool {
         if ahead.isEmpty { ahead = try lists[list].keys(driver, lastKey, Self.rowsAheadMax, db)[...] }
-        guard let key = ahead.popFirst() else { return nil }
-        lastKey = key
-        return key
+        return !ahead.isEmpty
     }
 }
 
@@ -152,7 +153,7 @@ extension ExportList {
                 sql: "SELECT \(key) FROM \(table) WHERE \(isOwn) ORDER BY \(order) LIMIT ?2",
                 arguments: [driver, limit]
             ).map { $0.values[0] }
-        } write: { value, driver, _, json, db in
+        } writeRow: { value, driver, _, json, db in
             let columns = members.map { $0.sql(db) }.joined(separator: ", ")
             let row = try db.fetchAll(
                 sql: "SELECT \(columns) FROM \(table) WHERE \(isOwn) AND \(key) = ?2",

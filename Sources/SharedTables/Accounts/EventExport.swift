@@ -28,20 +28,44 @@ package struct ExportList: Sendable {
     /// keys follow `after`. If `after` is nil, they begin with the first row.
     package var keys:
         @Sendable (_ driver: Int64, _ after: SQLValue?, _ limit: Int, _ db: any SQLTransaction) throws -> [SQLValue]
-    /// Writes a row as a JSON object. Writes nothing if the row was deleted after its key was read, even if a row of
-    /// another driver now has this key. `now` is the time of the export: deadlines before it count as passed.
+    /// Writes rows as JSON objects, in the order of `keys`, until the document has `bytesMin` bytes. Writes nothing for
+    /// a row that was deleted since its key was read, even if another driver's row has the key now.
+    ///
+    /// - Parameters:
+    ///   - keys: at least one key.
+    ///   - now: the time of the export. Deadlines before it have passed.
+    ///
+    /// Returns the number of keys whose rows are written or deleted.
     package var write:
-        @Sendable (_ key: SQLValue, _ driver: Int64, _ now: Moment, _ json: inout JSONWriter, _ db: any SQLTransaction)
-            throws -> Void
+        @Sendable (
+            _ keys: ArraySlice<SQLValue>, _ driver: Int64, _ now: Moment, _ bytesMin: Int, _ json: inout JSONWriter,
+            _ db: any SQLTransaction
+        ) throws -> Int
 
     package init(
         name: String,
         keys: @escaping @Sendable (Int64, SQLValue?, Int, any SQLTransaction) throws -> [SQLValue],
-        write: @escaping @Sendable (SQLValue, Int64, Moment, inout JSONWriter, any SQLTransaction) throws -> Void
+        write: @escaping @Sendable (ArraySlice<SQLValue>, Int64, Moment, Int, inout JSONWriter, any SQLTransaction)
+            throws -> Int
     ) {
         self.name = name
         self.keys = keys
         self.write = write
+    }
+
+    /// Creates a list whose rows are written one by one. `writeRow` writes the row with this key.
+    package init(
+        name: String,
+        keys: @escaping @Sendable (Int64, SQLValue?, Int, any SQLTransaction) throws -> [SQLValue],
+        writeRow: @escaping @Sendable (SQLValue, Int64, Moment, inout JSONWriter, any SQLTransaction) throws -> Void
+    ) {
+        self.init(name: name, keys: keys) { keys, driver, now, bytesMin, json, db in
+            for (index, key) in zip(keys.indices, keys) {
+                try writeRow(key, driver, now, &json, db)
+                if json.bytes.count >= bytesMin { return index - keys.startIndex + 1 }
+            }
+            return keys.count
+        }
     }
 }
 

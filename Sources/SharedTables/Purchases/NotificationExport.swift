@@ -22,7 +22,7 @@ extension ExportList {
         }
         if case .text(let last)? = last { ids = ids.filter { $0 > last } }
         return ids.sorted().prefix(limit).map { .text($0) }
-    } write: { id, driver, _, json, db in
+    } writeRow: { id, driver, _, json, db in
         let row = try SQLRow.fetchOne(
             db,
             sql: """
