@@ -352,7 +352,7 @@ def measure_rows(server, outside):
         driver = f"cost-{place}"
         if row.unit == "read" and row.make != "export":
             driver = "cost-reader"
-        if f"{EXPORTED:,}" in row.what:
+        if f"{EXPORTED:,} events" in row.what:
             driver = "cost-exporter"
         prepare(server, driver, row, outside)
         nanoseconds, written, statuses, pays = measure(server, meter, driver, row)
