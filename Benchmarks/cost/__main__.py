@@ -214,8 +214,6 @@ def rows(outside):
         Row("POST /native/background-ping", "median: without a body", "ping", 1, 100, request("POST", "/native/background-ping")),
         Row("POST /native/background-ping", "64 KiB of body", "ping", 1, 50,
             request("POST", "/native/background-ping", SMALL_JUNK[:64_000])),
-        Row("GET /auth/me/export", f"{EXPORTED:,} events", "read", None, 3, "export"),
-        Row("GET /auth/me/export", "400 events", "read", None, 10, "export"),
         Row("GET /healthz", "median", "nothing", 1, 300, request("GET", "/healthz")),
         Row("GET /.well-known/jwks.json", "", "nothing", 1, 100, request("GET", "/.well-known/jwks.json")),
         Row("any other", "no such path", "nothing", 1, 100, request("GET", "/x")),
@@ -234,6 +232,8 @@ def rows(outside):
             lambda n: ("PATCH", "/auth/me", body({"name": f"n{n}"}), {})),
         Row("PUT /auth/me", "all members", "account", 1, 100,
             lambda n: ("PUT", "/auth/me", body({"name": "n" * 100, "email": f"n{n}@example.com"}), {})),
+        Row("GET /auth/me/export", f"{EXPORTED:,} events", "read", None, 3, "export"),
+        Row("GET /auth/me/export", "400 events", "read", None, 30, "export"),
         Row("DELETE /auth/sessions/{id}", "an unknown one", "account", 1, 50, request("DELETE", "/auth/sessions/x")),
         Row("POST /auth/logout", "", "account", 1, 50, request("POST", "/auth/logout")),
         Row("DELETE /auth/me", f"with {EXPORTED:,} events, charged when they were posted", "event", EXPORTED, 1,
@@ -310,7 +310,6 @@ def measure(server, meter, driver, row):
                 statuses.add(200)
             else:
                 status, count = exported(server.port, token(driver))
-                # An export also counts as one request towards the limit `account`. This charge is left out here.
                 pays = 1 + count // EXPORT_BYTES_PER_READ
                 statuses.add(status)
             # A driver may have one export and four streams at the same time. After the client has closed a stream, wait
@@ -356,7 +355,8 @@ def measure_rows(server, outside):
             driver = "cost-exporter"
         prepare(server, driver, row, outside)
         nanoseconds, written, statuses, pays = measure(server, meter, driver, row)
-        each = nanoseconds / pays
+        # An export is also charged once as `account`. This charge pays for the time of its median request.
+        each = (nanoseconds - (medians["account"] if row.make == "export" else 0)) / pays
         times = each / medians.setdefault(row.unit, each)
         exceeds = times > TIMES_MAX
         failed = failed or exceeds
