@@ -1,4 +1,5 @@
-// The Date field (RFC 9110 section 5.6.7: `Sun, 06 Nov 1994 08:49:37 GMT`), formatted once per second.
+// Formats the Date field (RFC 9110 section 5.6.7), for example `Sun, 06 Nov 1994 08:49:37 GMT`. Each event loop formats
+// it at most once per second.
 
 import GregorianCalendar
 
@@ -7,8 +8,8 @@ struct HTTPDate {
     private var second = Int64.min
     private var made = ""
 
-    /// Returns the value of the Date field at this time. Times before 1970 are clamped to 1970. Times after the year
-    /// 9999 are clamped to its last second.
+    /// Returns the value of the Date field at `milliseconds` since 1970. Before 1970, returns the first second of 1970.
+    /// After the year 9999, returns the last second of that year.
     mutating func text(_ milliseconds: Int64) -> String {
         let current = min(max(0, milliseconds / 1000), HTTPDate.lastSecond)
         if current != second {

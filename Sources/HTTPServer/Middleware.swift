@@ -1,9 +1,9 @@
-// The middleware that applies to every request on every route, as a list in execution order. Each element can be read,
-// tested and removed on its own. To add a field to every response, change the `respond` of one element.
+// A list of the middleware that applies to every request on every route. Each element can be read, tested and removed
+// on its own. To add a field to every response, change the `respond` of one element.
 //
 //   prepare    called with each route when the server starts, in list order
-//   begin      called when the head is complete and its route was looked up, in list order
-//   respond    called when the response is complete but not encoded, in reverse order
+//   begin      called when the head is complete and the route of the request was looked up, in list order
+//   respond    called before the response or the head of a stream is encoded, in reverse list order
 //   end        called when the response is encoded, or when its stream has ended or failed, in list order
 
 internal import HTTP1
@@ -34,7 +34,8 @@ protocol CompletionMiddleware: Middleware {
 
 struct ExchangeOutcome {
     var status: Status
-    /// The time from the complete head to the encoded response, or to the end of a streamed response.
+    /// The time from the end of the request's head until the response is encoded. If the response is a stream, the time
+    /// until the end of the stream.
     var durationNanoseconds: UInt64
     /// The bytes of the request, including head and framing.
     var bytesIn: Int
@@ -44,14 +45,14 @@ struct ExchangeOutcome {
 struct MiddlewareList: Sendable {
     var middleware: [any Middleware] { didSet { take() } }
 
-    // The middleware for each kind of call, in the order of the calls: `responds` is in reverse list order. Each
-    // middleware is stored as a closure, so that a call copies no existential.
+    // The methods to call for each kind of call, in the order of the calls. `responds` is therefore in reverse list
+    // order. Each method is stored as a closure, because a call through an existential would copy it.
     private var begins: [Begin] = []
     private var responds: [Respond] = []
     private var ends: [End] = []
 
-    // Each closure is in a struct. If the closure itself were the array element, Swift would wrap it again on each
-    // access.
+    // The elements of the arrays are structs that contain a closure. If the elements were closures, Swift would wrap a
+    // closure again at each access.
     private struct Begin {
         let call: @Sendable (inout Exchange) -> Void
     }
@@ -179,8 +180,8 @@ struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     }
 }
 
-/// Limits the content to the route's maximum. If a request reaches no handler, at most `discardedBytesMax` bytes are
-/// discarded, so that the connection can serve the next request. Longer content ends the connection.
+/// Limits the length of the content to the route's maximum. If no handler is called, the content is read and discarded,
+/// so that the connection can serve the next request. If that content exceeds `discardedBytesMax`, the connection ends.
 struct SizeLimits: RequestMiddleware {
     static let discardedBytesMax = 64 << 10
 
@@ -189,9 +190,9 @@ struct SizeLimits: RequestMiddleware {
     }
 }
 
-/// Installs the route's check of the credential, in two places. The route's judge (`RequestJudge`) makes the check
-/// before the content is read, but is not called if head and content arrive together. The responder therefore always
-/// makes the check too, before the handler runs.
+/// Makes a route check the credential twice. The judge (`RequestJudge`) checks it before the content is read, but is
+/// not called if head and content arrive together. The responder therefore always checks it too, before the handler
+/// runs.
 ///
 /// Without this middleware, a route that requires a credential refuses every request.
 struct Credentials: RouteMiddleware {
@@ -202,7 +203,7 @@ struct Credentials: RouteMiddleware {
     }
 }
 
-/// Adds the `RateLimit` field (the caller's quotas after this request) and the route's `RateLimit-Policy` field.
+/// Adds two fields: `RateLimit`, with the caller's quotas after this request, and the route's `RateLimit-Policy`.
 struct RateLimitFields: ResponseMiddleware {
     func respond(_ response: inout Response, to exchange: Exchange) {
         guard let placed = exchange.placed else { return }

@@ -1,6 +1,6 @@
 package import HTTP1
 
-/// One request, as a handler gets it. A `RequestJudge` gets it too, before the body is complete.
+/// A request, as a handler gets it. A `RequestJudge` gets the request too, but before the body is complete.
 package struct Request: Sendable {
     package var method: Method
     /// The path, decoded once, in canonical form (see HTTP1/RequestTarget.swift). It starts with "/".
@@ -9,7 +9,8 @@ package struct Request: Sendable {
     package var query: String?
     package var fields: Fields
     package var body: [UInt8]
-    /// The maximum length of the body in bytes, before and after decompression: `Route.bodyBytesMax`.
+    /// The maximum length of the body in bytes (`Route.bodyBytesMax`). It applies to the body as received, and to the
+    /// decompressed body.
     package var bodyBytesMax: Int
     /// The id of the request: the client's `X-Request-Id` if that is well-formed, else a generated id. The response
     /// contains this id.
@@ -17,8 +18,8 @@ package struct Request: Sendable {
     /// The time at which the request's head was complete, in whole milliseconds since 1970. Code that handles the
     /// request uses this time instead of reading the clock again.
     package var receivedAtMilliseconds: Int64
-    /// The client's address as text, for limits by address. If trusted proxies forwarded the request, this is the
-    /// address that the proxies recorded for the client.
+    /// The client's address as text. The limits per address use it. If trusted proxies forwarded the request, this is
+    /// the address that the proxies recorded for the client.
     package var remoteAddress: String
     /// The values that the route's `{name}` segments matched.
     package var parameters: [String: String]

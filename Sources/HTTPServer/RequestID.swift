@@ -26,8 +26,9 @@ enum RequestID {
         }
     }
 
-    /// Returns a new id, which is not a secret. The first half is a random number of this process; the second half
-    /// counts the ids of this process. The first two billion ids have at most 15 bytes, which a String stores inline.
+    /// Returns a new id, which is not a secret. The first half is a random number that is the same in all ids of this
+    /// process; the second half is a counter. The first two billion ids have at most 15 bytes, which a String stores
+    /// inline.
     static func make() -> String {
         let number = count.wrappingAdd(1, ordering: .relaxed).oldValue
         var digits = 1
@@ -54,7 +55,7 @@ enum RequestID {
         }
     }
 
-    /// The number of base-36 digits in the first half of an id. They express a random number of 41 bits.
+    /// The number of base-36 digits in the first half of an id. With 8 digits, that half has about 41 random bits.
     private static let processDigits = 8
     private static let process = UInt64.random(in: 0..<2_821_109_907_456)
     private static let count = Atomic<UInt64>(0)

@@ -1,5 +1,5 @@
-// Metrics of answered requests. The indexes of its route, its method and its status determine the series of a request.
-// Text is compared only to find the index of the method.
+// Metrics of answered requests. Three indexes determine the series of a request: the index of its route, of its method
+// and of the response's status. Only the index of the method is found by comparing text.
 //
 // A client cannot create new series: all unknown methods share the label `other`, and so do all unknown statuses.
 
@@ -21,7 +21,7 @@ extension MetricFamily {
 
 struct RequestMetrics: Sendable {
     private let counts: CounterTable
-    /// The durations by the index of the route. One more timer, at the end, is for requests without a route.
+    /// A timer for each route, at the route's index. The last timer is for requests without a route.
     private let durations: TimerTable
     private let bytesIn: any CounterHandler
     private let bytesOut: any CounterHandler
@@ -31,8 +31,8 @@ struct RequestMetrics: Sendable {
         200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 412, 413, 414, 415, 416, 417, 422, 426,
         428, 429, 431, 500, 501, 502, 503, 504, 505,
     ]
-    /// The index in `knownStatuses` of each status from 100 to 599; the first element is for status 100. If a status is
-    /// not in `knownStatuses`, its element is `knownStatuses.count`.
+    /// For each status from 100 to 599, its index in `knownStatuses`; the first element is for status 100. The element
+    /// is `knownStatuses.count` if the status is not in `knownStatuses`.
     private let statusIndexes: [Int] = (100..<600).map { status in
         knownStatuses.firstIndex(of: status) ?? knownStatuses.count
     }

@@ -4,13 +4,14 @@ package import HTTP1
 /// a path or a query can contain data that must not be logged.
 package struct CompletedRequest: Sendable {
     package var requestID: String
-    /// The method; nil if the request was refused before its head was complete. A client can send any token as the
-    /// method, so the number of different methods is not limited.
+    /// The method; nil if the request was refused before its head was complete. A client can invent methods, so the
+    /// number of different methods is not limited.
     package var method: Method?
     /// The route's template; nil if no route was found, or the request was refused before routing.
     package var routeTemplate: String?
     package var status: Status
-    /// The time from the complete head to the encoded response, or to the end of a streamed response.
+    /// The time from the end of the request's head until the response is encoded. If the response is a stream, the time
+    /// until the end of the stream.
     package var durationNanoseconds: UInt64
     /// The bytes of the request, including head and framing.
     package var bytesIn: Int
@@ -19,8 +20,8 @@ package struct CompletedRequest: Sendable {
     /// The client's address; "" for a Unix socket. If trusted proxies forwarded the request, this is the address that
     /// the proxies recorded for the client.
     package var remoteAddress: String
-    /// The reason why the client's address is unknown. `remoteAddress` is then the address of a trusted proxy. Nil if
-    /// `remoteAddress` is the address of the client.
+    /// The reason why the client's address is unknown; nil if the address is known. If it is unknown, `remoteAddress`
+    /// is the address of a trusted proxy.
     package var addressGap: ClientAddress.Gap?
     /// The owner of the request's credential, as the handler determined it; nil without a valid credential. It may be a
     /// driver's id, so it must not be logged unchanged.

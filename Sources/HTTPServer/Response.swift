@@ -5,8 +5,9 @@ package import HTTP1
 package struct Response: Sendable {
     package enum Body: Sendable {
         case bytes([UInt8])
-        /// A body written piece by piece, in chunked coding. An HTTP/1.0 client gets the bytes without chunks, and the
-        /// end of the connection ends the body. `write` waits while the client does not read.
+        /// A body that the closure writes in pieces, sent in chunked coding. An HTTP/1.0 client gets the pieces without
+        /// chunks, and the end of the connection is then the end of the body. `write` waits while the client does not
+        /// read.
         case stream(@Sendable (any ResponseBodyWriter) async throws -> Void)
     }
 
@@ -34,8 +35,9 @@ package protocol ResponseBodyWriter: Sendable {
     /// write still waits.
     func write(_ bytes: [UInt8]) async throws
 
-    /// Calls the closure once, when the client ends its sending direction, or at once if it already has. The client may
-    /// still read the response; only the next write shows whether it is gone.
+    /// Calls the closure once, when the client closes its sending direction. If that direction is already closed, calls
+    /// the closure at once. The client may still read the response; only the next write shows whether the client is
+    /// gone.
     ///
     /// The closure must not block. It is not called after the end of the stream.
     func whenClientEndsSending(_ body: @escaping @Sendable () -> Void)

@@ -1,6 +1,7 @@
 package import HTTP1
 
-/// A handler. It runs and returns on the executor of its caller, the connection's loop, without an executor hop.
+/// A handler. It runs on the executor of its caller, which is the connection's loop. Therefore neither the call nor the
+/// return needs an executor hop.
 package typealias RequestHandler = nonisolated(nonsending) @Sendable (Request) async -> Response
 
 /// The work that makes one response, in its own task on the connection's loop.
@@ -33,7 +34,8 @@ package enum Judgement: Sendable {
     /// The content is refused. It is not read, and the connection ends with this response (RFC 9112 section 9.6). A
     /// client that waits for 100 (Continue) gets this response instead of 100 (RFC 9110 section 10.1.1).
     case refused(Response)
-    /// The content is accepted and read. The memory held for the request counts towards the budget's share of `client`.
+    /// The content is accepted and read. The memory held for the request counts towards the share of `client` in the
+    /// budget. If `client` is nil, it counts only towards the total.
     case welcome(client: String?)
 }
 
@@ -126,8 +128,8 @@ package struct Route: Sendable {
         return route
     }
 
-    /// Returns the response that the route sends for this request, with all its work done. Used by tests without a
-    /// connection.
+    /// Calls the responder, waits for its response, and adds the rate limit fields to the response. Used by tests
+    /// without a connection.
     package func response(to request: Request) async -> Response {
         var response = await prepared.responder(request).response()
         RateLimitFields.add(to: &response, policy: rateLimitPolicy)

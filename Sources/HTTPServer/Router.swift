@@ -1,8 +1,8 @@
 // Finds the route of a method and a path. Paths arrive decoded and in canonical form (HTTP1/RequestTarget.swift), so
 // they are compared byte by byte. For example, "/a" and "/a/" are different paths.
 //
-// A path that equals a template without parameters is found by one dictionary lookup, and is not compared with `{name}`
-// templates.
+// If a path equals a template without parameters, one dictionary lookup finds the template. The path is then not
+// compared with the templates that have `{name}` segments.
 
 package import HTTP1
 
@@ -10,11 +10,11 @@ package struct Router: Sendable {
     package enum Match: Sendable {
         case route(RegisteredRoute, parameters: [String: String])
         case notFound
-        /// The path has routes, but no route for this method. `allow` lists the methods of the path, as in the Allow
-        /// field.
+        /// The path has routes, but no route for this method. `allow` is the value of the Allow field: the methods of
+        /// the path.
         case methodNotAllowed(allow: String)
-        /// A request with OPTIONS that is answered without a handler: its path is `*`, or has routes but none for
-        /// OPTIONS.
+        /// An OPTIONS request that no handler answers, because the path is `*` or has only routes for other methods.
+        /// `allow` is the value of the Allow field.
         case options(allow: String)
     }
 
@@ -31,7 +31,7 @@ package struct Router: Sendable {
     private var literal: [String: Resource] = [:]
     private var templates: [(segments: [Segment], resource: Resource)] = []
     private var segmentsMax = 0
-    /// The methods that the server accepts on at least one path, in the syntax of the Allow field.
+    /// The value of the Allow field for the path `*`: the methods that the server accepts on at least one path.
     private var allowOfServer = ""
 
     /// Creates a router. If several routes have the same method and template, the first of them is used. Templates with
@@ -62,8 +62,8 @@ package struct Router: Sendable {
         if path == "*" { return .options(allow: allowOfServer) }
         if let resource = literal[path] { return choose(resource, method, [:]) }
         if templates.isEmpty { return .notFound }
-        // No template has more than `segmentsMax` segments. The path is therefore split into at most `segmentsMax` + 1
-        // parts: a path with that many parts matches no template.
+        // No template has more than `segmentsMax` segments. If the path has more, the split stops at `segmentsMax` + 1
+        // parts, because a path with that many parts matches no template.
         let parts = path.utf8.dropFirst().split(
             separator: UInt8(ascii: "/"), maxSplits: segmentsMax, omittingEmptySubsequences: false
         ).map { Substring($0) }

@@ -31,9 +31,9 @@ package final class Server: Sendable {
     }
     private let state = Mutex(State())
 
-    /// Creates a server that runs on `loops` and counts requests in `metrics`. If `loops` is nil, it makes its own
-    /// loops and shuts them down after draining. If `bufferBudget` is nil, it makes one with
-    /// `configuration.bufferedBytesMax`.
+    /// Creates a server that runs on `loops` and counts requests in `metrics`. If `loops` is nil, the server makes its
+    /// own loops and shuts them down after draining. If `bufferBudget` is nil, the server makes a budget of
+    /// `configuration.bufferedBytesMax` bytes.
     package init(
         configuration: ServerConfiguration, routes: [Route], refusals: @escaping RefusalRenderer,
         observer: any RequestObserver, logger: Logger, loops: EventLoopGroup? = nil,
@@ -53,8 +53,8 @@ package final class Server: Sendable {
                 connectionsPerAddressMax: configuration.connectionsPerAddressMax))
     }
 
-    /// Listens on every address, and serves from then on. Returns the addresses with the ports that the system chose.
-    /// Must be called only once.
+    /// Listens on every configured address and begins to serve. Returns these addresses; a port that the system chose
+    /// replaces port 0. Must be called only once.
     ///
     /// If the server cannot listen on one of the addresses, throws `CannotListen` and listens on none.
     package func start() async throws -> [SocketAddress] {
@@ -93,8 +93,8 @@ package final class Server: Sendable {
     /// Stops accepting connections, and answers requests on open connections with `Connection: close`. A second call
     /// does nothing.
     ///
-    /// After `withinSeconds`, closes the remaining connections and returns their number. The handlers of these
-    /// connections continue, but their responses are discarded.
+    /// Waits at most `withinSeconds` until the open connections have ended. Then closes the remaining connections and
+    /// returns their number. The handlers of these connections continue, but their responses are discarded.
     @discardableResult
     package func drain(withinSeconds: Int) async -> Int {
         let (listening, loops) = state.withLock { state in
@@ -129,7 +129,8 @@ package struct ServerCounts: Hashable, Sendable {
     package var connectionsServed: Int
     /// The connections rejected since the start because of a limit.
     package var connectionsRejected: Int
-    /// The number of unread responses, since the start, for which there was no memory. Their connections were closed.
+    /// The number of unread responses that were dropped since the start, because the memory for unread responses was
+    /// used up. Their connections were closed.
     package var responsesDropped: Int
     package var bytesHeld: Int
     package var bytesHeldMax: Int

@@ -23,17 +23,16 @@ package struct ServerConfiguration: Sendable {
     /// it.
     package var crossOrigin: CrossOrigin?
 
-    /// The maximum time from the first byte of a request to the end of its head. A phone's head fits into one packet. A
-    /// slower request gets 503, or 408 if its method is safe.
+    /// The maximum time from the first byte of a request to the end of its head. The head of a phone's request fits
+    /// into one packet. A slower request gets 503, or 408 if its method is safe.
     package var headTimeoutMilliseconds = 10_000
-    /// The time for a body. Received bytes extend it (`bodyBytesPerSecondMin`). A request whose body takes longer gets
-    /// 503, or 408 if its method is safe.
+    /// The time that a body may take. Received bytes extend this time (`bodyBytesPerSecondMin`). A request whose body
+    /// takes longer gets 503, or 408 if its method is safe.
     package var bodyTimeoutMilliseconds = 20_000
-    /// The maximum time for a body, including all extensions for received bytes (`bodyBytesPerSecondMin`). A megabyte
-    /// at 6 KB a second takes about this long.
+    /// The maximum time that a body may take, with all extensions for received bytes (`bodyBytesPerSecondMin`). A
+    /// megabyte at 6 KB a second takes about this long.
     package var bodyTimeMaxMilliseconds = 180_000
-    /// The rate at which received bytes extend the time for a body: every 500 bytes extend it by one second, as in
-    /// mod_reqtimeout.
+    /// The number of received bytes that extend the time for a body by one second: 500, as in Apache's mod_reqtimeout.
     package var bodyBytesPerSecondMin = 500
     /// The time that a connection may be idle between requests or before the first request. Common proxies close an
     /// idle connection after 60 s, so the proxy closes first. If the server closed first, a request that the proxy was
@@ -41,24 +40,24 @@ package struct ServerConfiguration: Sendable {
     package var idleTimeoutMilliseconds = 75_000
     /// A client that takes no byte of its response for this time is disconnected.
     package var writeStallMilliseconds = 30_000
-    /// How long the server keeps reading, and discarding, after a response that ends the connection. It reads at most
-    /// `lingerBytesMax` more bytes. Closing a socket with unread bytes would reset the connection, and the client could
-    /// lose the response (RFC 9112 section 9.6).
+    /// How long the server still reads and discards input after a response that ends the connection. It reads at most
+    /// `lingerBytesMax` bytes. Closing a socket with unread input would reset the connection, and the client could lose
+    /// the response (RFC 9112 section 9.6).
     package var lingerMilliseconds = 5_000
     package var lingerBytesMax = 32 << 20
-    /// The time for which an idle connection may still send one request while the server drains.
+    /// While the server drains: how long an idle connection stays open, so that its client can send one more request.
     package var drainIdleMilliseconds = 1_000
-    /// Responses to pipelined requests are collected up to this size and then written together. When the output is
-    /// larger, it is written before the next request is parsed.
+    /// The responses to pipelined requests are collected and written together. When the collected responses are larger
+    /// than this number of bytes, they are written before the next request is parsed.
     package var outputBytesMax = 64 << 10
-    /// The memory for bodies, incomplete requests and unread responses, over all connections: a quarter of a small
-    /// server's memory. A request that does not fit gets 503.
+    /// The maximum memory for bodies, incomplete requests and unread responses of all connections together. The default
+    /// is a quarter of a small server's memory. A request that does not fit gets 503.
     ///
-    /// Small amounts on each connection are not counted: 8 KiB of output, and 8 KiB of input with the fields of the
-    /// request.
+    /// The output buffer of a connection is counted only if it exceeds 8 KiB. The same rule applies to the input buffer
+    /// together with the fields of the request.
     ///
-    /// A client with a valid credential may use a sixteenth of this memory, or 2 MiB if that is more. Clients without a
-    /// valid credential share one such amount for each address.
+    /// A client with a valid credential may use a sixteenth of this memory, or 2 MiB if that is more. All clients at
+    /// one address that have no valid credential together may use the same amount.
     ///
     /// Unread responses may use half of the memory. Beyond that, the clients that have read nothing for the longest
     /// time are disconnected.

@@ -1,4 +1,4 @@
-// The parts that the connections of a server share, and the function to which the module Sockets passes each new
+// The objects that all connections of a server share, and the function to which the module Sockets passes each new
 // connection.
 
 internal import HTTP1
@@ -28,8 +28,7 @@ struct ServerContext: Sendable {
     }
 }
 
-/// The wall clock of one loop. It is shared without a lock, which is safe because each loop uses only the clock at its
-/// own index.
+/// The wall clock of one loop. It needs no lock, because each loop uses only the clock at its own index.
 final class LoopClock: @unchecked Sendable {
     private var date = HTTPDate()
 

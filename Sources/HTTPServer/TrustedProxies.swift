@@ -1,11 +1,12 @@
-// Finds the client's address behind proxies. Any client can send a forwarding field, so only entries that known proxies
-// added are trusted. Each proxy appends the address of its own peer to the end of the field.
+// Finds the client's address behind proxies. Each proxy appends the address of its own peer to the end of a forwarding
+// field. Any client can send such a field, so only the entries that trusted proxies added are used.
 
 package import HTTP1
 internal import Sockets
 
-/// The field in which the trusted proxies record the address of their peer. They forward the other of the two fields as
-/// the client sent it, so this server ignores the other. The raw values are those of `TRUSTED_PROXIES_HEADER`.
+/// The field in which the trusted proxies record the address of their peer. The server ignores the other of the two
+/// fields, because the proxies forward it as the client sent it. The raw values are the values of
+/// `TRUSTED_PROXIES_HEADER`.
 package enum ForwardingField: String, CaseIterable, Sendable {
     case xForwardedFor = "X-Forwarded-For"
     /// RFC 7239.
@@ -16,14 +17,14 @@ package enum ForwardingField: String, CaseIterable, Sendable {
 /// is the reason.
 package struct ClientAddress: Hashable, Sendable {
     /// The reason why `text` is a proxy's address: the forwarding field is missing, or its entry for the client is
-    /// unreadable. The raw values are those of the access log.
+    /// unreadable. The access log contains the raw values.
     package enum Gap: String, Sendable {
         case absent, unreadable
     }
 
     /// The address; "" for a Unix socket.
     package var text: String
-    /// The reason why the client is unknown. Nil if `text` is the address of the client.
+    /// The reason why the client's address is unknown; nil if the address is known.
     package var gap: Gap?
 }
 
@@ -41,8 +42,8 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
 
     package init() {}
 
-    /// The networks with their addresses in canonical form, then `unix` if it is in the list, separated by commas,
-    /// without spaces.
+    /// The list as text, separated by commas without spaces. It has the networks with their addresses in canonical
+    /// form, then `unix` if the list contains it.
     package var description: String {
         (networks.map { "\($0.number.text)/\($0.prefixBits)" } + (unixSocket ? ["unix"] : [])).joined(separator: ",")
     }
@@ -68,8 +69,8 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Returns the client's address: the address in the header field `field` if the peer is trusted, else the peer's
-    /// own address.
+    /// If the peer is trusted, returns the client's address according to the header field `field`. Otherwise returns
+    /// the peer's own address.
     package func clientAddress(peer: String, _ fields: Fields) -> ClientAddress {
         guard trusts(peer) else { return ClientAddress(text: peer) }
         let chain =
@@ -80,8 +81,8 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         return client(peer: peer, chain)
     }
 
-    /// Walks from the last entry to the first, as long as the proxy that added the entry is trusted. Returns the first
-    /// address that is not trusted: the address of the client.
+    /// Goes through the chain from the last entry to the first, as long as the proxy that added the entry is trusted.
+    /// Returns the first address that is not trusted, which is the address of the client.
     ///
     /// If all addresses are trusted, returns the address in the first entry. If an entry is unreadable, returns the
     /// address of the proxy that added it.

@@ -43,9 +43,9 @@ package final class APNsProviderToken: Sendable {
         }
     }
 
-    /// Returns the token to use after APNs rejected `text` as expired. This is the current token if it differs from
-    /// `text`, and otherwise a new token. Returns nil if `text` is the current token and less than 20 minutes old,
-    /// because a new token may not be made yet.
+    /// Returns the token to use after APNs rejected `text` as expired. If the current token differs from `text`,
+    /// returns the current token, otherwise a new token. Returns nil if a new token may not be made yet, because `text`
+    /// is less than 20 minutes old.
     package func text(afterRejected text: Secret<String>, atSecondsSince1970 now: Int64) throws -> Secret<String>? {
         try made.withLock { made in
             if let made, made.text != text { return made.text }
@@ -54,7 +54,7 @@ package final class APNsProviderToken: Sendable {
         }
     }
 
-    /// Returns the seconds until the token may be renewed, at least 1.
+    /// Returns how many seconds must pass until the token may be renewed; never less than 1.
     package func secondsUntilRenewal(atSecondsSince1970 now: Int64) -> Int {
         let age = made.withLock { made in made.map { max(0, now - $0.at) } ?? Self.renewalSecondsMin }
         return Int(max(1, Self.renewalSecondsMin - age))

@@ -65,8 +65,9 @@ package struct TokenScope: Hashable, Sendable {
 }
 
 extension AccessClaims {
-    /// How many seconds in the future `iat` and `nbf` may be, because the clock of another service may be ahead of
-    /// ours. Otherwise a fresh token of that service would be rejected, and the app would sign the driver out.
+    /// How many seconds `iat` and `nbf` may be in the future, because the clock of another service may be ahead of
+    /// ours. Without this tolerance, a fresh token of that service would be rejected, and the app would sign the driver
+    /// out.
     ///
     /// `exp` has no tolerance, because the issuer chose the exact second of expiry.
     static let aheadSecondsMax = 60.0
@@ -75,8 +76,8 @@ extension AccessClaims {
     static let idLengthMax = 128
     static let roleLengthMax = 64
 
-    /// Returns the caller that the token identifies, together with the token's `iat` and `exp`, if every claim is valid
-    /// at `now`. A token is accepted until `pastExpirySeconds` after its `exp`.
+    /// Checks all claims at the time `now`, and throws if a claim is not valid. Returns the caller that the token
+    /// identifies, with the token's `iat` and `exp`. A token is accepted until `pastExpirySeconds` after its `exp`.
     func verified(
         in scope: TokenScope, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64 = 0
     ) throws(TokenRefusal) -> VerifiedToken {

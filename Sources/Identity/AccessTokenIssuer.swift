@@ -20,7 +20,7 @@ package struct AccessTokenIssuer: Sendable {
     /// `sid` belongs to no sign-in session. Such a token cannot be revoked by ending a session, and verifiers treat it
     /// like a token that another service issued.
     ///
-    /// Throws `claims` if no verifier would accept the driver, the session or the role. Also throws `claims` if
+    /// Throws `claims` if a verifier would reject the driver's id, the `sid` or the role. Also throws `claims` if
     /// `ttlSeconds` is not positive, or if the expiry does not fit an Int64.
     package func mint(
         driver: DriverID, sid: String? = nil, role: String?, ttlSeconds: Int64, now: Int64
@@ -47,8 +47,8 @@ package struct AccessTokenIssuer: Sendable {
         AccessClaims.isUsable(role, lengthMax: AccessClaims.roleLengthMax)
     }
 
-    /// Returns 128 random bits in hexadecimal. Two tokens therefore never have the same `jti`, even if they are issued
-    /// in the same second.
+    /// Returns a value for `jti`: 128 random bits in hexadecimal. Because of these bits, two tokens differ even if they
+    /// are issued in the same second.
     private static func randomID() -> String {
         let digits = String(UInt128.random(in: 0 ... .max), radix: 16)
         return String(repeating: "0", count: max(0, 32 - digits.utf8.count)) + digits

@@ -1,7 +1,7 @@
 // Implements the TokenVerifier port. JWTKit only parses the tokens.
 //
-// A signature check takes tens of microseconds, so a verified token is cached until it expires. At every request, the
-// verifier checks that the token's sign-in session has not ended since then.
+// A signature check takes tens of microseconds, so a verified token is cached until it expires. The token's sign-in
+// session may end before that, so every request also checks that the session is live.
 
 import Foundation
 import JWTKit
@@ -9,17 +9,18 @@ import JourneyModel
 
 /// The port by which the verifier checks a token's sign-in session. The session may end before the token expires.
 package protocol SignInSessions: Sendable {
-    /// Returns whether a token of `caller`, issued at `issuedAt` (`iat`, seconds since 1970), may be used. Any request
-    /// may call this method, so it reads only memory. On a cache miss it returns a closure that reads the store.
+    /// Returns whether a token of `caller`, issued at `issuedAt` (`iat`, seconds since 1970), may be used. Reads only
+    /// memory, because it may be called for every request. On a cache miss, returns a closure that reads the store.
     ///
     /// A token with `sid` may be used while its sign-in session is live and belongs to the driver. A token without
     /// `sid` may be used if its driver was not deleted after the token was issued.
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict
 
-    /// The revocation epoch, a number of 0 or more. If the epoch is nil, every token is checked at every request.
+    /// The revocation epoch: a number of 0 or more that grows with revocations. If it is nil, every token is checked at
+    /// every request.
     ///
-    /// A revocation first increments the epoch, and only then makes tokens invalid. Therefore a token that was admitted
-    /// needs no second check while the epoch stays the same.
+    /// A revocation increments the epoch. Every call of `judge` that begins after the increment takes the revocation
+    /// into account. A token that was admitted therefore needs no second check while the epoch stays the same.
     var revocationEpoch: Int? { get }
 }
 
@@ -35,7 +36,7 @@ package enum SignInVerdict: Sendable {
 extension SignInSessions {
     package var revocationEpoch: Int? { nil }
 
-    /// Judges the token, and waits for the look-up on a cache miss.
+    /// Judges the token, and throws if it may not be used. On a cache miss, waits until the store is read.
     package func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal) {
         switch judge(caller, issuedAt: issuedAt) {
         case .admitted: return
@@ -76,7 +77,7 @@ package final class AccessTokenVerifier: TokenVerifier {
     }
 
     package func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
-        // A token over the length limit is refused without computing its digest. It cannot be in the cache.
+        // A token over the length limit cannot be in the cache. It is refused without computing its digest.
         guard token.count <= Self.tokenBytesMax else {
             return .needsLookup { () async throws(TokenRefusal) in throw .malformed }
         }
@@ -118,9 +119,9 @@ package final class AccessTokenVerifier: TokenVerifier {
         }
     }
 
-    /// Verifies the access token of a client that has no refresh token (`SingleToken`) and presents the access token to
-    /// get a new one. The token may have expired at most `pastExpirySeconds` ago, but its sign-in session must be live.
-    /// Throws `external` for a token without `sid`.
+    /// Verifies an access token that its client exchanges for a new one, because the client has no refresh token
+    /// (`SingleToken`). The token may have expired at most `pastExpirySeconds` ago, but its sign-in session must be
+    /// live. Throws `external` for a token without `sid`.
     package func verifyForRenewal(
         _ token: String, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64
     ) async throws(TokenRefusal) -> Caller {
@@ -164,7 +165,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         // RFC 7515, section 5.2: the signed content is the first two parts and the dot between them.
         let content = bytes.prefix(parts[0].utf8.count + 1 + parts[1].utf8.count)
         guard signature.isValid(signatureBytes, of: content) else { throw .wrongSignature }
-        // The JSON was parsed above, so a failure here means that a claim has the wrong type.
+        // The parser accepted the payload as JSON above. A failure here means that a claim has the wrong type, or that
+        // the payload is not an object with unique members.
         guard let claims = try? parser.parse(bytes, as: AccessClaims.self).payload, Self.isJSONObject(parts[1])
         else { throw .claims }
         return claims
@@ -177,8 +179,9 @@ package final class AccessTokenVerifier: TokenVerifier {
         return true
     }
 
-    /// Returns whether the token has three non-empty parts in base64url without padding (RFC 7515, section 7.1).
-    /// Foundation's decoder is more lenient, and JWTKit treats a part that it cannot decode as empty.
+    /// Returns whether the token has three non-empty parts in base64url without padding (RFC 7515, section 7.1). This
+    /// is checked here, because Foundation's decoder is more lenient, and JWTKit treats a part that it cannot decode as
+    /// empty.
     static func isCompactForm(_ token: String) -> Bool {
         var dots = 0
         var partLength = 0

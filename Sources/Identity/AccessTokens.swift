@@ -10,7 +10,7 @@ package enum TokenRole: String, Hashable, Sendable, CaseIterable {
     case service
 }
 
-/// The author of a request, as named by the verified access token.
+/// The caller of a request, as the verified access token names the caller.
 package struct Caller: Hashable, Sendable {
     package var driver: DriverID
     /// The sign-in session (`sid`). Nil for a token that an operator or another service issued.
@@ -44,7 +44,8 @@ package protocol TokenVerifier: Sendable {
 }
 
 extension TokenVerifier {
-    /// Judges the token, and waits for the look-up on a cache miss.
+    /// Judges the token, and throws if it is refused. On a cache miss, waits for the work of the closure in
+    /// `needsLookup`.
     package func verify(_ token: String, atSecondsSince1970 now: Int64) async throws(TokenRefusal) -> Caller {
         var token = token
         let verdict = token.withUTF8 { judge(UnsafeRawBufferPointer($0), atSecondsSince1970: now) }
@@ -68,8 +69,8 @@ package enum TokenRefusal: Error, Hashable, Sendable {
     case claims
     /// The sign-in session is unknown or revoked, or the driver was deleted.
     case revoked
-    /// The token has no `sid`, and either `JWT_TRUST_EXTERNAL=false`, or the token was presented to be exchanged for a
-    /// new one.
+    /// The token has no `sid`. Such a token is refused if `JWT_TRUST_EXTERNAL=false`. It is always refused if it is
+    /// presented in exchange for a new token.
     case external
     /// The store cannot be read, so it is unknown whether the session is live. The token may be valid, so the response
     /// is 503. With a 401, clients would sign drivers out whenever the store fails, for example because the disk is

@@ -42,8 +42,8 @@ package struct RequestOrigin: Hashable, Sendable {
     }
 }
 
-/// Profile data in the request of a first sign-in. The data is never used as an identity, and is ignored at every later
-/// sign-in.
+/// Profile data in the request of a first sign-in. The server never identifies a driver by this data, and ignores it at
+/// every later sign-in.
 package struct FirstProfile: Hashable, Sendable {
     package var name: String?
     package var email: String?
@@ -91,7 +91,7 @@ package struct TokenPair: Sendable {
     }
 }
 
-/// The single token for shipped clients that do not support a pair.
+/// The result of a sign-in for shipped clients that do not support a token pair: one access token.
 package struct SingleToken: Sendable {
     package var token: Secret<String>
     package var user: User
@@ -152,7 +152,8 @@ package struct Device: Hashable, Sendable {
     package var platform: String
     package var environment: String
     package var appVersion: String?
-    /// If nil, the stored settings of the device do not change. Shipped clients send no such settings.
+    /// The settings for push messages. If nil, the stored settings of the device do not change, because shipped clients
+    /// send no settings.
     package var push: PushSettings?
 
     package init(

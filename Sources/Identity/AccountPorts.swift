@@ -6,8 +6,8 @@ package import Secrets
 
 /// The delivery of one-time codes to phones.
 package protocol CodeDelivery: Sendable {
-    /// Queues the code and returns immediately, without a result. The length of the queue is limited. A failed attempt
-    /// is repeated with growing delays until `expiresAt`, and only failures are logged.
+    /// Adds the code to a queue of limited length, and returns immediately without a result. A failed delivery is
+    /// repeated with growing delays until `expiresAt`. Only failed deliveries are logged.
     ///
     /// With `OTP_DELIVERY=log`, the code is written to the log instead of being sent.
     func deliver(_ code: OutgoingCode)
@@ -52,8 +52,8 @@ package enum AppleCodeExchangeOutcome: Hashable, Sendable {
 /// A queue of Apple's refresh tokens that are to be revoked. The store adds entries, and a delivery loop in each server
 /// reads them. An entry is stored until Apple confirms the revocation.
 ///
-/// If two servers send the same revocation, the second one has no effect. An entry identifies a person only by the
-/// sealed token and by a digest of Apple's subject.
+/// If two servers send the same revocation to Apple, the second request has no effect. An entry identifies a person
+/// only by the sealed token and by a digest of Apple's subject.
 package protocol AppleRevocationQueue: Sendable {
     /// Returns the revocation that has been due longest at `now`; nil if none is due.
     func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation?

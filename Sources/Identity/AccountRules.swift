@@ -18,8 +18,8 @@ package enum AccountRules {
     /// session.
     package static let sessionsPerDriverMax = 100
     package static let devicesPerDriverMax = 100
-    /// Maximum number of stored refresh tokens of one sign-in session. It is higher than the number of hourly refreshes
-    /// in a session's sixty days (1440). Spent tokens are stored too, so that their reuse is detected.
+    /// Maximum number of stored refresh tokens of one sign-in session. Spent tokens are stored too, so that their reuse
+    /// is detected. A session that is refreshed every hour needs only 1440 tokens in its sixty days.
     ///
     /// Beyond the limit, the oldest spent tokens are deleted. A deleted token is rejected like an unknown token.
     package static let refreshTokensPerSessionMax = 2000
@@ -31,8 +31,8 @@ package enum AccountRules {
     /// Returns whether the email has one `@` with text on both sides, no white space and no control characters. Whether
     /// the address exists cannot be checked.
     static func acceptsEmail(_ email: String) -> Bool {
-        // Splits Unicode scalars and not Characters: an "@" followed by a combining scalar is one Character, which
-        // differs from "@".
+        // Splits Unicode scalars and not Characters, because an "@" followed by a combining scalar is one Character,
+        // which differs from "@".
         let parts = email.unicodeScalars.split(separator: "@", omittingEmptySubsequences: false)
         let hasSpace = email.unicodeScalars.contains(where: \.properties.isWhitespace)
         return email.utf8.count <= emailBytesMax && parts.count == 2 && !parts[0].isEmpty && !parts[1].isEmpty
@@ -47,8 +47,8 @@ package enum AccountRules {
         return name.isEmpty ? nil : name
     }
 
-    /// Returns whether a token with this `iat` may have been issued before the erasure. Such an `iat` can be later than
-    /// `erasedAtSeconds` for two reasons:
+    /// Returns whether a token with this `iat` may have been issued before the erasure. The `iat` of a token from
+    /// before the erasure can be later than `erasedAtSeconds` for two reasons:
     /// - The time of the erasure is rounded down to a whole second.
     /// - The clock of another service may be ahead of ours by up to `AccessClaims.aheadSecondsMax`.
     package static func isErased(issuedAt: Double, erasedAtSeconds: Int64) -> Bool {
@@ -59,8 +59,8 @@ package enum AccountRules {
     /// was admitted before the erasure, and is still running, could create the account again.
     package static let erasureSettlesMilliseconds: Int64 = 60_000
 
-    /// Returns whether `now` is within `erasureSettlesMilliseconds` after the erasure. Returns false if `erasedAt` is
-    /// later than any server's clock can be at `now`, because the clock was then set back.
+    /// Returns whether `now` is within `erasureSettlesMilliseconds` after the erasure. If `erasedAt` is later than any
+    /// server's clock can be at `now`, a clock was set back, and the result is false.
     package static func isSettling(erasedAt: Moment, at now: Moment) -> Bool {
         erasedAt <= ServerClocks.latest(at: now) && now.milliseconds(since: erasedAt) < erasureSettlesMilliseconds
     }
@@ -78,8 +78,8 @@ package struct StoredRefreshToken: Hashable, Sendable {
     }
 }
 
-/// The time within which a client may repeat a request whose response was lost. It begins with the first attempt, by
-/// the server's clock.
+/// The rule for a request that a client repeats because the response was lost. The time allowed for the repeat begins
+/// with the first attempt, by the server's clock.
 package enum RepeatRule {
     package static let milliseconds: Int64 = 10_000
 
@@ -99,23 +99,24 @@ package enum ServerClocks {
     /// The maximum difference between two of these clocks, in milliseconds.
     package static let differenceMillisecondsMax: Int64 = 60_000
 
-    /// Returns the latest time that a server with the same database can have stored by `now`, if no clock was set back.
-    /// Callers ignore a stored time that is later. Otherwise, they would wait until the clock reaches it again.
+    /// Returns the latest time that any server with the same database can have stored by `now`. If a stored time is
+    /// later, a clock was set back. Callers ignore that time; otherwise they would wait until the clock reaches it
+    /// again.
     package static func latest(at now: Moment) -> Moment { now.advanced(byMilliseconds: differenceMillisecondsMax) }
 }
 
 /// The result of presenting a refresh token (contract, section 6).
 package enum RefreshRule: Hashable, Sendable {
-    /// The token was unused. It is spent, and its successor is stored.
+    /// The token was unused. The token is marked as spent, and its successor is stored.
     case rotate
-    /// The token was spent within the time of RepeatRule. Either the response to the first request was lost, or two
-    /// requests were sent at the same time. The successor from the first request is returned again.
+    /// The token was spent, but within the time of RepeatRule. Either the response to the first request was lost, or
+    /// two requests were sent at the same time. The successor from the first request is returned again.
     case `repeat`
     /// A spent token was presented again, and this is no repeat. Two clients therefore use tokens of the same session,
     /// and one of them has a stolen copy. The whole session ends.
     case reuse
     /// The token was spent within the time of RepeatRule, but its successor cannot be returned again. The successor is
-    /// derived with the signing key, and this key was changed after the first request.
+    /// derived with the signing key, and the signing key was changed after the first request.
     case unrepeatable
     case expired
 
@@ -149,14 +150,14 @@ package struct StoredCode: Hashable, Sendable {
 /// The numbers of wrong guesses so far. They decide whether an address may guess once more at the code of a phone
 /// number.
 package struct GuessCounts: Hashable, Sendable {
-    /// Wrong guesses from this address at the code that it requested itself. Nil if it has requested no code for this
-    /// phone number within twice the lifetime of a code. Then `others`, `othersInNetwork` and `network` decide.
+    /// Wrong guesses from this address at the code that it requested itself. Nil if the address requested no code for
+    /// this phone number within twice the lifetime of a code. If nil, `others`, `othersInNetwork` and `network` decide.
     package var own: Int?
     /// Wrong guesses within a day at codes of this phone number, from addresses that had requested a code.
     package var ownOfNumber: Int
     /// Wrong guesses within a day at codes of this phone number, from addresses that had not requested a code.
     package var others: Int
-    /// The part of `others` from this address's network: an IPv6 /48 or an IPv4 /24.
+    /// The number of guesses in `others` that came from this address's network: an IPv6 /48 or an IPv4 /24.
     package var othersInNetwork: Int
     /// Wrong guesses within an hour at codes of any phone number, from addresses in this network that had not requested
     /// a code.
@@ -172,23 +173,24 @@ package struct GuessCounts: Hashable, Sendable {
 }
 
 /// The limits on wrong guesses of a code, checked before a guess is compared. A guess is compared with at most two
-/// codes of the phone number: the newest, and the newest that the address requested.
+/// codes of the phone number: the newest code, and the newest that the guessing address requested.
 ///
-/// Guesses from the address that requested a code are counted separately, so that guesses from other addresses cannot
-/// use up its limit. The owner of the phone number can therefore always request a code and sign in with it.
+/// Guesses from the address that requested a code are counted separately. Guesses from other addresses therefore cannot
+/// use up the limit of that address. The owner of the phone number can always request a code and sign in with it.
 ///
 /// An attacker gains little by requesting codes, because a phone number gets at most 5 codes an hour. Besides, after 25
 /// wrong guesses within a day, each new code allows only one guess.
 ///
 /// With the default limits, at most 175 guesses are compared for one phone number within 24 hours:
 ///
-/// - 25 guesses from addresses that requested a code, at five codes sent just before the 24 hours. These guesses reach
-///   the limit of a day (`ownOfNumberMax`).
-/// - 120 guesses from addresses that requested a code, at the 120 codes sent within the 24 hours. Each of these codes
+/// - 25 guesses at five codes sent just before the 24 hours, from the addresses that requested these codes. These
+///   guesses reach the limit of a day (`ownOfNumberMax`).
+/// - 120 guesses at the 120 codes sent within the 24 hours, from the addresses that requested these codes. Each code
 ///   allows only one guess, because the limit of a day is reached.
 /// - 30 guesses from other addresses (`othersMax`).
 ///
-/// Each guess is compared with at most two of the million possible codes, so an attacker's chance is 1 in 2,850 a day.
+/// Each guess is compared with at most two of the million possible codes. An attacker's chance to guess a code is
+/// therefore 1 in 2,850 a day.
 package enum GuessRule {
     package static let ownMax = 5
     package static let ownOfNumberMax = 25
@@ -245,7 +247,7 @@ package struct CodeSendLimits: Hashable, Sendable {
     package var perNetwork: Int
     /// Limit for an IPv6 /48.
     package var perSite: Int
-    /// Limit for the codes to all phone numbers that have the same first six digits and no account.
+    /// Limit for the codes to all phone numbers without an account that begin with the same six digits.
     package var perPrefix: Int
     package var total: Int
     /// Percentage of `total` that is reserved for phone numbers with an account.
@@ -271,9 +273,9 @@ package struct CodeSendLimits: Hashable, Sendable {
 
     /// Returns the seconds until one more code may be sent, or nil if it may be sent now.
     ///
-    /// - Parameter limitingSendTimes: one element for each limit on all phone numbers, with or without an account. For
-    ///   a limit of n codes within the time window, it is the time of the n-th most recent send. It is nil for fewer
-    ///   than n sends, or if n is 0.
+    /// - Parameter limitingSendTimes: one element for each limit that applies to phone numbers with and without an
+    ///   account. For a limit of n codes, the element is the time of the n-th most recent send in the window. It is nil
+    ///   for fewer sends, or if n is 0.
     package static func retryAfterSeconds(_ limitingSendTimes: [Moment?], at now: Moment) -> Int64? {
         let milliseconds = limitingSendTimes.compactMap { $0 }
             .map { windowMilliseconds - now.milliseconds(since: $0) }.max()

@@ -92,7 +92,8 @@ package protocol AccountService: Sendable {
     /// account. For such a driver, returns only the id, and the role if the token names one.
     func user(of caller: Caller) async throws(AccountFailure) -> User
 
-    /// PATCH /auth/me. Throws `invalid` if the name or the email is not acceptable, with the pointers /name and /email.
+    /// PATCH /auth/me. Throws `invalid` if the name or the email is not acceptable. The pointer of each error is /name
+    /// or /email.
     func change(
         _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) -> User
@@ -107,8 +108,8 @@ package protocol AccountService: Sendable {
 }
 
 package protocol DeviceService: Sendable {
-    /// PUT /native/devices/{token}. Returns true if the device is new to this driver. If another driver had registered
-    /// the push token, that driver loses it.
+    /// PUT /native/devices/{token}. Returns true if the device is new to this driver. If the push token was registered
+    /// for another driver, that registration is removed.
     func put(_ device: Device, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> Bool
 
     /// DELETE /native/devices/{token}. Does nothing, without an error, if the device does not exist or belongs to

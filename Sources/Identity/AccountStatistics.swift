@@ -10,8 +10,8 @@ package protocol AccountStatistics: Sendable {
     /// Returns the id of the newest audit entry; 0 when there is none yet.
     func newestAuditID() async throws -> Int64
 
-    /// Returns the counts of the audit entries after `id` and up to `last`. Entries whose action or outcome is unknown
-    /// to this version are left out.
+    /// Counts the audit entries with ids greater than `id` and at most `last`, by action and outcome. Entries whose
+    /// action or outcome is unknown to this version are left out.
     func auditCounts(after id: Int64, through last: Int64) async throws -> [AuditCount]
 
     /// Returns how much of each limit on sent codes is used up. Counts the codes that were sent in the hour before

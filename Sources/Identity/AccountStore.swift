@@ -1,7 +1,7 @@
 // The ports by which the account services use the store. Random values and the time are parameters.
 //
-// Every method that changes data, except `completeErasures`, runs one transaction. The transaction applies the rules in
-// AccountRules.swift to the rows that it reads. The method returns after the change is on disk.
+// Every method that changes data, except `completeErasures`, runs one transaction, and returns after the change is on
+// disk. The transaction applies the rules in AccountRules.swift to the rows that it reads.
 //
 // Some rejections change rows: a wrong guess is counted, and the reuse of a refresh token ends the token's session.
 // Such a rejection is an outcome and not an error, because an error would roll the changes back.
@@ -61,8 +61,8 @@ package protocol SignInStore: Sendable {
         _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async throws(AccountFailure)
 
-    /// Stores a new code if no limit on sent codes is used up and the code is not held back. The new code replaces the
-    /// code that the same address requested before for the same phone number.
+    /// Stores a new code, unless a limit on sent codes is used up. The new code replaces the code that the same address
+    /// requested before for the same phone number.
     func issueCode(_ new: NewCode, limits: CodeSendLimits) async throws(AccountFailure) -> CodeIssue
 
     /// Compares the guess with the stored codes, if the limits allow one more guess. A wrong guess is counted. A
@@ -91,14 +91,15 @@ package enum CodeIssue: Hashable, Sendable {
 }
 
 package protocol SignInSessionStore: Sendable {
-    /// Spends the token with that digest, stores its successor `new` in the same session, and returns `renewed`. A
-    /// repeat (RepeatRule) returns `renewed` too, because the successor is already stored. The reuse of a spent token
-    /// (`RefreshRule.reuse`) ends the session.
+    /// Marks the token with this digest as spent, stores its successor `new` in the same session, and returns
+    /// `renewed`. A repeat (RepeatRule) returns `renewed` too, because the successor is already stored. The reuse of a
+    /// spent token (`RefreshRule.reuse`) ends the session.
     func rotate(
         _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
 
-    /// Extends a single token's session until `expiresAt`. Returns `refused` for a session of another kind.
+    /// Extends the session of a single token until `expiresAt`. Returns `refused` if the session is unknown or belongs
+    /// to a token pair.
     func renew(
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
@@ -128,8 +129,8 @@ package enum RenewalOutcome: Hashable, Sendable {
 package protocol AccountRecordStore: ErasureCompletion {
     func user(_ driver: DriverID) async throws(AccountFailure) -> User?
 
-    /// Changes the profile. Creates the account if the driver has none, because a driver whose token another service
-    /// issued may have no account.
+    /// Changes the profile. If the driver has no account, because another service issued the driver's token, creates
+    /// the account.
     func change(
         _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) -> User
@@ -151,9 +152,8 @@ package protocol AccountRecordStore: ErasureCompletion {
 
 /// The completion of deletions that take more than one transaction.
 package protocol ErasureCompletion: Sendable {
-    /// Completes the unfinished deletions of this driver, or of all drivers if `driver` is nil, and returns their
-    /// number. Uses many short transactions, so that other transactions can run between them. If a deletion fails,
-    /// tries the others before it throws.
+    /// Completes the unfinished deletions of this driver, or of all drivers if `driver` is nil. Returns the number of
+    /// these deletions. If a deletion fails, tries the others before it throws.
     func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int
 }
 

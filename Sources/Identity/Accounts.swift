@@ -9,8 +9,8 @@ package struct Accounts: AccountService, AppleNotificationService {
     private let exports = ExportSlots()
     private let forget: @Sendable (DriverID) async -> Void
 
-    /// - Parameter forget: called with the id of a deleted driver. Removes the data that other components store under
-    ///   that id. Must not fail, and must finish within the time limit of a request.
+    /// - Parameter forget: removes the data that other components store under the id of a deleted driver. Must not
+    ///   fail, and must finish within the time limit of a request.
     package init(
         store: any AccountRecordStore, memory: SessionStatusCache,
         forget: @escaping @Sendable (DriverID) async -> Void = { _ in }

@@ -17,7 +17,8 @@ package struct AddressNetworks: Hashable, Sendable {
     package var address: String
     /// An IPv6 /56 (many homes have a network of this size) or an IPv4 /24. Nil if the text is not an IP address.
     package var network: String?
-    /// An IPv6 /48 (a site or a rented server can have a network of this size). Nil for any other address.
+    /// An IPv6 /48 (a site or a rented server can have a network of this size). Nil for an IPv4 address and for any
+    /// other text.
     package var site: String?
 
     package init(_ address: String) {

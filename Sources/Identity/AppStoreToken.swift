@@ -1,4 +1,4 @@
-// Our token for the App Store Server API: a JWT signed with the key of App Store Connect. Each app has its own token,
+// Our token for the App Store Server API: a JWT signed with our key from App Store Connect. Each app has its own token,
 // which is used until shortly before it expires.
 
 import JWTKit

@@ -1,5 +1,5 @@
-// The rules for accepting the claims of Apple's tokens (contract, section 6). They are pure functions of verified JSON,
-// the expected values and the time. They return an identity or a notification, or throw a reason.
+// The rules for accepting the claims of Apple's tokens (contract, section 6). They depend only on verified JSON, the
+// expected values and the time. They return an identity or a notification, or throw the reason to refuse the token.
 //
 // AppleTokenVerifier checks signatures and keys.
 
@@ -8,7 +8,7 @@ import JourneyModel
 
 struct AppleClaims {
     static let issuers = ["https://appleid.apple.com", "https://account.apple.com"]
-    /// How many seconds in the future `iat` and `nbf` may be, because Apple's clock may be ahead of ours.
+    /// How many seconds `iat` and `nbf` may be in the future, because Apple's clock may be ahead of ours.
     static let aheadSecondsMax = 300.0
     /// Apple's `sub` has 44 characters.
     static let subjectLengthMax = 255
@@ -80,8 +80,8 @@ struct AppleClaims {
         return text
     }
 
-    /// Returns the names in `aud`: one string or an array of strings (RFC 7519, section 4.1.3). Returns no names for an
-    /// array with an element that is not a string.
+    /// Returns the names in `aud`: one string or an array of strings (RFC 7519, section 4.1.3). If an element of the
+    /// array is not a string, returns no names.
     private static func audience(_ claim: JSONValue?) -> [String] {
         switch claim {
         case .string(let name)?: return [name]

@@ -1,10 +1,12 @@
-// Our client secret for Apple's token endpoint: a JWT signed with the team's key. Each call gets a new one.
+// Our client secret for Apple's token endpoint: a JWT signed with the team's key. Each request to the endpoint gets a
+// new secret.
 
 import JWTKit
 package import Secrets
 
 package struct AppleClientSecret: Sendable {
-    /// Lifetime of a secret; Apple allows six months. One call needs only seconds, and the rest allows for clock skew.
+    /// Lifetime of a secret; Apple allows six months. A request needs only seconds. The secret is valid longer, because
+    /// Apple's clock may differ from ours.
     static let timeToLiveSeconds: Int64 = 300
     static let audience = "https://appleid.apple.com"
 

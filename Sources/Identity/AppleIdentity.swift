@@ -1,4 +1,4 @@
-// The contents of an identity token or a notification from Apple that passed every check in AppleTokenVerifier.
+// The verified contents of Apple's identity tokens and notifications. AppleTokenVerifier makes all checks.
 
 /// The claims of a verified identity token (contract, section 6) that are needed to sign in.
 package struct AppleIdentity: Hashable, Sendable {

@@ -1,8 +1,8 @@
 // A cache of Apple's keys, so that a sign-in normally does not wait for Apple. At most one fetch is in progress at a
 // time.
 //
-// A client can invent any number of key ids. Fetches for key ids that the set lacks are therefore at least a minute
-// apart.
+// A client can invent any number of key ids. Fetches because of a key id that is missing from the set are therefore at
+// least a minute apart.
 
 package import JourneyModel
 
@@ -34,8 +34,8 @@ package actor AppleKeySet {
     /// Minimum interval between two fetches for key ids missing from the set (contract, section 6), and between two
     /// attempts to replace a stale set.
     static let cooldownSeconds: Int64 = 60
-    /// Maximum interval between attempts to fetch the key set while there is none. The first interval is one second,
-    /// and each further interval is twice as long, up to this maximum.
+    /// Maximum interval between attempts to fetch the key set while no keys are known. The first interval is one
+    /// second, and each further interval is twice as long, up to this maximum.
     static let pauseSecondsMax: Int64 = 30
 
     private let source: any AppleKeySetSource
@@ -65,7 +65,7 @@ package actor AppleKeySet {
             refreshWhenStale(at: now)
             return key
         }
-        // If a fetch is in progress, wait for its result. If none is in progress and the last one was too recent,
+        // If a fetch is in progress, wait for its result. If no fetch is in progress and the last fetch was too recent,
         // refuse the token without a new fetch.
         if flight == nil, let seconds = secondsToWait(hasKeys: hadKeys, at: now) {
             throw refusal(hasKeys: hadKeys, retryAfterSeconds: seconds)
@@ -77,8 +77,8 @@ package actor AppleKeySet {
         let after = clock()
         let hasKeys = hasKeys(at: after)
         let found = hasKeys ? keys[name] : nil
-        // Begin the pause before the next search, except in one case: there were no keys before, and the fetch found
-        // this one. Such a fetch was no search for a missing key id, so a search may follow at once.
+        // If there were no keys before, and this fetch found the key, the fetch was no search for a missing key id.
+        // Another search may then follow at once. In all other cases, the pause before the next search begins now.
         if hadKeys || found == nil { lastSearch = after }
         if let found { return found }
         throw refusal(
@@ -110,8 +110,8 @@ package actor AppleKeySet {
         return left > 0 ? (left + 999) / 1000 : nil
     }
 
-    /// Returns the refusal for a missing key id: `unknownKey` after a successful fetch, `keysUnavailable` after a
-    /// failed one.
+    /// Returns the refusal for a missing key id: `unknownKey` if the last fetch succeeded and keys are known, otherwise
+    /// `keysUnavailable`.
     private func refusal(hasKeys: Bool, retryAfterSeconds: Int64) -> AppleTokenRefusal {
         hasKeys && lastFetch?.isGood == true
             ? .refused(.unknownKey) : .keysUnavailable(retryAfterSeconds: retryAfterSeconds)

@@ -1,5 +1,5 @@
-// The keys of a published key set (RFC 7517) that can verify RS256. Everything else in the set is ignored. AppleKeySet
-// determines where the set comes from and how long it is valid.
+// Reads the keys of a published key set (RFC 7517) that can verify RS256, and ignores everything else in the set.
+// AppleKeySet determines where the set comes from and how long it is valid.
 
 import Crypto
 import CryptoExtras
@@ -49,8 +49,8 @@ enum AppleKeys {
         return keys.isEmpty ? nil : keys
     }
 
-    /// Reads one key by sections 4.1, 4.2, 4.4 and 4.5 of RFC 7517 and section 6.3.1 of RFC 7518. `use` and `alg` are
-    /// optional. If they are present, they must permit verifying RS256.
+    /// Reads one key according to sections 4.1, 4.2, 4.4 and 4.5 of RFC 7517 and section 6.3.1 of RFC 7518. `use` and
+    /// `alg` are optional. If present, they must permit verifying RS256.
     private static func key(_ member: JSONValue) -> (name: String, key: RSAVerificationKey)? {
         guard member["kty"]?.text == "RSA",
             let name = member["kid"]?.text, (1...SignedToken.keyNameBytesMax).contains(name.utf8.count),

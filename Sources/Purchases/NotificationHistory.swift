@@ -1,11 +1,12 @@
-// Fetches from Apple the notifications that this server missed, when the server starts and then daily. Each pass reads
-// the history of one app in one environment. Each notification is processed as if Apple had just sent it, so a
-// notification that is already stored has no second effect.
+// Asks Apple for the notifications that this server has missed: when the server starts, and then once a day. One pass
+// reads the history of one app in one environment.
+//
+// A notification from the history is processed like one that Apple sends. If it is already stored, it changes nothing.
 
 package import Identity
 package import JourneyModel
 
-/// A part of Apple's history: the notifications about one app in one environment.
+/// One of Apple's histories: the notifications about one app in one environment.
 package struct NotificationSource: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var bundleID: String
@@ -25,20 +26,20 @@ package protocol NotificationHistoryProgress: Sendable {
 }
 
 package struct NotificationHistory: Sendable {
-    /// A pass reads the notifications that Apple could not deliver, from this number of days before the end of the last
-    /// pass.
+    /// Each pass asks for the notifications that Apple could not deliver. The requested time begins this number of days
+    /// before the end of the last pass.
     ///
-    /// Apple retries a delivery for 157 hours (1, 12, 24, 48 and 72 hours after the previous attempt). Seven days
-    /// therefore include every notification that Apple may have tried to deliver since the last pass. Reading some
-    /// again helps if this server refused them the first time.
+    /// Apple repeats a failed delivery for 157 hours (1, 12, 24, 48 and 72 hours after the previous attempt). Seven
+    /// days therefore cover every notification whose delivery may have failed since the last pass. Some notifications
+    /// are read again, which helps if this server refused them the first time.
     static let failureDays = 7
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
-    /// The first pass after the start reads all notifications since the time up to which the history was read. It
-    /// begins this number of seconds earlier, because Apple's clock and this server's clock may differ by that much.
+    /// The first pass after the start of the server reads all notifications from this number of seconds before the end
+    /// of the last pass. The overlap is needed because the clocks of Apple and of this server may differ by that much.
     static let overlapSeconds = 3_600
-    /// Length of the parts in which the history is read. The position is recorded after each part. The pass after an
-    /// interrupted pass therefore repeats only the part that was interrupted.
+    /// The length of the parts in which the history is read. After each part, the end of the part is recorded. An
+    /// interrupted pass therefore need not be repeated as a whole.
     static let partSeconds = 86_400
     /// Maximum number of pages per request. This maximum ends the loop even if every answer of Apple names a next page.
     static let pagesMax = 100_000
@@ -89,7 +90,7 @@ package struct NotificationHistory: Sendable {
     /// Runs until the task is cancelled. A source that fails is read again after ten minutes. The other sources keep
     /// their own schedule.
     package func run() async {
-        /// For each source: the seconds until its next pass, and whether it has not been read since the start.
+        /// For each source: the seconds until its next pass, and whether no pass has succeeded since the start.
         var states = sources.map { _ in (seconds: 0, isAtStart: true) }
         while !Task.isCancelled {
             for (index, source) in sources.enumerated() where states[index].seconds == 0 {
@@ -130,8 +131,8 @@ package struct NotificationHistory: Sendable {
     /// Makes one pass over the history of a source: fetches the notifications that Apple could not deliver. After each
     /// part, records that the history was read to the end of this part.
     ///
-    /// If `isAtStart` is true, also fetches all notifications that Apple sent since the last pass, delivered or not.
-    /// The database may have been restored from a backup, and may lack some of them.
+    /// If `isAtStart` is true, also fetches the notifications that Apple delivered since the last pass. The database
+    /// may lack some of them, because it may have been restored from a backup.
     private func fill(_ source: NotificationSource, isAtStart: Bool) async -> Report.Result {
         let now = clock()
         var counts = Counts()
@@ -160,17 +161,18 @@ package struct NotificationHistory: Sendable {
         return .filled(stored: counts.stored, known: counts.known, refused: counts.refused)
     }
 
-    /// Returns the parts of one pass, in the order in which they are read. If the history was never read, they contain
-    /// all notifications of the last `daysMax` days.
+    /// Returns the parts of one pass, in the order in which they are read. If the history was never read, the parts
+    /// contain all notifications of the last `daysMax` days.
     ///
-    /// The last part ends at `now`. No part ends before the time up to which the history was already read, so the
-    /// recorded time never goes back.
+    /// The last part ends at `now`. No part ends before the recorded time, up to which the history was read. The
+    /// recorded time therefore never goes back, unless a wrong clock recorded a time in the future.
     ///
-    /// At the start, the parts since the last pass contain all notifications, including those that Apple could not
-    /// deliver. The part with `onlyFailures` therefore ends where the last pass ended.
+    /// If `isAtStart` is true, the other parts contain all notifications since the last pass, including those that
+    /// Apple could not deliver. The part with `onlyFailures` therefore ends where the last pass ended.
     ///
-    /// This part is read first, because every other part advances the recorded time. If the pass were interrupted after
-    /// another part, the next pass would skip the oldest notifications of this part.
+    /// The part with `onlyFailures` is read first, because every other part moves the recorded time forward. If the
+    /// pass were interrupted after another part, the next pass would begin later and skip the oldest undelivered
+    /// notifications.
     private func parts(of source: NotificationSource, isAtStart: Bool, now: Moment) async throws -> [Part] {
         let oldest = now.advanced(bySeconds: -Self.daysMax(source.environment) * 86_400)
         // A time in the future was recorded by a wrong clock.

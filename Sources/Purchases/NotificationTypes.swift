@@ -2,9 +2,9 @@
 // (https://developer.apple.com/documentation/appstoreservernotifications/notificationtype, read in November 2026). The
 // subtypes INCREASE_QUANTITY and DECREASE_QUANTITY (seats of a group) are left out.
 //
-// Each row describes the type for operators, and names the object of the payload that has the details. Access does not
-// depend on this table, but on the signed transaction and renewal in a notification. Notifications without a row are
-// stored too, with their payload.
+// Each row explains a type to operators, and names the object of the payload that carries the details. Access does not
+// depend on this table, but on the signed transaction and renewal in a notification. A notification whose type has no
+// row is stored too.
 
 package struct NotificationTypes: Sendable {
     /// The object of the payload that carries the details.

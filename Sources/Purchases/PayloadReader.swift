@@ -62,16 +62,16 @@ package struct PayloadReader: Hashable, Sendable {
         return number
     }
 
-    /// Returns a time that is given in milliseconds since 1970, up to the end of the year 9999. In the data of StoreKit
-    /// testing in Xcode, the number may have a fraction (1697679936049.7297), which is ignored.
+    /// Returns a time that the payload gives in milliseconds since 1970, up to the end of the year 9999. Data from
+    /// StoreKit testing in Xcode may have a fraction of a millisecond (1697679936049.7297), which is ignored.
     package func optionalMoment(_ name: String) throws(PurchaseRefusal) -> Moment? {
         guard let number = try isSignedByApple ? optionalInteger(name) : optionalWholePart(name) else { return nil }
         guard (0...253_402_300_799_999).contains(number) else { throw .wrongClaims }
         return Moment(millisecondsSinceEpoch: number)
     }
 
-    /// Whether Apple signs data of the environment that the payload names. True if the payload names no known
-    /// environment.
+    /// Whether Apple signs data of the environment that the payload names. True if the payload names no environment or
+    /// an unknown one.
     private var isSignedByApple: Bool {
         guard case .string(let text) = self["environment"] else { return true }
         return AppStoreEnvironment(rawValue: text)?.isSignedByApple ?? true

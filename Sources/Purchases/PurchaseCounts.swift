@@ -1,5 +1,5 @@
-// Counts entitlements by status, for each environment separately, for the operator page and the metrics. The counts
-// come from repeated passes over the facts of all drivers.
+// Counts the entitlements of each environment by status. The operator page and the metrics show the counts, which come
+// from repeated passes over the facts of all drivers.
 //
 // After each page of drivers, a pass pauses for twenty times as long as it has worked on that page. Counting therefore
 // occupies the server for less than a twentieth of the time.

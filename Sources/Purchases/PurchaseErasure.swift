@@ -1,8 +1,8 @@
-// The part of a signed payload that is kept after its driver was deleted: only the members that determine an
-// entitlement or a refund. `appAccountToken` and `appTransactionId` are removed, because they identify a person to
-// Apple and to the app.
+// Selects what is kept of a signed payload after its driver was deleted: only the members that determine an entitlement
+// or a refund. `appAccountToken` and `appTransactionId` are removed, because they identify a person to Apple and to the
+// app.
 //
-// If Apple later signs another payload about the same purchase, only these members of it are stored. If another driver
+// If Apple later signs another payload about the same purchase, only the same members are stored. But if another driver
 // owns the purchase by then, the whole payload is stored.
 
 import JourneyModel

@@ -1,6 +1,8 @@
-// The newest facts about one driver's purchases, all signed by Apple: one about each transaction, and one about the
-// next renewal of each subscription. Adding facts is commutative, associative and idempotent. The result is therefore
-// the same when facts arrive in any order, late or repeatedly.
+// The newest facts about one driver's purchases: one fact about each transaction, and one about the next renewal of
+// each subscription. Apple signed the data of all these facts.
+//
+// Adding facts is commutative, associative and idempotent. Facts that arrive in any order, late or repeatedly therefore
+// give the same result.
 
 /// The identity of a transaction. Apple's transaction ids are unique only within an environment.
 package struct TransactionKey: Hashable, Sendable, Comparable {
@@ -33,11 +35,11 @@ extension TransactionFact {
 
     /// Returns whether this fact replaces `other`, a fact with the same key. The fact with the later `signedDate` wins.
     ///
-    /// If the dates are equal, a fact with a signature wins. A fact without one lost its signature and some members
-    /// when its driver was deleted.
+    /// If the dates are equal, a fact with a signature wins over a fact without one. The fact without a signature is
+    /// incomplete: it also lost some members when its driver was deleted.
     ///
-    /// If both or neither have a signature, the order of the bytes decides. This order is arbitrary, but the same in
-    /// every process.
+    /// If both facts have a signature, or neither has one, their bytes are compared. The resulting order has no
+    /// meaning, but is the same in every process.
     package func isNewer(than other: TransactionFact) -> Bool {
         if signedDate != other.signedDate { return signedDate > other.signedDate }
         if (proof == nil) != (other.proof == nil) { return proof != nil }

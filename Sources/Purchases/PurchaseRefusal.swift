@@ -2,9 +2,10 @@
 /// that its data was rejected, because the reason would help a forger. Exception: for `signedInFuture`, the response
 /// also says that the client may try again.
 package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
-    /// The data is not a compact JWS, is too long, or its payload is not a JSON object with a valid `signedDate`.
+    /// The data is too long or is not a compact JWS. Or its payload is not a JSON object with a valid `signedDate`.
     case malformed
-    /// `alg` is not ES256, or the header has `crit`. `crit` lists extensions that a verifier must understand.
+    /// `alg` is not ES256, or the header has `crit`. `crit` lists extensions that a verifier must understand, and this
+    /// server understands none.
     case wrongAlgorithm = "wrong_algorithm"
     /// `x5c` does not contain exactly three DER certificates, or one of them is longer than
     /// `CertificateChain.certificateBytesMax`.
@@ -27,10 +28,11 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// A payload member is missing, or has a type or value that Apple does not document.
     case wrongClaims = "wrong_claims"
     case wrongBundle = "wrong_bundle"
-    /// The `appAppleId` of a notification is not the configured id of the app, for example because none is configured.
-    /// Or a notification that must contain an `appAppleId` has none. Sandbox notifications are not checked.
+    /// The `appAppleId` of a notification differs from the configured id of the app, or no id is configured. Or a
+    /// notification that must contain an `appAppleId` has none. Sandbox notifications are not checked.
     case wrongApp = "wrong_app"
-    /// This server does not accept the environment, or signed data that belongs together has different environments.
+    /// This server does not accept the environment. Or data that belongs together, such as a transaction and its
+    /// renewal, names different environments.
     case wrongEnvironment = "wrong_environment"
     /// The renewal information is about a subscription other than the transaction's.
     case otherSubscription = "other_subscription"

@@ -5,17 +5,18 @@ package import Identity
 package import JourneyModel
 
 package enum PurchaseFailure: Error, Hashable, Sendable {
-    /// The data was not accepted, for example because Apple did not sign it for one of the configured apps.
+    /// The data was not accepted. For example, its signature is not from Apple, or its app is not configured.
     case refused(PurchaseRefusal)
     /// Too many verifications are waiting.
     case busy
     /// The purchase belongs to another driver, whose entitlements may have changed.
     case ownedByAnother(owner: DriverID?)
     case store(AccountFailure)
-    /// The App Store Server API is not configured. Without it, only signed transactions are accepted.
+    /// The client sent only ids, and the App Store Server API is not configured. Without this API, only signed
+    /// transactions are accepted.
     case needsSignedTransaction
-    /// For the configured apps, Apple has no transaction with the id that the app sent. Or Apple's transaction has
-    /// another product id or original transaction id than the app sent.
+    /// Apple has no transaction of the configured apps with the id that the client sent. Or the transaction with that
+    /// id has another product id or original transaction id than the client sent.
     case unknownTransaction
     /// The App Store Server API is unavailable. `reason` is one word for the log.
     case appleUnavailable(retryAfterSeconds: Int, reason: String)

@@ -18,8 +18,8 @@ package struct ShownPurchase: Hashable, Sendable {
 package enum PurchaseOutcome: Hashable, Sendable {
     /// The purchase was stored, now or earlier. The associated value contains all facts about the driver's purchases.
     case stored(PurchaseFacts)
-    /// The purchase belongs to another driver, its owner, by the rules of `PurchaseStore.add`. The purchase is stored
-    /// for the owner, whose entitlements may change.
+    /// By the rules of `PurchaseStore.add`, the purchase belongs to another driver. It is stored for that driver, whose
+    /// entitlements may change.
     case ownedByAnother(owner: DriverID?)
 }
 
@@ -37,15 +37,16 @@ package protocol PurchaseStore: Sendable {
     func appAccountToken(of caller: Caller, new: String, at now: Moment) async throws(AccountFailure) -> String
 
     /// Stores a purchase for its owner. The owner is determined by the first of these rules that applies:
-    /// - An operator moved the purchase to a driver. That driver remains the owner.
-    /// - A transaction of the purchase has an `appAccountToken` that this server issued to a driver. If there are
-    ///   several such transactions, the one bought last counts.
-    /// - The first driver whose app sends the purchase becomes the owner.
+    /// - If an operator moved the purchase to a driver, that driver remains the owner.
+    /// - If a transaction of the purchase has an `appAccountToken` that this server issued to a driver, that driver is
+    ///   the owner. If there are several such transactions, the one bought last counts.
+    /// - Otherwise, the first driver whose app sends the purchase becomes the owner.
     func add(_ purchase: ShownPurchase, of caller: Caller, at now: Moment) async throws(AccountFailure)
         -> PurchaseOutcome
 
-    /// Stores the notification's id and its facts in one transaction. If the purchase's owner was deleted and no other
-    /// driver owns it now, only the members that `PurchaseErasure` keeps are stored.
+    /// Stores the notification's id and the facts in the notification, in one database transaction. If the purchase's
+    /// owner was deleted and no other driver owns the purchase now, stores only the members that `PurchaseErasure`
+    /// keeps.
     func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome

@@ -26,11 +26,12 @@ package struct RenewalFact: Hashable, Sendable {
 }
 
 extension RenewalFact {
-    /// Reads a verified payload. Throws `wrongClaims`, or `wrongEnvironment` for an unknown environment.
+    /// Reads a verified payload. Throws `wrongEnvironment` for an unknown environment, and `wrongClaims` for any other
+    /// invalid member.
     package init(_ signed: SignedPayload) throws(PurchaseRefusal) {
-        // Refuse a signed transaction: it may have all members that a renewal needs, and would replace the real renewal
-        // of the subscription. Apple signs `autoRenewStatus` into every renewal, and `transactionId` into every
-        // transaction.
+        // A signed transaction is refused here. It may have all members that a renewal needs, and would then replace
+        // the real renewal of the subscription. Every renewal has `autoRenewStatus`, and every transaction has
+        // `transactionId`.
         guard try signed.claims.optionalText("transactionId") == nil,
             try signed.claims.optionalInteger("autoRenewStatus") != nil
         else { throw .wrongClaims }

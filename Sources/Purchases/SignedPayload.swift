@@ -9,8 +9,9 @@ package import JourneyModel
 internal import Synchronization
 
 package struct SignedPayload: Sendable {
-    /// Maximum length of a JWS in bytes, checked before any parsing. A notification with transaction and renewal has
-    /// about 20 kB. Most of these bytes are three copies of the certificates, encoded in base64 two or three times.
+    /// Maximum length of a JWS in bytes, checked before any parsing. A notification with a transaction and a renewal
+    /// has about 20 kB, most of which are the certificates. They occur three times, encoded in base64 two or three
+    /// times.
     package static let bytesMax = 65_536
 
     package let jws: CompactJWS
@@ -26,8 +27,8 @@ package struct SignedPayload: Sendable {
     /// The claims as the bytes that Apple signed.
     package var payload: [UInt8] { jws.payload }
 
-    /// Parses the JWS and its payload. Throws only `malformed`, even for an invalid `signedDate`: before the signature
-    /// is verified, any invalid payload counts as a forgery.
+    /// Parses the JWS and its payload. Throws only `malformed`, even for an invalid `signedDate`, because any invalid
+    /// payload counts as a forgery until its signature is verified.
     package init(_ text: String, headers: AcceptedHeaders? = nil) throws(PurchaseRefusal) {
         var known: AcceptedHeaders.Header?
         let jws = CompactJWS(text, bytesMax: Self.bytesMax) { header in
@@ -107,7 +108,8 @@ package final class AcceptedHeaders: Sendable {
         cache.withLock { $0.find(text) }
     }
 
-    /// Adds a header. Callers must have verified the signature, so that clients cannot fill the cache.
+    /// Adds a header. Callers must have verified the signature. Otherwise, clients could fill the cache with forged
+    /// headers.
     func add(_ signed: SignedPayload, _ certificates: [[UInt8]]) {
         let header = Header(json: signed.jws.header, certificates: certificates)
         cache.withLock { cache in

@@ -48,7 +48,8 @@ package struct NotificationEnvelope: Sendable {
         var environment: AppStoreEnvironment?
         var bundleID: String?
         var appleID: Int64?
-        /// Whether the object must contain the app's Apple ID. True for production, according to Apple's documentation.
+        /// Whether the object must contain the app's Apple ID. True for the production environment in the objects that
+        /// Apple documents.
         var needsAppleID = false
     }
 
@@ -68,8 +69,8 @@ package struct NotificationEnvelope: Sendable {
     /// Reads the app's ids from the one object that contains them: `data`, `externalPurchaseToken`, `summary` or
     /// `appData`. At most one of these four objects may be present.
     ///
-    /// A notification of a type that Apple added later may contain another object instead. Such a notification is
-    /// accepted if no object in it names another app.
+    /// A notification type that Apple adds later may use another object instead. Such a notification is accepted unless
+    /// one of its objects names an app that is not configured.
     package init(_ claims: PayloadReader) throws(PurchaseRefusal) {
         guard let uuid = try claims.optionalUUID("notificationUUID") else { throw .wrongClaims }
         notificationUUID = uuid
@@ -82,8 +83,8 @@ package struct NotificationEnvelope: Sendable {
         let present = candidates.compactMap { $0 }
         guard present.count <= 1 else { throw .wrongClaims }
         if let object = present.first {
-            // The other objects contain `environment`, but `externalPurchaseToken` does not. Its environment follows
-            // from the prefix of the purchase id, as in Apple's own library.
+            // All objects except `externalPurchaseToken` contain `environment`. The environment of an external purchase
+            // follows from the prefix of its id, as in Apple's own library.
             let environment =
                 token == nil
                 ? try object.environment()
@@ -110,7 +111,7 @@ package struct NotificationEnvelope: Sendable {
     }
 
     /// Reads the id from the app transaction in the object. The signature of the notification covers the app
-    /// transaction, so its own signature is not verified.
+    /// transaction. Therefore the app transaction's own signature is not verified.
     private static func appTransactionID(in object: PayloadReader) -> String? {
         guard let text = try? object.optionalToken("signedAppTransactionInfo"),
             let jws = CompactJWS(text, bytesMax: SignedPayload.bytesMax)

@@ -1,5 +1,5 @@
-// A fact is Apple's signed data about one transaction (JWSTransactionDecodedPayload). A fact never changes, but a fact
-// about the same transaction with a later `signedDate` replaces it.
+// A fact is Apple's signed data about one transaction (JWSTransactionDecodedPayload). A fact never changes. If another
+// fact about the same transaction has a later `signedDate`, it replaces the earlier fact.
 
 package import JourneyModel
 
@@ -59,7 +59,7 @@ package struct TransactionFact: Hashable, Sendable {
     package var productID: String
     /// Nil for a type that this release does not know. The fact is then stored, but gives no entitlement.
     package var kind: Kind?
-    /// The group of an auto-renewable subscription. Such a subscription always has a group. Nil for other kinds.
+    /// The group of an auto-renewable subscription, which always has one. Nil for other kinds.
     package var subscriptionGroupID: String?
     package var purchaseDate: Moment
     /// The end of the period. Never nil for auto-renewable subscriptions.
@@ -82,7 +82,8 @@ package struct TransactionFact: Hashable, Sendable {
 }
 
 extension TransactionFact {
-    /// Reads a verified payload. Throws `wrongClaims`, or `wrongEnvironment` for an unknown environment.
+    /// Reads a verified payload. Throws `wrongEnvironment` for an unknown environment, and `wrongClaims` for any other
+    /// invalid member.
     package init(_ signed: SignedPayload) throws(PurchaseRefusal) {
         try self.init(signed.claims, payload: signed.payload, proof: SignatureProof(signed.jws))
     }
@@ -128,8 +129,8 @@ extension TransactionFact {
         guard let date = try claims.optionalMoment("revocationDate") else { return nil }
         let kind: Revocation.Kind =
             switch type {
-            // Apple added `revocationType` in 2025. If it is absent and `ownership` is `familyShared`, the transaction
-            // was revoked because Family Sharing ended.
+            // Apple added `revocationType` in 2025, so older data lacks it. A shared product without it was revoked
+            // because Family Sharing ended. Any other transaction without it was refunded.
             case nil: ownership == .familyShared ? .familySharing : .refund
             case "FAMILY_REVOKE"?: .familySharing
             case let type? where type.hasPrefix("REFUND_"): .refund

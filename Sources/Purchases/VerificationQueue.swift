@@ -6,14 +6,14 @@ import Synchronization
 
 package final class VerificationQueue: Sendable {
     /// Default for the maximum number of verifications that wait or run. This number of verifications takes about a
-    /// third of a second. Each waiting text has at most 64 KiB.
+    /// third of a second. Each waiting verification holds a text of at most 64 KiB.
     package static let countMax = 1024
 
     private let countMax: Int
     private let count = Mutex(0)
     private let executor = LowPriorityExecutor()
-    /// The queue that resumes the callers, which takes the lock of an event loop's inbox. The low-priority thread must
-    /// not take this lock: if it lost its processor then, the event loop would wait until it runs again.
+    /// Resumes the callers. To resume a caller, a thread takes the lock of an event loop's inbox. If the low-priority
+    /// thread took this lock and then lost its processor, the event loop would have to wait.
     private let completions = DispatchQueue(label: "dwell.verification.completions", qos: .userInitiated)
 
     package init(countMax: Int = VerificationQueue.countMax) {
@@ -47,8 +47,8 @@ private final class LowPriorityExecutor: TaskExecutor {
     /// On Linux, Dispatch gives the thread of a background queue the nice value 10. The event loops and the database
     /// writer therefore get more processor time.
     ///
-    /// The scheduling policy SCHED_IDLE is worse: the thread hardly ever runs, and keeps the locks that it holds. In a
-    /// measurement, the 99th percentile of the response time of events was 30 ms, instead of 11 ms.
+    /// With the scheduling policy SCHED_IDLE, the thread would hardly ever run, and would keep its locks meanwhile. In
+    /// a measurement, SCHED_IDLE raised the 99th percentile of the response time of events from 11 ms to 30 ms.
     private let queue = DispatchQueue(label: "dwell.verification", qos: .background)
 
     func enqueue(_ job: consuming ExecutorJob) {

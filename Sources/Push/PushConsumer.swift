@@ -1,5 +1,5 @@
-// Reads changes of journeys, and adds the push notifications that they cause to the outbox. Events are read after their
-// commit, so no request waits for this task.
+// Reads changes of journeys. If a change causes push notifications, adds them to the outbox. Events are read after
+// their commit, so no request waits for this task.
 //
 // The outbox and the position in the feed of events are written in one transaction. The notifications of each change
 // are therefore queued exactly once.
@@ -70,7 +70,7 @@ package struct PushConsumer: Sendable {
     }
 
     /// Reads the next events once and queues their notifications. Returns true if the next round must follow without a
-    /// pause: there are more events, or another server has already queued these notifications.
+    /// pause, because there are more events or another server has already queued these notifications.
     func round(_ position: inout Position) async throws(StoreFailure) -> Bool {
         let now = clock()
         let base: Int64
@@ -80,8 +80,8 @@ package struct PushConsumer: Sendable {
             base = try await store.pushPosition(at: now)
             position.storedAt = now
         }
-        // If this round fails, or if another server was faster, the method returns before it sets `position.last`
-        // again. The next round then begins at the stored position.
+        // `position.last` stays nil if this round fails, or if another server was faster. The next round then begins at
+        // the stored position.
         position.last = nil
         let page = try await store.pushChanges(
             after: base, since: now.advanced(byMilliseconds: -PushRules.ageMillisecondsMax))

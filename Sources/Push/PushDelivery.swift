@@ -6,11 +6,11 @@ package import JourneyModel
 package enum PushOutcome: Hashable, Sendable {
     /// The service accepted the notification. It is unknown whether the device shows it.
     case delivered
-    /// The device no longer has the app (APNs 410, FCM 404 UNREGISTERED). `since`: the time at which APNs last found
-    /// the token invalid; nil if the service does not say. A device that registered later than that is still valid.
+    /// The device no longer has the app (APNs 410, FCM 404 UNREGISTERED). `since` is the time at which APNs last found
+    /// the token invalid; nil if the service names no time. A device that registered after `since` is still valid.
     case unregistered(since: Moment?)
-    /// The service cannot accept the notification now (429, 5xx, a timeout, a lost connection), but may already have
-    /// delivered it. The notification may be sent again after `afterSeconds`; nil if the service gives no time.
+    /// The service did not confirm the notification (429, 5xx, a timeout, a lost connection), but may have delivered
+    /// it. `afterSeconds` is the pause that the service asks for before another attempt; nil if it asks for none.
     ///
     /// `reason` is one word for the log.
     case unavailable(reason: String, afterSeconds: Int?)

@@ -12,7 +12,7 @@ extension DuePush {
     package static let dismissalSeconds: Int64 = 900
 
     /// The token to which the notification is sent. Nil if the notification is for a Live Activity and the device no
-    /// longer has one.
+    /// longer has a token for a Live Activity.
     private var token: String? {
         switch entry.kind {
         case .alert, .wake: device.pushToken
@@ -28,8 +28,8 @@ extension DuePush {
         }
     }
 
-    /// Returns nil if the notification cannot be sent to this device, because its platform has no push service here.
-    /// Also returns nil for a Live Activity if the device has none or is an Android device.
+    /// Returns nil if the platform of the device is neither iOS nor Android. For a Live Activity, also returns nil if
+    /// the device has none or is an Android device.
     package func notification(_ texts: PushTexts, at now: Moment) -> PushNotification? {
         guard let service, let token, service != .google || entry.kind.notificationKind != .liveActivity else {
             return nil
@@ -41,8 +41,8 @@ extension DuePush {
     }
 
     /// The value of `PushNotification.collapseID`, with which a later alert of a session replaces an earlier one. It is
-    /// the session's id, or a short name if the id is too long or contains a character that APNs does not allow. Nil
-    /// for a background push, which replaces nothing.
+    /// the session's id, or a short name if APNs does not allow this id. Nil for a background push or an entry without
+    /// a session.
     private var collapseID: String? {
         guard entry.kind != .wake, let session = entry.session else { return nil }
         guard let sessionID, sessionID.utf8.count <= Self.collapseIDBytesMax,

@@ -47,8 +47,8 @@ package enum PushRules {
         }
     }
 
-    /// Returns the entry that wakes the app, if the server stored the expiry. An app that reported the expiry itself is
-    /// running and need not be woken.
+    /// Returns an entry that wakes the app if the server itself stored the expiry of the session. If the app reported
+    /// the expiry, it is running and need not be woken.
     private static func wake(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
         guard change.isEntry, change.isExpiry, change.isByServer else { return [] }
         return [change.entry(.wake, target, due: now, until: now.advanced(bySeconds: secondsMax))]
@@ -64,9 +64,8 @@ package enum PushRules {
         return [change.entry(.activityEnd, target, due: now, until: now.advanced(bySeconds: activityEndSecondsMax))]
     }
 
-    /// Returns the warning before the end of the grace period. Its time depends on the deadline, not on the time of the
-    /// event. So a driver whose departure is reported late is still warned, up to `ageMillisecondsMax` after the
-    /// warning was due.
+    /// Returns the warning before the end of the grace period. A driver whose departure is reported late is still
+    /// warned, up to `ageMillisecondsMax` after the warning was due. The age of the event does not matter.
     private static func warning(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
         guard change.after.state == .inTransit, let deadline = change.after.graceDeadline,
             change.before?.state != .inTransit || change.before?.session != change.after.session
@@ -84,11 +83,12 @@ extension PushChange {
     /// (unknown).
     fileprivate var isEntry: Bool { before?.state != after.state || before?.session != after.session }
 
-    /// Whether the change ends a session. If `before` is nil (unknown), the change counts if `after` has an ended
-    /// session. To end a Live Activity twice does no harm, but an activity that nobody ends stays on the lock screen
+    /// Whether the change ends a session. If `before` is nil (unknown), the value is true if `after` has an ended
+    /// session. Ending a Live Activity twice does no harm, but an activity that is never ended stays on the lock screen
     /// for hours.
     ///
-    /// If `after` has no session, the change does not count, because it may be the driver's first change.
+    /// If `before` is nil and `after` has no session, the value is false, because this may be the driver's first
+    /// change.
     fileprivate var endsSession: Bool {
         guard !after.state.hasSessionInProgress else { return false }
         return before?.state.hasSessionInProgress ?? (after.session != nil)

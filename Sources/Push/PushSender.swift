@@ -1,10 +1,10 @@
 // Sends the entries of the outbox that are due. Each device has at most one notification under way, so its
 // notifications are sent in order; different devices do not wait for each other.
 //
-// Outcomes are written in groups, so that the writes of events seldom wait for them.
+// The store receives the outcomes of attempts in groups, so that writing them seldom delays the writes of events.
 //
-// An entry that was read is reserved for this server for some time (its lease). If the process is killed before it has
-// written the outcome, the notification is sent again after the lease.
+// When this server reads an entry, the entry is reserved for it for some time (the lease). If the process is killed
+// before it has written the outcome, the notification is sent again after the lease.
 
 package import CoreMetrics
 package import Engine
@@ -27,11 +27,11 @@ package actor PushSender {
     static let inFlightMax = 500
     /// Maximum number of entries per read of the outbox.
     static let readMax = 500
-    /// How long, in seconds, an entry that was read may wait until it is under way. An entry that has waited longer is
-    /// returned to the outbox, because its lease could end before its outcome is written.
+    /// The maximum time, in seconds, from the read of an entry to the beginning of its sending. An entry that has
+    /// waited longer is returned to the outbox, because its lease could end before its outcome is written.
     ///
-    /// The wait is measured from the end of the read. If it were measured from the beginning, a store whose reads take
-    /// longer than this time would let no entry be sent.
+    /// The time is measured from the end of the read. If it were measured from the beginning, no entry would be sent
+    /// while a read takes longer than this maximum.
     static let waitSecondsMax = 3
     /// The part of a lease, in seconds, that remains for writing the outcome after an attempt of the maximum length.
     static let commitSeconds = 2
@@ -140,16 +140,15 @@ package actor PushSender {
         await drain()
     }
 
-    /// Writes the outcomes if they have waited long enough. If all entries read before are under way, reads more due
-    /// entries. Then begins to send entries.
+    /// Writes the outcomes if there are enough of them, or if the first has waited long enough. If no entry waits to be
+    /// sent, reads more due entries. Then begins to send entries.
     func round() async {
         let now = clock()
         let isFirstOld =
             firstResultAt.map { Pause(from: $0, milliseconds: Self.commitMilliseconds).isOver(at: now) } ?? false
         if results.count >= Self.commitCount || isFirstOld { await commit() }
-        // While the store cannot write outcomes, no entries are read. Until the outcome of an entry is written, only
-        // the lease prevents a second read of this entry. If the store were unavailable for longer than the lease, this
-        // server would read and send the entry again.
+        // While the store cannot write outcomes, no entries are read. Otherwise this server would read and send an
+        // entry again if the entry's lease ended before its outcome was written.
         if ready.isEmpty, commitPause == nil, readPause?.isOver(at: now) ?? true { await read(at: now) }
         sendReady()
     }
@@ -190,7 +189,7 @@ package actor PushSender {
         if push.entry.kind.notificationKind == .liveActivity, push.isInOtherSession { return drop(push, .obsolete) }
         guard let notification = push.notification(texts.read(), at: now) else { return drop(push, .unwanted) }
         inFlightCount += 1
-        // An unstructured task, so that the shutdown does not cancel the sending. Otherwise the notification might be
+        // The task is unstructured, so that the shutdown does not cancel the sending. Otherwise a notification might be
         // delivered without a recorded outcome, and would be sent again after the restart.
         Task { [delivery] in
             self.finished(push, await delivery.send(notification), sentAt: now)
@@ -257,7 +256,7 @@ package actor PushSender {
     }
 
     /// Writes the outcomes. If the write fails, keeps the outcomes and tries again later. Until they are written, only
-    /// the leases of the entries prevent that the notifications are sent again.
+    /// the leases of the entries keep the notifications from being sent again.
     private func commit() async {
         let now = clock()
         guard !results.isEmpty, commitPause?.isOver(at: now) ?? true else { return }

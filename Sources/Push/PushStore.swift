@@ -11,15 +11,16 @@ package protocol PushStore: Sendable {
     /// earlier event causes a notification.
     func pushPosition(at now: Moment) async throws(StoreFailure) -> Int64
 
-    /// Returns the changes of journeys by the events after position `id`, for drivers who have a device and are not
-    /// simulated. May omit changes by events received before `since`, which is `PushRules.ageMillisecondsMax` ago.
+    /// Returns the changes of journeys that the events after position `id` caused, for drivers with a device, but not
+    /// for simulated drivers. May omit changes by events received before `since`, which is
+    /// `PushRules.ageMillisecondsMax` ago.
     ///
-    /// A change counts only if it changes what the driver's stream shows. A late event that changes only the past
-    /// therefore causes no change.
+    /// A change is returned only if it changes what the driver's stream shows. For a late event that changes only the
+    /// past, nothing is returned.
     ///
-    /// If a store refolds in several transactions, it stores the change of a late event only when the refold is
-    /// complete. Until then, this method returns no changes by the late event or by the events after it. It waits in
-    /// this way for at most half of `PushRules.ageMillisecondsMax`.
+    /// If a store refolds in several transactions, it stores the change of a late event only after the whole refold.
+    /// Until then, this method holds back the changes by the late event and by later events. It does so for at most
+    /// half of `PushRules.ageMillisecondsMax`.
     func pushChanges(after id: Int64, since: Moment) async throws(StoreFailure) -> PushChanges
 
     /// Adds the entries to the outbox and stores the position `last`, in one transaction. Returns false and does
@@ -29,8 +30,8 @@ package protocol PushStore: Sendable {
         _ entries: [PushEntry], after base: Int64, upTo last: Int64, at now: Moment
     ) async throws(StoreFailure) -> Bool
 
-    /// Reserves and returns at most `limit` due entries, for each device only the first. Until `lease`, no other call
-    /// returns these entries, not even on another server.
+    /// Reserves and returns at most `limit` due entries, and for each device only its first due entry. Until `lease`,
+    /// no other call returns these entries, not even on another server.
     func takeDuePushes(at now: Moment, limit: Int, lease: Moment) async throws(StoreFailure) -> [DuePush]
 
     /// Records the outcomes of entries that `takeDuePushes` has returned, in one transaction.
@@ -74,8 +75,9 @@ package struct PushChange: Sendable {
     }
 
     package var driver: Int64
-    /// Nil if it is unknown: this is the driver's first change, or the changes before it are no longer kept. A refold
-    /// by new rules or by a correction of settings deletes them.
+    /// The journey before the change; nil if it is unknown. It is unknown for the driver's first change. It is also
+    /// unknown after a refold by new rules or by a correction of settings, because that refold deletes the earlier
+    /// changes.
     package var before: Phase?
     package var after: Phase
     /// When the event that caused the change happened, corrected to the server's clock.
@@ -155,8 +157,8 @@ package struct DuePush: Sendable {
     /// Whether the driver is still in the entry's session, and the grace period still ends at the entry's deadline.
     /// Only entries of the kind `graceEnding` depend on this value.
     package var isDeadlineRunning: Bool
-    /// Whether the driver is now in another session than the entry's. The device's Live Activity then shows that
-    /// session.
+    /// Whether the driver is now in another session than the entry's. The device's Live Activity then shows the
+    /// driver's current session.
     package var isInOtherSession: Bool
 
     package init(

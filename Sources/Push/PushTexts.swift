@@ -18,7 +18,7 @@ package struct PushTexts: Hashable, Sendable {
     package static let bytesMax = 262_144
     private static let titleCharactersMax = 100
     private static let bodyCharactersMax = 300
-    /// The part of a `grace_ending` text that is replaced by the whole minutes left, rounded up.
+    /// The placeholder in a `grace_ending` text for the number of minutes left, rounded up.
     static let minutesPlaceholder = "{minutes}"
 
     /// The texts of each language; the keys are BCP 47 tags in lower case.

@@ -3,9 +3,8 @@ package import JourneyModel
 /// The port that decides whether the rate limits permit an event or a request now. Its methods never throw. If Redis
 /// cannot be reached, the limiter in this process decides (contract, section 4).
 package protocol Admission: Sendable {
-    /// Charges the claim: adds one charge to the driver's rate limit window. If the window is full or the claim's
-    /// idempotency key is known, charges nothing. While the key is in the window, further calls with the same key
-    /// return `.known` and charge nothing.
+    /// Adds one charge for the claim to the driver's rate limit window. Charges nothing if the window is full, or if
+    /// the idempotency key is known (`.known`). The key of a charge is known as long as the charge is in the window.
     nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision
 
     /// Decides several claims in order, so that earlier claims use the remaining quota first. Returns one decision per
@@ -30,8 +29,8 @@ package protocol Admission: Sendable {
     /// Charges a new event whose claim was `.known`. The event is already on disk, so it is charged even beyond the
     /// limit. Does not wait.
     ///
-    /// The claim was not charged, because another request with the same idempotency key had already been charged. But
-    /// that charge may be refunded if the other request is refused.
+    /// `admit` did not charge the claim, because another request with the same idempotency key had already been
+    /// charged. If that other request was refused, its charge may be refunded, so the event needs a charge of its own.
     func forceCharge(_ claim: AdmissionClaim)
 
     /// Refunds the charge of an `.admitted` event. Called if the event was refused later or was a repeat. Does not
@@ -96,14 +95,15 @@ package struct AdmissionClaim: Hashable, Sendable {
             driver: service, limitClass: .serviceEvents, idempotencyKey: "\(driver.rawValue)\0\(idempotencyKey)")
     }
 
-    /// Returns a claim that charges the rate limit window of this claim once more. `number` distinguishes the
-    /// additional charges. The key cannot equal a client's key, because clients cannot send NUL.
+    /// Returns a claim that charges the rate limit window of this claim once more. Each additional charge needs another
+    /// `number`. The key of the returned claim cannot equal a client's key, because clients cannot send NUL.
     package func repeated(_ number: Int) -> AdmissionClaim {
         AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0\(number)\0" + idempotencyKey)
     }
 
     /// The claim under which `forceCharge` charges an event. Its key differs from the event's own key, because a refund
-    /// for that key must not remove this charge. No client can send this key, because it contains NUL.
+    /// for the event's own key must not remove this charge. No client can send the key of this claim, because it
+    /// contains NUL.
     package var afterwards: AdmissionClaim {
         AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0" + idempotencyKey)
     }

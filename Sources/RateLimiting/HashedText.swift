@@ -18,8 +18,9 @@ struct HashedText: Equatable, Sendable {
     }
 }
 
-/// Only the hash of a text, the key of a table that may confuse two texts: with 64 bits, this practically never
-/// happens. The hash takes 8 bytes instead of 36 bytes and a heap object.
+/// The hash of a text, without the text: the key of a table that may confuse two texts. With 64 bits, two texts
+/// practically never have the same hash. The hash takes 8 bytes, but the text of a UUID takes 36 bytes and a heap
+/// object.
 ///
 /// `Hasher` has a random seed in each process, so clients cannot search for texts with the same hash.
 package struct TextHash: Hashable, Sendable {

@@ -1,6 +1,6 @@
 // The rate limiter of one process: the algorithm of contract, section 4, in memory. Without Redis, this limiter makes
-// all decisions. With Redis, its windows mirror the charges that this process makes in Redis, and it decides if Redis
-// fails.
+// all decisions. With Redis, its windows mirror this process's charges in Redis, so that this limiter can decide if
+// Redis fails.
 
 package import JourneyModel
 
@@ -8,8 +8,8 @@ package import JourneyModel
 /// suspends.
 ///
 /// Memory is limited, so old entries are evicted. An eviction never makes a driver's quota smaller, because an evicted
-/// window starts empty. A repeat of an event whose key is evicted is charged, and refunded when the store recognises
-/// the repeat.
+/// window starts empty. After an eviction of a stored event's key, a repeat of the event is charged, and refunded when
+/// the store recognises it.
 package final class LocalRateLimiter: Admission {
     /// The bounds of the memory, for all shards together.
     package struct Capacity: Sendable {
@@ -17,11 +17,11 @@ package final class LocalRateLimiter: Admission {
         /// serves far fewer than 20 000 drivers at once. In the worst case, both generations together hold 40 000
         /// windows of 60 charges, with 16 bytes per charge.
         package var windowsMax = 20_000
-        /// The maximum number of idempotency keys of stored events in one generation of the cache. A phone's retry
-        /// queue repeats an event within minutes.
+        /// The maximum number of idempotency keys of stored events in one generation of the cache. This number is
+        /// enough, because a phone's retry queue repeats an event within minutes.
         package var knownKeysMax = 65_536
-        /// How long these idempotency keys are kept. The time is long enough for a phone that is offline for half a
-        /// day.
+        /// How long the idempotency keys of stored events are kept, if there is room. The time is long enough for a
+        /// phone that is offline for half a day.
         package var knownKeyAgeMilliseconds: Int64 = 12 * 3_600_000
 
         package init() {}
@@ -126,10 +126,11 @@ package final class LocalRateLimiter: Admission {
     /// Mirrors a decision that another limiter (Redis) has made, and returns the decision. If the window in this
     /// process shows that Redis has lost charges, the returned decision is corrected.
     ///
-    /// Redis loses charges if it is restarted empty or flushed, or if it was unreachable for a while.
+    /// Redis loses charges when it is restarted empty or flushed. It also lacks the charges of a time when this process
+    /// could not reach it.
     ///
-    /// - Parameter askedAt: the time on this limiter's clock before Redis was called. A mirrored charge gets this time,
-    ///   which is never later than its time in Redis. The charge therefore leaves the window in this process no later
+    /// - Parameter askedAt: the time on this limiter's clock before Redis was called. The mirrored charge gets this
+    ///   time, so it is never later than the charge in Redis. It therefore leaves the window in this process no later
     ///   than the window in Redis.
     package func reconcile(
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64

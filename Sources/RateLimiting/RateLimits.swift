@@ -27,13 +27,13 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case pings
     /// Purchases that the app sends.
     case purchases
-    /// Rejected App Store notifications: texts that Apple did not sign for an app of this server, and bodies that
-    /// contain no text. One window per client address.
+    /// Rejected App Store notifications: texts without a valid signature by Apple, notifications for other apps, and
+    /// bodies that contain no text. One window per client address.
     case notifications
     /// Wrong tokens on the operator's routes. One window per client address.
     case operatorGuesses = "operator"
-    /// Refused events, repeats, and excess bytes: the bytes of a body beyond the length that is allowed for the number
-    /// of its events (`RefusalLimit`).
+    /// Refused events, repeats, and excess bytes. Excess bytes are the bytes beyond the length that a body with this
+    /// number of events may have (`RefusalLimit`).
     case refusals
 
     /// The classes of events, in the order of the `RateLimit` fields of a response.
@@ -120,9 +120,10 @@ extension RateLimits {
 
     /// Returns the maximum number of charges that one call of `Admission.charge` adds to a window.
     ///
-    /// For the class `refusals` it is the limit: while the window is full, no body is read, so more charges would only
-    /// use memory. The other classes are charged for stored events that a late event refolds. All of these charges
-    /// count, up to `overdraftMax`.
+    /// For the class `refusals`, the maximum is the limit. More charges would only use memory, because no body is read
+    /// while the window is full.
+    ///
+    /// Other classes get charges for stored events that a late event refolds. Their maximum is `overdraftMax`.
     package func chargesMax(of limitClass: RateLimitClass) -> Int {
         limitClass == .refusals ? limit(of: limitClass) : Self.overdraftMax
     }

@@ -5,7 +5,8 @@ import JourneyModel
 struct Comparison {
     var expected: ExpectedResponse
     var eventID: String
-    /// The permitted values of `status`: `ok`, `already_processed`, or both if an earlier response may have been lost.
+    /// The permitted values of `status`: `ok` or `already_processed`. Both are permitted if the response to an earlier
+    /// attempt may have been lost.
     var statuses: [EventResponse.Status]
 
     /// Returns the differences, one sentence each. Returns an empty array if there are none.

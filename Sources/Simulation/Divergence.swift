@@ -29,7 +29,7 @@ package struct Divergence: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The reason why the run cannot continue, for example because the server returned no verdict that could be compared.
+/// The reason why the run cannot continue. For example, the server has returned no verdict that can be compared.
 package struct SimulationFailure: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 

@@ -49,8 +49,8 @@ package struct Delivery: Hashable, Sendable {
         case together
         /// One request with one event. The app has built the body of this request a second time.
         case rebuilt
-        /// One request with one event. The body contains a different time of the event, so the server must reject the
-        /// request.
+        /// One request with one event. The body has the idempotency key of the event but states another time of the
+        /// event, so the server must reject it.
         case changed
     }
 
@@ -68,8 +68,8 @@ package struct Drive: Hashable, Sendable {
     /// The events, in the order in which they happen.
     package var events: [ScriptedEvent]
     package var deliveries: [Delivery]
-    /// The time from the start of this drive to the start of the next drive. By then, every deadline that this drive
-    /// may have started has passed.
+    /// The time from the start of this drive to the start of the next drive. Every deadline that this drive may start
+    /// passes within this time.
     package var durationMilliseconds: Int64
 }
 

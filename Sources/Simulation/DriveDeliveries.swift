@@ -29,11 +29,11 @@ extension DriveScript {
         Delivery(form: .batch, events: Array(indexes), clockErrorMilliseconds: 0)
     }
 
-    /// Returns the deliveries of a phone that loses its connection for some time. The events of that time are one
-    /// batch. Each other event is sent alone.
+    /// Returns the deliveries of a phone that loses its connection for some time. The events of that time are sent in
+    /// one batch, and each other event is sent alone.
     ///
-    /// In half of the drives, the response to the last event before that time is also lost. The batch then contains
-    /// that event too.
+    /// In half of the drives, the response to the last event before the loss of the connection is also lost. The batch
+    /// then contains that event again.
     private func offlineGap(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         let first = Int.random(in: 1..<(all.count - 1), using: &random)
         let end = Int.random(in: (first + 1)...all.count, using: &random)
@@ -71,7 +71,8 @@ extension DriveScript {
         return forms.map { Delivery(form: $0, events: [event], clockErrorMilliseconds: 0) }
     }
 
-    /// Returns one more delivery for each of up to three events. These deliveries come after all others.
+    /// Chooses up to three events at random, and returns one more delivery for each. These deliveries come after all
+    /// others.
     private func repeats(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         all.shuffled(using: &random).prefix(3).map(alone)
     }

@@ -160,8 +160,8 @@ struct DriveScript {
         add(name, session: session)
     }
 
-    /// Adds an event after a random part of `milliseconds`. `share` is the range of this part, in thousandths. At least
-    /// one millisecond passes before the event, because with settings as small as one second the part may be 0.
+    /// Adds an event after a random part of `milliseconds`. `share` is the range of this part, in thousandths. If the
+    /// settings are as small as one second, the part may be 0; one millisecond then passes instead.
     mutating func add(
         _ name: EventName, afterPerMille share: ClosedRange<Int64>, of milliseconds: Int64, session: String
     ) {

@@ -32,8 +32,8 @@ package struct DriverDay: Hashable, Sendable {
 
     package var eventCount: Int { drives.reduce(0) { $0 + $1.events.count } }
 
-    /// The number of deliveries of events that the server must accept. Copies and the final delivery of each event are
-    /// included.
+    /// How many times events are sent that the server must accept. Each copy counts, and so does the final delivery of
+    /// each event.
     package var deliveredCount: Int {
         drives.reduce(eventCount) { sum, drive in
             sum + drive.deliveries.reduce(0) { $0 + ($1.form == .changed ? 0 : $1.events.count) }

@@ -73,7 +73,7 @@ struct DriverPlay {
     }
 
     /// Sends a body with different content under an idempotency key that is already stored (contract, section 3, "A
-    /// repeat is a repeat"). Throws if the server accepts this body.
+    /// repeat is a repeat"). Throws unless the server rejects this body with `idempotencyKeyReused`.
     private func deliverChanged(_ message: EventMessage, of drive: Int) async throws {
         let outcome = try await send(message, 0)
         let answer = Answer(statusCode: outcome.response.status, json: outcome.response.json)
@@ -150,8 +150,8 @@ struct DriverPlay {
 
     // MARK: Sessions
 
-    /// Registers the event's session, because the server requires registration. Returns false if the event has no
-    /// session, or if its session was registered before.
+    /// Registers the event's session after the server has rejected the event for lack of a registration. Returns false
+    /// if the event has no session, or if its session was registered before.
     private mutating func register(_ message: EventMessage) async throws -> Bool {
         guard let sessionID = message.placed.sessionID, registered.insert(sessionID).inserted else { return false }
         let outcome = try await sender.send(events: 0) { _ in requests.register(sessionID) }
@@ -163,7 +163,8 @@ struct DriverPlay {
 
     // MARK: Comparison
 
-    /// For each session that the drive's events name, compares the expected outcome with the server's final response.
+    /// For each session that an event of the drive names, compares the expected state and end with those that the
+    /// server returns.
     private func compareSessions(of drive: Int) async throws {
         var compared: Set<String> = []
         for message in messages[drive] {

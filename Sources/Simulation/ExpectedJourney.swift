@@ -1,5 +1,5 @@
-// The simulation's own fold of one driver's events. The fold computes the responses that the server must give. The only
-// input from the server's responses is which events were acknowledged.
+// The simulation's own fold of one driver's events. It computes the responses that the server must give. From the
+// server's responses, it only learns which events were acknowledged.
 
 import JourneyModel
 
@@ -37,9 +37,9 @@ struct ExpectedJourney {
             verdict: folded[index].verdict, states: heads.map(\.state), endings: heads.map(\.endedBy))
     }
 
-    /// Returns the last journey that had this session, with the deadlines applied that have passed by `now`. If a reset
-    /// or another activation closed the session, returns a journey in SESSION_ENDED with the reason. Returns nil for a
-    /// session that was never activated.
+    /// Returns the driver's last journey in this session, with the deadlines applied that have passed by `now`. If a
+    /// reset or another activation closed the session, returns SESSION_ENDED with the reason. Returns nil for a session
+    /// that was never activated.
     func session(_ sessionID: String, at now: Moment) -> Journey? {
         let ordered = Fold.inOrder(events, from: start)
         var found: Journey?
@@ -58,9 +58,9 @@ struct ExpectedJourney {
 
 struct ExpectedResponse {
     var verdict: Verdict
-    /// The states at the beginning and at the end of the span. The server may return either of the two. They differ if
-    /// a deadline passes within the span.
+    /// The states at the beginning and at the end of the span in which the server responded. They differ if a deadline
+    /// passes within the span; the server may return either.
     var states: [JourneyState]
-    /// The reason why the journey ended, for each of `states`.
+    /// For each of `states`, the reason why the journey ended; nil if it had not ended.
     var endings: [Journey.Ending?]
 }

@@ -1,7 +1,7 @@
 // Response times as a histogram of fixed size.
 
-/// Counts of response times in buckets. Results in microseconds are computed from these counts. A bucket is up to 1.6 %
-/// wide, so a result may be up to 1.6 % too long.
+/// Counts response times in buckets, and computes times in microseconds from these counts. A bucket is at most 1.6 %
+/// wide, so a computed time is at most 1.6 % too long.
 package struct Latencies: Hashable, Sendable {
     /// The number of buckets for each doubling of the time. There are 40 doublings, from 1 to 2^40 microseconds (twelve
     /// days).

@@ -9,8 +9,8 @@ actor Pace {
         next = .now
     }
 
-    /// Waits until `count` events may be sent. Calls are served in the order in which they are made. A time without
-    /// calls does not allow a higher rate afterwards.
+    /// Waits until `count` events may be sent. Calls are served in the order in which they are made. After a time
+    /// without calls, the rate is not higher than usual.
     func wait(forEvents count: Int) async throws {
         let turn = max(next, .now)
         next = turn + interval * count

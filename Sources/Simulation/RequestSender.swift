@@ -22,20 +22,20 @@ struct RequestSender {
     /// A function that waits. It is `Task.sleep` except in tests.
     let sleep: @Sendable (Duration) async throws -> Void
 
-    /// The maximum number of attempts. The pauses between them are 1, 2, 4, 8 and then always 16 s. The pauses take
-    /// about a minute in total, and within that time a restarted server responds again.
+    /// The maximum number of attempts. The pauses between them are 1, 2, 4, 8 and then always 16 s. They take about a
+    /// minute in total, which is enough for a server to restart.
     static let attemptsMax = 8
     /// The maximum number of responses with status 429 to one request. Each of these responses defers the request by at
     /// most an hour (contract, section 5). If there are more such responses, one of the server's rate limits is too
     /// small for the run.
     static let limitedMax = 20
-    /// The tolerance of the clock: `SendOutcome.span` is extended by this number of milliseconds at both ends, because
-    /// `clock` was corrected by the server's `Date`, which has only whole seconds.
+    /// The tolerance of the clock, in milliseconds. `SendOutcome.span` is extended by it at both ends, because `clock`
+    /// is corrected by the server's `Date`, which has only whole seconds.
     private static let clockToleranceMilliseconds: Int64 = 2_000
 
     /// - Parameters:
-    ///   - takesRefusals: whether a response with status 401 or 403 is returned like any other. If false, such a
-    ///     response causes a `SimulationFailure`.
+    ///   - takesRefusals: whether a response with status 401 or 403 is returned like any other. If false, these
+    ///     statuses cause a `SimulationFailure`.
     ///   - request: makes the request of each attempt. Its argument is the time of sending on the server's clock.
     /// - Throws: `SimulationFailure` when no response can be obtained.
     func send(
@@ -95,8 +95,8 @@ struct RequestSender {
 }
 
 extension HTTPExchange.Response {
-    /// The value of `Retry-After`, raised to at least 1 and lowered to at most 3600. A batch response with status 200
-    /// has no `Retry-After`. The value is then the longest `t` of those limits in `RateLimit` that have `r=0`.
+    /// The value of `Retry-After`, but at least 1 and at most 3600. If the field is missing, as in a batch response
+    /// with status 200, `RateLimit` is used: the longest `t` of its limits with `r=0`.
     var retryAfterSeconds: Int? {
         let asked = field("Retry-After").flatMap { Int($0) } ?? field("RateLimit").flatMap(Self.exhaustedSeconds)
         return asked.map { min(max($0, 1), 3600) }

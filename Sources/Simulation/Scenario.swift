@@ -12,8 +12,8 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     case duplicates
     /// Events are sent in any order.
     case shuffledDelivery = "shuffled-delivery"
-    /// The app is killed while a session is in progress. The server enforces the deadlines. Events that the app reports
-    /// after its restart count as of the time when they happened.
+    /// The app is killed while a session is in progress, and the server enforces the deadlines. If the app reports
+    /// events after its restart, they count from the times at which they happened.
     case forceQuit = "force-quit"
     /// A shipped client sends times in whole seconds, and the state before each event. Some events are never sent, and
     /// later events prove that they happened. The driver may set a target again during a session.
@@ -24,7 +24,7 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     /// The app is suspended between two attempts. The second attempt has no `X-Sent-At`, and repeats the `timestamp` of
     /// the first one, which is then minutes old.
     ///
-    /// The server must not take this delay for a clock error, because it would then move the event to a time after a
+    /// The server must not take this delay for a clock error. Otherwise, it would move the event to a time after a
     /// deadline.
     case staleTimestamp = "stale-timestamp"
     /// The app is killed before it gets the response, and later builds the body again. `timestamp`, `app_state`,

@@ -1,5 +1,5 @@
-// The drives of shipped clients. These clients use the routes of v1, and send times in whole seconds and the state
-// before each event. Each scenario shows a problem that real clients have.
+// The drives of shipped clients. These clients use the routes of v1. With each event, they send its time in whole
+// seconds and the state before it. Each scenario shows a problem that real clients have.
 
 import JourneyModel
 
@@ -109,7 +109,8 @@ extension DriveScript {
     private mutating func endEarly(from start: JourneyState) {
         let isAnchored = random.happens(inPercent: 60)
         say(.enteredChargerIntentZone, from: start, after: 10...60)
-        // In some drives, the dwell event is not sent. The end event then proves it by the state that it reports.
+        // In some drives, the dwell event is not sent. The end event then proves the dwell, because it reports the
+        // state ANCHORED.
         if isAnchored, random.happens(inPercent: 70) {
             say(.anchorDwellComplete, from: .nearCharger, after: 120...300)
         }
@@ -138,8 +139,8 @@ extension DriveScript {
         let hasDeparted = random.happens(inPercent: 40)
         if hasDeparted { say(.departedCharger, first, from: .sessionActive) }
         say(.chargerTargeted, from: hasDeparted ? .inTransit : .sessionActive)
-        // In half of the drives, the phone reports its way to the charger a second time. In the other half, the
-        // activation proves these events, which are not sent.
+        // In half of the drives, the phone reports its way to the charger a second time. In the other half, it does not
+        // send these events, and the activation proves them.
         if random.happens(inPercent: 50) {
             say(.enteredChargerIntentZone, from: .idle)
             say(.anchorDwellComplete, from: .nearCharger)

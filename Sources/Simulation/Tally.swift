@@ -23,9 +23,10 @@ package struct Summary: Hashable, Sendable {
     /// The number of deliveries of events that the server had already stored.
     package var duplicates = 0
     package var requests = 0
-    /// The number of responses by which the server's rate limiter deferred a request, or events of a batch.
+    /// The number of responses with which the server's rate limiter deferred a request or some events of a batch.
     package var limited = 0
-    /// The number of repeated requests, without those that the rate limiter deferred.
+    /// The number of requests that were sent again after a failure. Requests that the rate limiter deferred are not
+    /// counted.
     package var repeatedRequests = 0
     package var latencies = Latencies()
 

@@ -17,8 +17,8 @@ package struct URLSessionTransport: Transport {
     private let session: URLSession
     private let redirects = RefusedRedirects()
 
-    /// Creates a transport to the server at `url`. Returns nil if `url` does not have the required form. Also returns
-    /// nil if its host is an IPv6 address, because URLSession cannot reach an IPv6 address on Linux.
+    /// Creates a transport to the server at `url`. Returns nil if `url` does not have the form described below. Also
+    /// returns nil if its host is an IPv6 address, because URLSession cannot reach such an address on Linux.
     ///
     /// - Parameters:
     ///   - url: `http://` or `https://`, a host, and the prefix of the server's paths, if any.

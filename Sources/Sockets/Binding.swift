@@ -9,8 +9,8 @@
 struct Binding {
     /// The address that was bound, with the port that the system chose.
     var endpoint: Endpoint
-    /// The listening descriptors: one per loop for TCP, one for a Unix socket, and one for a socket that another
-    /// process opened.
+    /// The listening descriptors. A TCP address has one for each loop. A Unix socket, or a socket that another process
+    /// opened, has only one.
     var descriptors: [Int32]
 
     static func bind(
@@ -34,8 +34,8 @@ struct Binding {
         return binding
     }
 
-    /// Takes over a socket that is already listening. The first loop accepts connections from it for all loops,
-    /// possibly beside other processes. Throws `.system` with EINVAL if the socket is not listening.
+    /// Takes over a socket that is already listening. The first loop accepts connections from it for all loops; other
+    /// processes may accept from it too. Throws `.system` with EINVAL if the socket is not listening.
     static func adopt(_ descriptor: Int32, _ syscalls: Syscalls) throws(TransportError) -> Binding {
         let owned = syscalls.makeOwn(descriptor)
         if owned < 0 { throw .system(call: "fcntl", errno: Int32(clamping: -owned)) }

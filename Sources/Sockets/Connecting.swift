@@ -54,8 +54,8 @@ extension Connection {
     private func start(
         _ descriptor: Int32, _ endpoint: Endpoint, until deadline: Deadline
     ) async throws(TransportError) {
-        // After EINTR, the kernel continues the attempt, as after EINPROGRESS (connect(2)). Therefore connect is not
-        // called again.
+        // The call is not repeated after EINTR, because the kernel continues the attempt, as after EINPROGRESS
+        // (connect(2)).
         let answer = endpoint.withPointer { loop.syscalls.connect(descriptor, $0, $1) }
         try register()
         if answer >= 0 { return }

@@ -19,8 +19,8 @@ extension Connection {
     /// Waits for bytes and passes at most 64 KiB of them to the closure. The buffer is valid only during the closure.
     /// At the end of the stream, and on every later read, the buffer is empty.
     ///
-    /// `endsOnDrain`: if true, the call does not wait while the connection is draining, but throws `.draining`. A drain
-    /// that begins during the wait ends the wait with the same error.
+    /// If `endsOnDrain` is true, the call throws `.draining` instead of waiting while the connection is draining. If a
+    /// drain begins during the wait, the call throws the same error.
     package nonisolated(nonsending) func read<Answer>(
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {
@@ -58,7 +58,7 @@ extension Connection {
 
     /// Writes all bytes. Returns when the kernel has taken them, possibly before the peer has received them.
     ///
-    /// `stallTimeoutMilliseconds` limits each wait until the peer takes more bytes; nil means no limit. `deadline`
+    /// `stallTimeoutMilliseconds` limits each wait for the peer to take more bytes; nil means no limit. `deadline`
     /// limits the whole call.
     package nonisolated(nonsending) func write(
         _ bytes: [UInt8], until deadline: Deadline = .never, stallTimeoutMilliseconds: Int? = nil
@@ -87,7 +87,8 @@ extension Connection {
 
     // MARK: - Waiting
 
-    /// Waits until the connection is writable, or until a connection attempt has succeeded or failed.
+    /// Waits until the connection is writable. If it is still being established, waits until this has succeeded or
+    /// failed.
     nonisolated(nonsending) func waitWritable(until deadline: Deadline) async throws(TransportError) {
         if writing == nil { writing = ReadinessWaiter(loop) }
         try await wait(writing, until: deadline, endsOnDrain: false)

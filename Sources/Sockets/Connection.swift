@@ -1,5 +1,5 @@
-// One socket on its loop: non-blocking reads and writes, and a call to the owner for each change. This file does not
-// depend on the protocol of the bytes.
+// One socket on its loop. Reads and writes do not block, and the owner is called for each change. This file does not
+// depend on the protocol that the bytes belong to.
 //
 // The poller is edge-triggered: it reports each change of readiness (an edge) only once. To lose no edge, the
 // connection stores it in `mayRead` and `mayWrite`:
@@ -42,7 +42,7 @@ package final class Connection: @unchecked Sendable {
     package let remoteAddress: String
     /// Whether the connection is draining. Like all properties declared below, it must be read on the loop.
     package private(set) var isDraining = false
-    /// Whether the connection failed or is down in both directions, so that no response can reach the peer.
+    /// Whether no response can reach the peer, because the connection failed or both directions have ended.
     package private(set) var peerIsGone = false
     package private(set) var mayRead = true
     package private(set) var mayWrite = true
@@ -119,8 +119,8 @@ package final class Connection: @unchecked Sendable {
         return nil
     }
 
-    /// Writes as much as the peer takes now. Returns the index of the first byte that was not sent. Must be called on
-    /// the loop.
+    /// Writes as many bytes as the kernel takes now. Returns the index of the first byte that was not sent. Must be
+    /// called on the loop.
     package func send(_ bytes: [UInt8], from start: Int = 0) throws(TransportError) -> Int {
         var sent = start
         while sent < bytes.count {
@@ -138,7 +138,7 @@ package final class Connection: @unchecked Sendable {
         return sent
     }
 
-    /// Ends the sending direction, while reading continues. Closes the connection if the peer is already gone.
+    /// Ends this side's sending direction; reading continues. Closes the connection if the peer is already gone.
     package func shutdownWrite() {
         loop.execute { [self] in
             if descriptor < 0 { return }
@@ -183,11 +183,12 @@ package final class Connection: @unchecked Sendable {
         owner?(.roundEnds)
     }
 
-    /// Requests a `.timedOut` at that time. Replaces the previous deadline. Must be called on the loop.
+    /// Requests a `.timedOut` at the deadline. Replaces the previous deadline. Must be called on the loop.
     package func setDeadline(_ deadline: Deadline) {
         if descriptor < 0 || timer == nil && deadline == .never { return }
-        // The timer's closure retains the connection. Closing the connection releases the timer and breaks this cycle.
-        // A weak reference instead would make retaining and releasing the connection slower everywhere.
+        // The timer's closure retains the connection. This cycle ends when the connection is closed, because this
+        // releases the timer. A weak reference would avoid the cycle, but would make each retain and release of the
+        // connection slower.
         let timer = timer ?? LoopTimer { self.owner?(.timedOut) }
         self.timer = timer
         if deadline == .never { loop.stop(timer) } else { loop.start(timer, deadline) }
@@ -210,8 +211,8 @@ package final class Connection: @unchecked Sendable {
         owner?(.draining)
     }
 
-    /// Calls the closure once, on the loop, when the peer has ended its sending direction, or at once if this has
-    /// happened already. Passing nil removes the closure.
+    /// Calls the closure once, on the loop, when the peer ends its sending direction. If the peer has already ended it,
+    /// calls the closure at once. nil removes the earlier closure.
     ///
     /// The peer may still be reading. Only a later write shows whether the peer is gone.
     package func whenPeerEndsSending(_ body: (@Sendable () -> Void)?) {

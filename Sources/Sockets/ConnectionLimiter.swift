@@ -2,10 +2,10 @@ internal import Synchronization
 
 /// Limits on open connections.
 package struct ConnectionLimits: Hashable, Sendable {
-    /// The maximum number of open connections in total. At least 1.
+    /// The maximum number of connections served at the same time. At least 1.
     package var connectionsMax: Int
-    /// The maximum number of open connections from one address; 0 turns the limit off. Unix sockets are not counted.
-    /// Use 0 behind a proxy, because all connections then have the proxy's address.
+    /// The maximum number of connections from one address served at the same time; 0 turns the limit off. Unix sockets
+    /// are not counted. Use 0 behind a proxy, because all connections then have the proxy's address.
     ///
     /// All addresses of an IPv6 /64 network count as one address, because one host usually gets a whole /64.
     package var connectionsPerAddressMax: Int
@@ -25,7 +25,7 @@ package struct ConnectionCounts: Hashable, Sendable {
     package var rejected = 0
 }
 
-/// A limiter that counts the connections of all loops, and of all listeners that share the limiter.
+/// Limits the connections of all loops and of all listeners that share the limiter.
 package final class ConnectionLimiter: Sendable {
     enum Admission: Equatable {
         case served
@@ -98,7 +98,7 @@ package final class ConnectionLimiter: Sendable {
         return count >= limits.connectionsPerAddressMax ? .connectionsPerAddressMax : nil
     }
 
-    /// Returns the bytes that identify the address; nil when addresses are not counted.
+    /// Returns the bytes under which the connections from this address are counted; nil if they are not counted.
     private func countedAddress(_ endpoint: Endpoint) -> [UInt8]? {
         if limits.connectionsPerAddressMax == 0 { return nil }
         return IPAddress(endpoint).map { Array($0.bytes.prefix(8)) }

@@ -4,7 +4,7 @@
     import Darwin
 #endif
 
-/// A time on the monotonic clock, so changes of the wall clock do not affect a deadline.
+/// A time on the monotonic clock. Changes of the wall clock therefore do not affect it.
 package struct Deadline: Hashable, Comparable, Sendable {
     /// The time in nanoseconds on CLOCK_MONOTONIC.
     package let nanoseconds: UInt64

@@ -38,7 +38,7 @@ package final class DescriptorWatch: @unchecked Sendable {
         }
     }
 
-    /// Requests a `.timedOut` at that time. Replaces the previous deadline.
+    /// Requests a `.timedOut` at the deadline. Replaces the previous deadline.
     package func setDeadline(_ deadline: Deadline) {
         if token == nil || timer == nil && deadline == .never { return }
         let timer = timer ?? LoopTimer { self.owner?(.timedOut) }

@@ -19,8 +19,8 @@ enum DescriptorEvent {
     case loopShutsDown
 }
 
-/// The handler of a descriptor. The closure is inside a struct. If the closure itself were the element of an array,
-/// Swift would wrap it anew on each access, which costs time.
+/// The handler of a descriptor. The struct avoids a cost: Swift would wrap a closure anew on each access if the closure
+/// itself were an element of an array.
 private struct DescriptorHandler {
     let call: (DescriptorEvent) -> Void
 }
@@ -51,7 +51,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// The latch that is reached when the poller's descriptor is closed.
     private let end = Latch()
 
-    /// The buffer for all reads on this loop. One buffer is enough, because each read has processed its bytes before
+    /// The buffer for all reads on this loop. One buffer is enough, because the bytes of a read are processed before
     /// the next read starts.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
 
@@ -149,8 +149,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         await withUnsafeContinuation { continuation in yielded.append { continuation.resume() } }
     }
 
-    /// Calls the closure after the handlers of all ready descriptors have run. A call from a handler or a timer takes
-    /// effect in the current round, any other call in the next round. Must be called on the loop.
+    /// Calls the closure after the handlers of all ready descriptors have run. If a handler or a timer calls this
+    /// function, this happens in the current round, otherwise in the next round. Must be called on the loop.
     func nextRound(_ body: @escaping () -> Void) {
         assertOnLoop()
         yielded.append(body)
@@ -163,14 +163,14 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         pthread_setspecific(EventLoop.currentKey, previous)
     }
 
-    /// Runs one round. `ready` is the number of events from the last wait. Returns the maximum milliseconds of the next
-    /// wait (-1: no limit), or nil if the loop was shut down.
+    /// Runs one round. `ready` is the number of events from the last wait. Returns how many milliseconds the next wait
+    /// may take (-1: no limit), or nil if the loop was shut down.
     private func runRound(_ ready: Int) -> Int32? {
         onThisThread {
             if !isShutDown {
                 poller.takeReady(ready) { token, readiness in handlers[token]?.call(.ready(readiness)) }
-                // Output is flushed before the tasks run, so that responses that needed no task do not wait for the
-                // tasks.
+                // Output is flushed before the tasks run. Otherwise, responses that were made without a task would wait
+                // for the tasks.
                 endRound()
                 fireDueTimers()
             }
@@ -219,8 +219,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         for call in calls { call() }
     }
 
-    /// Runs the jobs that are runnable now. Jobs that become runnable while these jobs run are left for the next round,
-    /// after its descriptor events.
+    /// Runs the jobs that are runnable now. Jobs that become runnable meanwhile run in the next round, after its
+    /// descriptor events.
     private func runRunnable() {
         swap(&runnable, &running)
         let executor = asUnownedTaskExecutor()
@@ -232,7 +232,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// ran, whichever comes next. The output of many connections is then sent together, so a proxy that receives it
     /// wakes up only once.
     ///
-    /// The action must not request another action.
+    /// The action must not call this function.
     func flushAtRoundEnd(_ action: @escaping () -> Void) {
         assertOnLoop()
         roundEndActions.append(RoundEndAction(call: action))

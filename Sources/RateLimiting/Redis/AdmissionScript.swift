@@ -6,15 +6,15 @@ enum AdmissionScript {
     /// KEYS: the driver's window, and the idempotency keys of the driver's stored events. Both are sorted sets. The
     /// members are idempotency keys, and the scores are times in milliseconds.
     ///
-    /// While the driver's slot moves to another node of a cluster, a node may lack one of the two sets. It then rejects
-    /// a call that names both. The repeated call omits the second key.
+    /// While the driver's slot moves from one node of a cluster to another, a node may lack one of the two sets. The
+    /// node then rejects a call that names both sets. The call is repeated without the second key.
     ///
     /// ARGV: the limit, the window's length in milliseconds, the idempotency key, the number of the call.
     ///
     /// Returns: the decision (0 admitted, 1 known, 2 refused), the remaining quota, the milliseconds until the reset,
     /// Redis's time, the number of the call.
     ///
-    /// The n-th reply on a connection belongs to the n-th call. The number shows whether a reply really belongs to its
+    /// Replies arrive in the order of the calls. The number of the call shows whether a reply really belongs to the
     /// call.
     ///
     /// A charge made at t leaves the window at t + window. Two special cases:
@@ -24,7 +24,8 @@ enum AdmissionScript {
     ///   charge fits only when the surplus charges have left the window.
     ///
     /// Every call from Lua takes Redis about a microsecond, so the script makes as few calls as possible. It counts and
-    /// removes charges by their times only if the oldest has left the window, or if they exceed the limit.
+    /// removes charges by their times only if the oldest charge has expired, or if there are more charges than the
+    /// limit.
     ///
     /// Otherwise, ZCARD returns the number of charges in the window. If this number is below the limit, the ZADD that
     /// makes the charge also reports whether the key was already in the set.
@@ -32,8 +33,8 @@ enum AdmissionScript {
     /// The charge should be the script's first write, because a Redis without free memory rejects a script only at its
     /// first write. Redis then reports an error, and the charge is not made.
     ///
-    /// Only the deletion of charges in the future may come before the charge. A call that makes no charge writes
-    /// nothing else.
+    /// Only the deletion of charges in the future may come before the charge. If the script makes no charge, this
+    /// deletion is its only write.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')
@@ -134,9 +135,9 @@ enum AdmissionScript {
             "1", RedisKeys.stored(claim), claim.idempotencyKey, String(seconds), String(storedMax))
     }
 
-    /// Returns the command that adds `times` charges, even beyond the limit. At most `RateLimits.overdraftMax` charges
-    /// are beyond the limit. The surplus charges get times in the future, spaced so that they expire at the rate that
-    /// the limit permits.
+    /// Returns the command that adds `times` charges, even beyond the limit, but by at most `RateLimits.overdraftMax`.
+    /// The charges beyond the limit get times in the future, so that they expire one by one, at the rate that the limit
+    /// permits.
     ///
     /// The script returns the remaining quota after the charges, and the milliseconds until the reset
     /// (`quotaAfterCharge`).
@@ -199,8 +200,8 @@ enum AdmissionScript {
         }
     }
 
-    /// The maximum of `resetMilliseconds` that a script can compute: when the longest overdraft expires, with a limit
-    /// of 1 and the longest window.
+    /// The largest `resetMilliseconds` that a script can compute. It is the time until the longest overdraft has
+    /// expired, with a limit of 1 and the longest window.
     ///
     /// This process's own limits do not matter, because a process with other settings may have spaced the charges more
     /// widely.

@@ -34,8 +34,8 @@ struct RedisCalls: Sendable {
     /// Returns the answers of the node to the claims, in the order of the claims. An element is nil if Redis replied
     /// with an error. If the connection was lost, the array contains only the answers before the loss.
     ///
-    /// The array is empty if the calls could not be sent, the task was cancelled, or a reply does not have the script's
-    /// form.
+    /// The array is empty if the calls could not be sent, the task was cancelled, or a reply cannot come from the
+    /// script.
     nonisolated(nonsending) func ask(
         _ claims: [AdmissionClaim], _ node: RedisNode
     ) async -> [AdmissionScript.Answer?] {

@@ -37,8 +37,8 @@ final class RedisCluster: Sendable {
     private static let tick = Duration.milliseconds(50)
     /// The minimum time between two fetches.
     private static let refreshMin = Duration.milliseconds(100)
-    /// The time between two fetches while this process knows no node, or has no connection to one of the nodes. That
-    /// node may have failed, and a promoted replica may have its slots.
+    /// The time between two fetches while this process knows no node, or has no connection to one of the nodes. A node
+    /// without a connection may have failed, and a promoted replica may have its slots.
     private static let refreshWhileLost = Duration.milliseconds(500)
     private static let refreshMax = Duration.seconds(30)
     private static let strangerAge = Duration.seconds(60)
@@ -65,7 +65,7 @@ final class RedisCluster: Sendable {
     }
 
     /// Called when a node answered that the slot is now at `address` (MOVED). Returns the node at `address`, which may
-    /// not be connected yet. Returns nil if there are too many nodes to add it.
+    /// not be connected yet. Returns nil if this node is unknown and `membersMax` nodes are already known.
     func moved(slot: Int, to address: SocketAddress) -> RedisNode? {
         requestRefresh()
         return state.withLock { state in
@@ -76,8 +76,8 @@ final class RedisCluster: Sendable {
         }
     }
 
-    /// Called when a node redirected one request to `address` (ASK). Returns the node at `address`. Returns nil if
-    /// there are too many nodes to add it.
+    /// Called when a node redirected one request to `address` (ASK). Returns the node at `address`. Returns nil if this
+    /// node is unknown and `membersMax` nodes are already known.
     func node(at address: SocketAddress) -> RedisNode? {
         state.withLock { state in index(of: address, &state).map { state.members[$0].node } }
     }
@@ -92,8 +92,8 @@ final class RedisCluster: Sendable {
         state.withLock { state in state.members.filter(\.hasSlots).map(\.node) }
     }
 
-    /// Returns the index of the node at that address, and creates the node if it is not known. Returns nil if there are
-    /// too many nodes.
+    /// Returns the index of the node at that address. If the node is unknown, creates it, or returns nil if
+    /// `membersMax` nodes are already known.
     private func index(of address: SocketAddress, _ state: inout State) -> Int? {
         let now = ContinuousClock.now
         if let index = state.members.firstIndex(where: { $0.address == address }) {
@@ -192,8 +192,8 @@ final class RedisCluster: Sendable {
                 member.hasSlots = true
                 return member
             }
-            // `map.owners` has indexes in `map.primaries`. They are also indexes in `members`, whose first elements are
-            // these primaries in the same order.
+            // The elements of `map.owners` are indexes in `map.primaries`. They are also indexes in `members`, because
+            // `members` begins with these primaries in the same order.
             state.owners = map.owners
             for var stranger in strangers where state.members.count < Self.membersMax {
                 stranger.hasSlots = false

@@ -7,8 +7,8 @@ internal import Sockets
 /// A server to connect to, and the expected kind of this server.
 struct RedisTarget: Sendable {
     enum Kind: Hashable, Sendable {
-        /// A server that the URL names. Opening throws `.isCluster` if it is a node of a cluster, and `.isSentinel` if
-        /// it is a sentinel. If the URL names several servers, opening a single Redis throws `.noCluster`.
+        /// A server that the URL names. Opening throws `.isCluster` for a node of a cluster, and `.isSentinel` for a
+        /// sentinel. If the URL names several servers, opening throws `.noCluster` for a server that is neither.
         case named(isOneOfSeveral: Bool)
         /// The server that the sentinels named as the primary. Opening throws `.notPrimary` if it is a replica.
         case primary
@@ -53,7 +53,8 @@ struct RedisConnection: Sendable {
             case .clusterNode(let tag?):
                 try await test(stream, RedisKeys.probe(tag: tag), until: deadline)
             case .clusterNode(nil):
-                // Without a tag, no key is known that the node accepts. PING replaces the test of the script.
+                // Without a tag, this process knows no key that the node accepts, so it sends PING instead of the
+                // script.
                 _ = try await converse(stream, RedisCommands("PING"), until: deadline)
             }
             return RedisConnection(
@@ -78,7 +79,8 @@ struct RedisConnection: Sendable {
         _ stream: RedisStream, _ kind: RedisTarget.Kind, _ endpoint: RedisEndpoint, until deadline: Deadline
     ) async throws(RedisFailure) -> String {
         var commands = authentication(endpoint)
-        // Redis permits HELLO to every user. Redis before version 6 does not have HELLO, so an error reply is ignored.
+        // Redis permits HELLO to every user. An error reply is ignored, because Redis before version 6 does not have
+        // HELLO.
         let hello = commands.count
         commands.append(["HELLO", "2"])
         if endpoint.database != 0 { commands.append(["SELECT", String(endpoint.database)]) }
@@ -194,8 +196,8 @@ struct RedisConnection: Sendable {
     /// Reads replies, and enforces the deadlines of calls. Replies come in the order of the calls, so only the first
     /// call's deadline is checked.
     ///
-    /// A read that begins while no call waits ends after `timeoutMilliseconds`. A call that is added during this read
-    /// has a later deadline, which is therefore checked in time.
+    /// If no call waits when a read begins, the read ends after `timeoutMilliseconds`. A call that is added during this
+    /// read has a later deadline, so this deadline is still checked in time.
     private func read(
         into pipeline: RedisPipeline, _ report: (RedisFailure) -> Void
     ) async -> RedisFailure? {

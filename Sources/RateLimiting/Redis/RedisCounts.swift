@@ -1,4 +1,4 @@
-// The counts of all connections of a process to Redis, since the start of the process.
+// What a process has counted since its start, over all its connections to Redis: decisions, timeouts and error replies.
 
 internal import Synchronization
 
@@ -14,9 +14,9 @@ final class RedisCounts: Sendable {
 package struct RedisStatus: Hashable, Sendable {
     /// Connections that passed their probe; at most one per loop and node.
     package var connections: Int
-    /// The servers that decide: 1, or the number of primaries of a cluster that have slots.
+    /// The number of servers that decide: in a cluster the number of primaries with slots, otherwise 1.
     package var nodes: Int
-    /// The servers among `nodes` with at least one connection.
+    /// The number of these servers with at least one connection.
     package var nodesConnected: Int
     /// The state of the circuit breakers. `.closed` if the breakers of all nodes are closed, otherwise the state of the
     /// first breaker that is not closed. `.open` if no node is known.

@@ -23,8 +23,8 @@ package enum PurchaseRows {
     /// Stores the facts of an anonymous purchase without the members that identify a person. If the transaction has the
     /// account token of a driver, stores the facts whole, because this driver owns the purchase.
     ///
-    /// - Parameter isShown: whether a driver's app sent the facts. If so, the facts are stored whole, because this
-    ///   driver becomes the owner of a purchase that was anonymous (`owner`).
+    /// - Parameter isShown: whether a driver's app sent the facts. If so, the facts are stored whole, because a
+    ///   purchase that was anonymous then gets an owner (`owner`).
     static func put(
         _ transaction: TransactionFact, _ renewal: RenewalFact?, isShown: Bool, _ db: any SQLTransaction
     ) throws -> (purchase: Int64, isAnonymous: Bool) {

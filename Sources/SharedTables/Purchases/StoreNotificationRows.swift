@@ -51,9 +51,9 @@ enum StoreNotificationRows {
         return .taken(owner: try PurchaseRows.driverID(ofOwner: owner, db))
     }
 
-    /// Returns whether the payload is kept. It is kept if the notification's type is unknown or if there is no
-    /// transaction, because it then contains more than the stored transaction does. The payload of a test notification
-    /// contains nothing of interest.
+    /// Returns whether the payload is kept. If the type is unknown or there is no transaction, the payload contains
+    /// more than the stored transaction and is kept. A test notification is an exception, because its payload contains
+    /// nothing of interest.
     private static func keepsPayload(of notification: StoreNotification) -> Bool {
         let isDocumented = NotificationTypes.row(type: notification.type, subtype: notification.subtype) != nil
         return !isDocumented || notification.transaction == nil && notification.type != "TEST"

@@ -37,9 +37,9 @@ extension PushTables {
     package func takeDuePushes(
         at now: Moment, limit: Int, lease: Moment
     ) async throws(StoreFailure) -> [DuePush] {
-        // The search for due entries runs before the transaction that takes them, because it takes tens of milliseconds
-        // if the same devices have many entries. Inside the transaction, it would block SQLite's writer, and events
-        // would wait.
+        // The search for due entries runs before the transaction that takes them. If the same devices have many
+        // entries, the search takes tens of milliseconds. Inside the transaction, it would block SQLite's writer, and
+        // events would wait.
         let due = try await read { db in try PushOutboxRows.due(at: now, limit: limit, db) }
         if due.isEmpty { return [] }
         return try await change(keepsDriverCache: true) { db in

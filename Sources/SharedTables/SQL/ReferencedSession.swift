@@ -1,4 +1,4 @@
-// The reference by which the tables of this module refer to a session. Each store has its own tables of sessions.
+// How the tables of this module refer to a session. Each store has its own table of sessions, with its own key.
 
 package import Engine
 package import JourneyModel
@@ -27,10 +27,11 @@ package struct ReferencedSession: Sendable {
     /// Row number in `driver`.
     package var driver: Int64
     package var driverID: DriverID
-    /// The journey that is stored for the driver now. This journey need not belong to this session: the driver may be
-    /// in another session or in none. The target chargers of this value may be missing.
+    /// The driver's stored journey. The driver may be in another session than this one, or in none. The target chargers
+    /// may be missing in this value.
     package var journey: Journey
-    /// The corrected time of the driver's last event in the order; nil if there is none or retention has deleted it.
+    /// The corrected time of the event that is last in the driver's order of events. Nil if the driver has no event, or
+    /// if retention has deleted this event.
     package var lastEventAt: Moment?
 
     package init(

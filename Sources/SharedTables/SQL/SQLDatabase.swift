@@ -1,4 +1,4 @@
-// A database that runs transactions of this module's statements.
+// A database that runs this module's SQL statements in transactions.
 
 package import Engine
 
@@ -6,7 +6,8 @@ package protocol SQLDatabase: Sendable {
     /// Runs one transaction, and returns when it is durable. The transaction is serializable: the result is as if no
     /// other transaction had run at the same time. The closure may run more than once.
     ///
-    /// - Parameter effects: computes from the outcome the effects on SQLite's WAL and on the writer's cache of drivers.
+    /// - Parameter effects: computes from the outcome how the transaction affects SQLite's WAL and the writer's cache
+    ///   of drivers.
     func change<Outcome: Sendable>(
         effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
@@ -18,7 +19,7 @@ package protocol SQLDatabase: Sendable {
     ) async throws(StoreFailure) -> Value
 }
 
-/// The effects of a transaction outside of the tables: on SQLite's WAL and on the writer's cache of drivers.
+/// What a transaction affects besides the tables: SQLite's WAL and the writer's cache of drivers.
 package struct ChangeEffects: Sendable {
     /// Whether the removed rows must also disappear from SQLite's WAL.
     package var purgesWAL: Bool

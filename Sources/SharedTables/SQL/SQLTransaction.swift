@@ -1,12 +1,12 @@
-// The transaction in which the statements of this module run, one after the other. SQLiteStore runs it in its writer,
-// PostgresStore on a separate connection.
+// The transaction in which the statements of this module run. SQLiteStore runs it in its writer; PostgresStore runs it
+// on a separate connection.
 
 package import JourneyModel
 
 /// An open transaction, or the snapshot of a read. It is valid only until the closure that received it returns.
 ///
-/// The statements keep to SQL that SQLite 3.40 and PostgreSQL 15 both accept (docs/decisions/sql-as-text.md).
-/// Parameters are `?`, or `?1`, `?2`, but not both in one statement.
+/// All statements must be SQL that both SQLite 3.40 and PostgreSQL 15 accept (docs/decisions/sql-as-text.md). A
+/// statement may write its parameters as `?` or as `?1`, `?2`, but must not mix the two.
 package protocol SQLTransaction {
     /// Runs a statement that returns no rows. Returns the number of rows that it inserted, updated or deleted.
     @discardableResult
@@ -22,15 +22,15 @@ package protocol SQLTransaction {
     /// different tables of sessions.
     func session(_ sessionID: String) throws -> ReferencedSession?
 
-    /// Returns the SQL expression for the session_id that belongs to the session reference in `column`.
+    /// Returns the SQL expression for the session_id of the session to which the value of `column` refers.
     func sessionIDSQL(_ column: String) -> String
 
-    /// The SQL expression for the session reference of the journey in a row of `driver`; NULL if the journey has no
-    /// session.
+    /// The SQL expression for the session of the journey in a row of `driver`. Its value is a reference as in a column
+    /// `session`; NULL if the journey has no session.
     var currentSessionSQL: String { get }
 
-    /// Returns the SQL condition that a column of 0 and 1 has this value. On PostgreSQL it is a comparison. On SQLite
-    /// it is the column itself or its negation, because SQLite finds some partial indexes only by this text.
+    /// Returns the SQL condition that a column, which is 0 or 1, has this value. PostgreSQL compares the column. SQLite
+    /// uses the column itself or its negation, because it finds some partial indexes only by this text.
     func condition(_ column: String, is value: Bool) -> String
 }
 
@@ -38,7 +38,7 @@ extension SQLTransaction {
     @discardableResult
     package func execute(sql: String) throws -> Int { try execute(sql: sql, arguments: []) }
 
-    /// The default, for PostgreSQL: there, the reference to a session is its session_id.
+    /// The default is for PostgreSQL, where a reference to a session is its session_id.
     package func sessionIDSQL(_ column: String) -> String { column }
 
     package var currentSessionSQL: String { "driver.session_id" }
@@ -68,7 +68,7 @@ extension SQLConvertible {
         try db.fetchAll(sql: sql, arguments: arguments).first?[0]
     }
 
-    /// Returns the first column of all rows, which must not be NULL.
+    /// Returns the values of the first column of all rows. None of these values may be NULL.
     package static func fetchAll(
         _ db: any SQLTransaction, sql: String, arguments: SQLArguments = []
     ) throws -> [Self] {

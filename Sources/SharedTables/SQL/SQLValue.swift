@@ -12,7 +12,7 @@ package enum SQLValue: Hashable, Sendable {
 
 /// A Swift type that is stored as one `SQLValue`.
 package protocol SQLConvertible: Sendable {
-    /// Returns nil for a value of another type, or out of the type's range.
+    /// Returns nil if the value has another type, or is out of this type's range.
     init?(_ value: SQLValue)
     var sqlValue: SQLValue { get }
 }

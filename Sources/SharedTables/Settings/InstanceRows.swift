@@ -7,8 +7,7 @@ package import JourneyModel
 package enum InstanceRows {
     /// Milliseconds without a heartbeat after which a row is deleted.
     static let keptMilliseconds: Int64 = 24 * 3600 * 1000
-    /// Maximum number of rows. If servers are started under more names, the rows with the oldest heartbeats are
-    /// deleted.
+    /// Maximum number of rows. If there are more names than this, the rows with the oldest heartbeats are deleted.
     package static let countMax = 64
 }
 

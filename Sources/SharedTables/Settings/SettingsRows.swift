@@ -11,7 +11,7 @@ extension SettingsReloadRecord {
 }
 
 extension SQLDatabase {
-    /// Stores the result of a reload. `instance` is the server's INSTANCE_NAME.
+    /// Stores the result of a reload of the settings. `instance` is the server's INSTANCE_NAME.
     package func record(_ reload: SettingsReloadRecord, of instance: String) async throws(StoreFailure) {
         try await change { db in
             try db.execute(
@@ -29,9 +29,9 @@ extension SQLDatabase {
     /// Records that these settings and rules (nil: no rules) are in force from `now` on. Writes nothing if the last
     /// recorded change has the same settings and rules.
     ///
-    /// Several servers may record the same change, and a slow one perhaps after a further change. This method therefore
-    /// also writes nothing if the same change was recorded at about `now` (`sameChangeMilliseconds`) and a further
-    /// change after it.
+    /// Several servers may record the same change, and a slow server may do so after a further change. So also writes
+    /// nothing if the same change is recorded within `sameChangeMilliseconds` of `now`, and the newest change is later
+    /// than `now`.
     ///
     /// Returns false if `note` (the author and the reason of the change) equals the last recorded note. The change is
     /// then stored without a note.

@@ -1,8 +1,8 @@
 // Copies an SQLite database to PostgreSQL (docs/several-servers.md). While servers still use the SQLite database,
 // several passes run. Each pass copies the drivers that have changed since they were last copied, with all their rows.
 //
-// When no server has the SQLite database open any more, the last pass copies the rest and the shared tables. Then
-// servers can start on the target.
+// When no other process has the SQLite database open any more, the last pass copies the drivers that have changed
+// since. It also copies the shared tables. Then servers can start on the target.
 //
 // The transaction that writes a driver's rows to the target also records the driver's state in the source at that time.
 // An interrupted transfer compares these records with the source. It continues with the drivers that are missing or
@@ -49,7 +49,7 @@ package struct TransferPass: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The reason why a transfer ended. It is a sentence for the operator.
+/// The reason why a transfer cannot begin or continue, as a sentence for the operator.
 package struct TransferRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 
@@ -61,15 +61,16 @@ package struct TransferRefusal: Error, Hashable, Sendable, CustomStringConvertib
 package struct DatabaseTransfer: Sendable {
     /// The pause between two attempts to lock the source.
     private static let pause = Duration.milliseconds(500)
-    /// Passes are repeated to make them shorter, until a pass takes at most this many milliseconds.
+    /// Passes are repeated without a pause until one takes at most this many milliseconds. A pass is usually shorter
+    /// than the one before, because fewer drivers have changed.
     private static let shortMilliseconds = 1000
-    /// The pause after a pass is this many times the duration of the pass, but at least 5 s. So passes use only a small
-    /// part of the processor.
+    /// The pause after a pass is this many times as long as the pass, but at least 5 s. Passes therefore take only a
+    /// small part of the processor's time.
     private static let pauseFactor = 10
 
     /// Opens the source for one pass, while servers may use it.
     let open: @Sendable () throws -> any TransferSource
-    /// Opens the source so that no other process can use it; nil if another process has it open.
+    /// Opens the source so that no other process can use it. Returns nil if another process has it open.
     let lock: @Sendable () throws -> (any TransferSource)?
     let target: any TransferTarget
     let report: @Sendable (TransferReport) -> Void
@@ -82,7 +83,7 @@ package struct DatabaseTransfer: Sendable {
         (self.open, self.lock, self.target, self.report) = (open, lock, target, report)
     }
 
-    /// The drivers that the target has. The target also has all events of these drivers with numbers up to
+    /// The drivers that the target has. The target also has all events of these drivers up to the event number
     /// `checkedEvent`. If the target has no drivers yet, `checkedEvent` is `.max`.
     private struct Copied {
         var drivers: [Int64: TransferredDriver]
@@ -94,7 +95,8 @@ package struct DatabaseTransfer: Sendable {
         }
     }
 
-    /// Runs the transfer, and returns when the target is complete. Waits until no server uses the source any more.
+    /// Runs the transfer, and returns when the target is complete. The last pass begins when no other process has the
+    /// source open.
     package func run() async throws {
         var copied = try await begin()
         var hasReported = false
@@ -141,8 +143,8 @@ package struct DatabaseTransfer: Sendable {
         return pass
     }
 
-    /// Repeats passes without a pause, so that the pass after the servers have stopped is short. Ends after a pass that
-    /// took at most `shortMilliseconds`, or at least half as long as the pass before.
+    /// Repeats passes without a pause, so that the last pass, during which no server runs, is short. Ends after a pass
+    /// that took at most `shortMilliseconds`, or that took at least half as long as the pass before.
     private func shortened(_ first: TransferPass, _ copied: inout Copied) async throws -> TransferPass {
         var pass = first
         while pass.milliseconds > Self.shortMilliseconds {
@@ -154,11 +156,12 @@ package struct DatabaseTransfer: Sendable {
         return pass
     }
 
-    /// Copies the drivers that are missing in the target or have changed.
+    /// Copies the drivers that are missing in the target or have changed since they were copied. Removes from the
+    /// target the drivers who no longer exist in the source.
     private func pass(_ source: any TransferSource, _ copied: inout Copied) async throws -> TransferPass {
         let start = ContinuousClock.now
         let found = try source.drivers()
-        // After this pass, the target's rows of each driver are current at least up to this event.
+        // After this pass, the target has the rows of each driver as they were after this event or later.
         let checkedEvent = found.first?.lastEvent ?? 0
         let newest = copied.drivers.values.lazy.map(\.lastEvent).max() ?? 0
         guard newest <= checkedEvent || found.isEmpty else {
@@ -184,7 +187,7 @@ package struct DatabaseTransfer: Sendable {
         return pass
     }
 
-    /// Writes the drivers. The next part is read while the target stores the part before it.
+    /// Copies the drivers part by part. While the target stores a part, the next part is read from the source.
     private func write(
         _ drivers: [TransferredDriver], _ source: any TransferSource, _ written: (TransferPart) -> Void
     ) async throws {

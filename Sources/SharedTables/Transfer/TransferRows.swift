@@ -14,14 +14,14 @@ package struct TransferRows: Sendable {
     }
 }
 
-/// A driver whose rows are copied, and the state in which the driver was read.
+/// A driver whose rows are copied, with the state of the source when these rows were read.
 package struct TransferredDriver: Hashable, Sendable {
     /// Row number in SQLite's `driver`.
     package var row: Int64
-    /// A hash of the driver's stored data, except for events. If it differs from an earlier value, the driver was
-    /// changed.
+    /// A hash of the driver's stored data except the events. If it differs from the hash of an earlier pass, these data
+    /// have changed.
     package var mark: Int64
-    /// The highest event number, over all drivers, when the driver was read.
+    /// The highest event number of all drivers at the time when this driver was read.
     package var lastEvent: Int64
 
     package init(row: Int64, mark: Int64, lastEvent: Int64) {
@@ -29,7 +29,8 @@ package struct TransferredDriver: Hashable, Sendable {
     }
 }
 
-/// A change in `driver.recent_changes`. The two stores encode changes in different forms.
+/// A change of a journey in the column `driver.recent_changes`. The two stores encode this column differently, so a
+/// transfer decodes it.
 package struct TransferredChange: Sendable {
     package var event: Int64
     package var journey: Journey
@@ -39,15 +40,16 @@ package struct TransferredChange: Sendable {
     }
 }
 
-/// A part of a pass: the rows of some drivers, or some of the events of a driver who has many.
+/// A part of a pass. It has the rows of some drivers, or, if a driver has many events, only some of this driver's
+/// events.
 package struct TransferPart: Sendable {
-    /// The drivers of this part whose rows are not in an earlier part. The target deletes the rows that it already has
-    /// of these drivers, and then writes the new ones.
+    /// The drivers whose first rows are in this part. Before the target writes this part, it deletes the rows that it
+    /// already has of these drivers.
     package var drivers: [TransferredDriver] = []
     /// The column `driver.recent_changes`, by row number of the driver.
     package var recentChanges: [Int64: [TransferredChange]] = [:]
-    /// Rows of `TransferredTables.ofDrivers`. The column `driver`, and in the table `driver` the column `number`,
-    /// contains the row number in SQLite.
+    /// Rows of `TransferredTables.ofDrivers`. The column `driver` contains the driver's row number in SQLite. In the
+    /// table `driver`, this is the column `number`.
     package var tables: [TransferRows] = []
     /// Whether the next part contains further events of the last driver.
     package var isContinued = false
@@ -71,25 +73,26 @@ package struct TransferCursor: Sendable {
 
 /// The database from which a transfer reads, for one pass.
 package protocol TransferSource: Sendable {
-    /// Identifies this database. A copy of the database has the same identity.
+    /// Returns a value that identifies this database. A copy of the database has the same value.
     func identity() throws -> [UInt8]
     /// Returns the reason why the database cannot be transferred now, as a sentence for the operator. Returns nil if it
     /// can be transferred.
     ///
-    /// - Parameter isFinal: whether this check is for the last pass. Before the last pass, all work that the target
-    ///   cannot continue must be complete.
+    /// - Parameter isFinal: whether the last pass is about to begin. If so, unfinished work that the target cannot
+    ///   continue is also an obstacle.
     func obstacle(isFinal: Bool) throws -> String?
     /// Returns all drivers as they are now, in the order of their row numbers.
     func drivers() throws -> [TransferredDriver]
-    /// Returns the number of the last event of each driver who has events with numbers above `event`.
+    /// For each driver who has events with numbers above `event`, returns the number of the driver's last event.
     func lastEvents(after event: Int64) throws -> [Int64: Int64]
-    /// Returns the part at the cursor, and moves the cursor behind the part. Leaves out drivers who no longer exist.
+    /// Returns the part that begins at the cursor, and moves the cursor to the end of this part. Leaves out drivers who
+    /// no longer exist.
     func part(at cursor: inout TransferCursor) throws -> TransferPart
     /// Returns the next rows of a shared table, in the order of its primary key. Returns no rows after the end of the
     /// table.
     ///
-    /// - Parameter key: the primary key after which to begin; nil for the first rows. Is set to the key of the last
-    ///   returned row.
+    /// - Parameter key: the primary key of the row after which to begin; nil to begin with the first row. The call sets
+    ///   it to the key of the last returned row.
     func rows(of table: String, columns: [String], after key: inout [SQLValue]?) throws -> TransferRows
     func close()
 }
