@@ -10,16 +10,16 @@ let commonSettings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-// `make test` runs the unit tests on optimized modules. The unit tests and the integration tests then need one build,
-// and the property tests do not take hours. For this build, scripts/build sets the variable DWELL_TESTED and uses the
-// debug configuration.
+// `make test` runs the unit tests on optimized modules. The unit tests and the integration tests can therefore share
+// one build, and the property tests do not take hours. For this build, scripts/build sets the variable DWELL_TESTED and
+// uses the debug configuration.
 //
 // Only the modules with these settings are optimized. The dependencies and App are not, because the build would take
-// twice as long. Of the tests, only JourneyModelTests and TestSupport are, for the property tests with 100,000 random
-// journeys.
+// twice as long. Of the test targets, only JourneyModelTests and TestSupport are optimized, because the property tests
+// have 100,000 random journeys.
 //
-// Assertions are on, also those of Swift's library, which check the bounds of unsafe buffers. The unsafe flags are set
-// only for this build, because SwiftPM rejects a dependency that has unsafe flags.
+// Assertions are on, including the assertions of Swift's library that check the bounds of unsafe buffers. The unsafe
+// flags are set only for this build, because SwiftPM rejects a dependency that has unsafe flags.
 let isTested = Context.environment["DWELL_TESTED"] != nil
 let settings =
     commonSettings + (isTested ? [.unsafeFlags(["-O", "-assert-config", "Debug"])] : [])
@@ -49,8 +49,8 @@ let package = Package(
     targets: [
         // Converts days to dates and back, for times in JSON, HTTP fields and log lines.
         .target(name: "GregorianCalendar", swiftSettings: settings),
-        // A cache that limits the number and the age of its values: tokens, sign-in sessions, certificates and rate
-        // limit windows.
+        // A cache that limits the number and the age of its values. It is used for tokens, sign-in sessions,
+        // certificates and rate limit windows.
         .target(name: "Caching", swiftSettings: settings),
 
         // The domain: no I/O, no clock. It imports only Foundation and GregorianCalendar.
@@ -243,8 +243,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            // App is not optimized in the build for the tests. It is compiled last and alone, and little of its code
-            // runs for each request.
+            // App is not optimized in the build for the tests. It is compiled last and alone, so optimizing it would
+            // make the build longer, and little of its code runs for each request.
             swiftSettings: commonSettings,
             // docs/decisions/jemalloc.md
             linkerSettings: [
@@ -433,7 +433,7 @@ let package = Package(
     ]
 )
 
-// `make test-one` builds only the test modules in which the test is.
+// `make test-one` builds only the test modules that contain the test.
 if let modules = Context.environment["DWELL_TEST_MODULES"]?.split(separator: " ").map(String.init) {
     package.targets.removeAll { $0.type == .test && !modules.contains($0.name) }
 }
@@ -478,9 +478,9 @@ if Context.environment["DWELL_LAYERS"] != nil {
         ))
 }
 
-// The programs of `make bench-fields` and `make bench-journeys`. `make bench-fields` compares Dwell with
-// swift-http-types. The programs are built only for these commands, so that swift-http-types is not a dependency of
-// Dwell.
+// The programs of `make bench-fields` and `make bench-journeys`. `make bench-fields` compares Dwell's header fields
+// with those of swift-http-types. The programs are built only for these commands, so that Dwell does not depend on
+// swift-http-types.
 if Context.environment["DWELL_BENCHMARKS"] != nil {
     package.dependencies.append(.package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"))
     package.targets.append(

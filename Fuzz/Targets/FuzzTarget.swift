@@ -9,8 +9,9 @@ internal import Synchronization
 package struct FuzzTarget: Sendable {
     /// The name of the target and of its folder in Fuzz/Corpus.
     package let name: String
-    /// Runs the target on an input. If the code under test is asynchronous, blocks the thread until it has ended. Only
-    /// libFuzzer calls this closure, on a thread that may block because it does not belong to Swift's thread pool.
+    /// Runs the target on an input. If the code under test is asynchronous, this closure blocks the thread until that
+    /// code has ended. Only libFuzzer calls this closure, on a thread that does not belong to Swift's thread pool and
+    /// may therefore block.
     package let run: @Sendable ([UInt8]) throws(Finding) -> Void
     /// Runs the target on an input without blocking the thread, so that tasks can call this closure.
     package let replay: @Sendable ([UInt8]) async throws(Finding) -> Void

@@ -1,8 +1,8 @@
 // Authorization of routes, decided in one place before any handler runs.
 //
-// If the content of a request arrives after its head, the credential is checked before the content is read. A client
-// without a valid credential can therefore not make the server hold content in memory. If such a client waits for 100
-// (Continue), it gets the refusal instead.
+// If the content of a request arrives after its head, the credential is checked before the content is read. Therefore a
+// client without a valid credential cannot make the server hold content in memory. If it waits for 100 (Continue), it
+// gets the refusal instead.
 
 import HTTP1
 import HTTPServer
@@ -44,8 +44,8 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the check that admits any signed-in driver. For a complete request, the check starts a task only if
-    /// `respond` returns work, or if the token needs a look-up.
+    /// Returns the check that admits any signed-in driver. When a request is complete, its handling starts a task only
+    /// if `respond` returns work, or if the token needs a look-up.
     ///
     /// - Parameters:
     ///   - admitsServices: whether tokens of the role `service` are admitted too. Otherwise they get 403.
@@ -107,8 +107,8 @@ struct Access: Sendable {
                 if let problem = contentRefusal(caller.driver) { throw problem }
                 return .welcome(client: caller.driver.rawValue)
             } catch {
-                // If a driver was found, the token is valid, and the request is refused for another reason. The token
-                // is counted here, because the responder is not called for a refused request.
+                // If a driver was found, the token is valid, although the request is refused. The token is counted
+                // here, because the responder is not called for a refused request.
                 if driver != nil { metrics.count(.accepted) }
                 var response = error.response(requestID: request.id, form)
                 response.principal = driver?.rawValue
@@ -198,8 +198,8 @@ struct Access: Sendable {
     /// accepted token is checked twice, but it must be counted once. Therefore the callers count accepted tokens.
     private func judge(_ request: Request) -> CallerVerdict {
         let now = request.receivedAtMilliseconds / 1000
-        // The cache of verified tokens contains only valid tokens, each under the SHA-256 of all its bytes. If the
-        // cache finds the token, the form of the token therefore needs no check.
+        // The cache of verified tokens contains only valid tokens, each under the SHA-256 of all its bytes. Therefore a
+        // token that is found in the cache needs no check of its form.
         if let value = request.fields.only("Authorization") {
             let verdict = value.withUnsafeBufferPointer { value -> TokenVerdict? in
                 BearerToken.candidate(in: UnsafeRawBufferPointer(value)).map {
@@ -262,8 +262,8 @@ struct Access: Sendable {
 }
 
 extension TokenVerifier {
-    /// Returns the caller, or nil if the request's token is no longer valid or its status cannot be read. During a
-    /// stream, the token may expire or its sign-in may be revoked.
+    /// Returns the caller, or nil if the request's token is no longer valid or its status cannot be read. This function
+    /// is for streams, because the token may expire or its sign-in may be revoked during a stream.
     func callerStill(of request: Request, at now: Moment) async -> Caller? {
         guard let token = BearerToken.read(from: request.fields) else { return nil }
         return try? await verify(token, atSecondsSince1970: now.millisecondsSinceEpoch / 1000)

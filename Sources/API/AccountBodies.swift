@@ -98,8 +98,8 @@ extension MemberReader {
         }
     }
 
-    /// Reads the phone number from the member `phoneNumber`, or from `phone` if only this member is present. The
-    /// responses of /api/auth use the name `phoneNumber`, and so does the error if both members are absent.
+    /// Reads the phone number from the member `phoneNumber`, or from `phone` if only `phone` is present. If both are
+    /// absent, the error names `phoneNumber`, as the responses of /api/auth do.
     fileprivate mutating func legacyPhone() -> String? {
         phone(value("phoneNumber") == nil && value("phone") != nil ? "phone" : "phoneNumber")
     }
@@ -177,8 +177,8 @@ enum ProfileBody {
     }
 }
 
-/// The body of DELETE /auth/me. It must contain a confirmation, so that a request whose method is DELETE by mistake
-/// does not delete the account.
+/// The body of DELETE /auth/me. It must contain a confirmation, so that a request sent with the method DELETE by
+/// mistake does not delete the account.
 enum ConfirmationBody {
     static func decode(_ request: Request) throws(ProblemResponse) {
         let detail = "must be true: this deletes the account"
@@ -268,8 +268,8 @@ enum DeviceBody {
     }
 }
 
-/// The token of a device: a device token of APNs, or a registration token of FCM. It is the last segment of the path,
-/// or a member of the body of POST /api/push/register-token.
+/// The token of a device: a device token of APNs, or a registration token of FCM. It is the last segment of the path
+/// /native/devices/{token}, or a member of the body of POST /api/push/register-token.
 enum PushToken {
     static let bytesMax = 512
 

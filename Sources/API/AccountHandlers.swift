@@ -16,7 +16,7 @@ struct AccountHandlers: Sendable {
     let failures: AccountFailures
     let limit: DriverLimit
 
-    /// The number of exported bytes that count as one read towards the driver's limit of reads.
+    /// For each exported group of this many bytes, one read is charged to the driver's limit of reads.
     private static let exportBytesPerRead = 64 << 10
 
     var show: CallerHandler {
@@ -27,8 +27,9 @@ struct AccountHandlers: Sendable {
                 let token = try await purchases.appAccountToken(of: caller, at: request.receivedAt)
                 return AccountResponses.user(user, appAccountToken: token)
             } catch {
-                // The first request creates and stores the token, and every later request returns the stored token. If
-                // the outcome of the request is unknown, the client can therefore safely repeat it, like any read.
+                // The first request creates and stores the app account token, and every later request returns the
+                // stored token. The client can therefore safely repeat a request whose outcome is unknown, like any
+                // read.
                 throw failures.problem(reading: error, request)
             }
         }
@@ -111,8 +112,8 @@ struct AccountHandlers: Sendable {
         }
     }
 
-    /// Deletes the account without a confirmation in the body. Shipped clients send no body, and ask the user on the
-    /// screen.
+    /// Deletes the account without a confirmation in the body. Shipped clients send no body; they ask the user for
+    /// confirmation on the screen.
     var legacyErase: CallerHandler {
         { request, caller throws(ProblemResponse) in AccountResponses.legacyReceipt(try await erase(caller, request)) }
     }
@@ -140,7 +141,7 @@ struct AccountHandlers: Sendable {
 
 extension Request {
     /// Where the request came from: client address, User-Agent, request id and time. The audit, the limits and the list
-    /// of sign-in sessions use it.
+    /// of sign-in sessions use these values.
     var origin: RequestOrigin {
         RequestOrigin(
             address: remoteAddress, requestID: id, userAgent: fields.first("User-Agent"), at: receivedAt)

@@ -1,6 +1,6 @@
 // The responses of the sign-in routes (contract, section 6), written directly as bytes. A member without a value is
-// null and not omitted, because shipped clients expect every member. The only exception is `app_account_token`, which
-// is present only in the response of GET /auth/me, if the server accepts purchases.
+// null and not omitted, because shipped clients expect every member. Only `app_account_token` is omitted, except in the
+// response of GET /auth/me if the server accepts purchases.
 
 import HTTP1
 import HTTPServer

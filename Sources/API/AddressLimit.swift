@@ -1,5 +1,5 @@
-// The limit of sign-in requests per client address (contract, section 8: RATE_LIMIT_AUTH). The rate limiter of events
-// counts these requests, so several servers with Redis share one count.
+// The limit of sign-in requests per client address (contract, section 8: RATE_LIMIT_AUTH). The same rate limiter counts
+// these requests and events. Therefore several servers with Redis share one count.
 //
 // The store enforces further limits: per phone number, per token and in total.
 //
@@ -40,8 +40,8 @@ struct AddressLimit: Sendable {
         }
     }
 
-    /// Returns `check` with the limit applied to its responder. The judge is not limited: it may check the credential
-    /// even if the address has reached the limit.
+    /// Returns `check` with the limit applied to its responder. The limit does not apply to the judge, so the
+    /// credential may be checked even if the address has reached the limit.
     func limited(_ form: ProblemForm, route: String, _ check: CredentialCheck) -> CredentialCheck {
         CredentialCheck(
             judge: check.judge, handler: limited(form, route: route) { await check.responder($0).response() })

@@ -43,7 +43,7 @@ package struct AppLinks: Hashable, Sendable {
     /// The largest document that Apple reads, in bytes (128 KiB).
     package static let documentBytesMax = 131_072
 
-    /// The relation, in Google's document, that allows an Android app to open links.
+    /// The relation in Google's document that allows an Android app to open links.
     package static let androidRelation = "delegate_permission/common.handle_all_urls"
 
     /// The body of GET /.well-known/apple-app-site-association; nil without an app.

@@ -1,8 +1,8 @@
 // POST /v1/charging-sessions/background-ping, /native/background-ping and /v1/native/background-ping.
 //
-// A shipped app calls one of these routes when it wakes up inside a charger's zone, and uses only the status. The app
-// also sends an event for the zone, so the ping is only counted. Its content includes coordinates, and is neither
-// decoded nor stored.
+// A shipped app calls one of these routes when it wakes up inside a charger's zone, and uses only the status of the
+// response. The app also sends an event for the zone, so the ping is only counted. The content, which includes
+// coordinates, is neither decoded nor stored.
 
 import CoreMetrics
 import HTTP1

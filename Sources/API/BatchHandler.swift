@@ -11,8 +11,8 @@ import RateLimiting
 struct BatchHandler: Sendable {
     static let template = "/native/events/batch"
 
-    /// The maximum number of field errors in one response, for all events together. Of the field errors beyond this
-    /// maximum, the response states only the number.
+    /// The maximum number of field errors in one response, for all events together. If there are more field errors, the
+    /// response states only the number of those beyond the maximum.
     private static let errorsMax = 100
 
     let events: EventHandlers

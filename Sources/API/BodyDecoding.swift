@@ -6,9 +6,9 @@ package import HTTPServer
 import JourneyModel
 
 package enum BodyDecoding {
-    /// Returns the JSON text of a request, decompressed if necessary. As received, the body has at most
-    /// `Request.bodyBytesMax` bytes, because the server has already refused longer bodies. Throws 413 if the
-    /// decompressed body has more bytes than that.
+    /// Returns the JSON text of a request, decompressed if necessary. Throws 413 if the decompressed body has more than
+    /// `Request.bodyBytesMax` bytes. A body that is already longer as received does not reach this function, because
+    /// the server refuses it.
     package static func json(_ request: Request) throws(ProblemResponse) -> [UInt8] {
         var byteCount = 0
         return try json(request, byteCount: &byteCount)
@@ -16,13 +16,13 @@ package enum BodyDecoding {
 
     /// Like `json(_:)`.
     ///
-    /// - Parameter byteCount: set to the length of the JSON text. If this function throws, set to the number of bytes
-    ///   that were received or decompressed before, whichever is more.
+    /// - Parameter byteCount: set to the length of the JSON text. If this function throws, set to the length of the
+    ///   received body or of its decompressed beginning, whichever is longer.
     static func json(_ request: Request, byteCount: inout Int) throws(ProblemResponse) -> [UInt8] {
         byteCount = request.body.count
         guard isJSON(request.fields) else {
-            // The response names the supported media type: RFC 9110 section 15.5.16, and RFC 5789 section 2.2 for
-            // PATCH.
+            // Name the supported media type in the response (RFC 9110 section 15.5.16; for PATCH, RFC 5789 section
+            // 2.2).
             let field = request.method == .patch ? "Accept-Patch" : "Accept"
             throw ProblemResponse(
                 .unsupportedMediaType, "The Content-Type must be application/json.",

@@ -1,5 +1,6 @@
 // POST /auth/otp/start and /auth/otp/verify: signing in with a phone number and the six digits that the server sent to
-// it. Shipped apps use /v1/auth/otp/start and /v1/auth/otp/verify, or /api/auth/send-code and /api/auth/verify-code.
+// this number. Shipped apps use /v1/auth/otp/start and /v1/auth/otp/verify, or /api/auth/send-code and
+// /api/auth/verify-code.
 
 import HTTPServer
 import Identity

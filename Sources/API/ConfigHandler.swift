@@ -37,7 +37,7 @@ struct ConfigHandler: Sendable {
         }
     }
 
-    /// The responses for the settings without rules. They are built once per version, not for each request.
+    /// The responses if the server has no settings rules. They are built once per version, not for each request.
     private final class Memory: Sendable {
         let prepared: Mutex<Prepared>
 
@@ -60,7 +60,7 @@ struct ConfigHandler: Sendable {
             }
             if let rules { return Self.prepared(rules, request, caller.driver, charger: charger).response(to: request) }
             return memory.prepared.withLock { prepared in
-                // The version is computed from the eight values. Equal versions therefore mean equal settings.
+                // The version is computed from the eight settings. Equal versions therefore mean equal settings.
                 if prepared.version != version {
                     prepared = Prepared(
                         version: version, tag: version, json: json, freshSeconds: Self.freshSecondsMax)
@@ -70,17 +70,17 @@ struct ConfigHandler: Sendable {
         }
     }
 
-    /// Returns the responses for this driver and charger, because the rules may give them other settings. The responses
-    /// are not cached, because evaluating the rules takes only a few microseconds. A cache would grow with the number
-    /// of drivers and chargers.
+    /// Returns the responses for this driver and charger, whose settings depend on the rules. The responses are not
+    /// cached, because evaluating the rules takes only a few microseconds. A cache would grow with the number of
+    /// drivers and chargers.
     private static func prepared(
         _ rules: SettingsRules, _ request: Request, _ driver: DriverID, charger: String?
     ) -> Prepared {
         let subject = SettingsSubject(
             driver: driver, appVersion: rules.dependsOnAppVersion ? request.appVersion : nil, at: request.receivedAt)
         let document = rules.document(for: subject, charger: charger)
-        // A phone may use its copy until the next rule begins or ends, rounded up to a second, but not longer than
-        // `freshSecondsMax`.
+        // A phone may use its copy until the next time at which a rule begins or ends. The remaining time is rounded up
+        // to a second and limited to `freshSecondsMax`.
         let untilChange = document.nextChange.map { ($0.milliseconds(since: subject.at) + 999) / 1000 }
         // Two drivers may use the same phone, one after the other. Without `Vary: Authorization`, the phone could show
         // the second driver the copy of the first.

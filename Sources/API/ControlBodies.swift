@@ -1,4 +1,4 @@
-// The JSON of refolds and corrections of settings on the control socket. `dwell refold` reads it.
+// The JSON of the control socket for refolds and corrections of settings. The command `dwell refold` reads this JSON.
 
 import Engine
 import JourneyModel

@@ -19,8 +19,8 @@ package struct ControlRoutes: Sendable {
     package static let correctPath = "/control/correct-settings"
     package static let finishCorrectionPath = "/control/finish-correction"
     package static let refoldPath = "/control/refold"
-    /// How long one request refolds. The time is short, so that the server stops refolding soon after the command was
-    /// interrupted.
+    /// The maximum time for which one request refolds drivers. The time is short, so that the server stops refolding
+    /// soon after the operator interrupts the command.
     private static let refoldTime = Duration.milliseconds(250)
     /// The maximum number of deletions in one request. It keeps the body of a request below about 100 KB.
     package static let erasuresMax = 500
@@ -35,8 +35,8 @@ package struct ControlRoutes: Sendable {
     private let clock: @Sendable () -> Moment
     private let failures: AccountFailures
 
-    /// - Parameter database: identifies the database file that this server has open. That file may be replaced while
-    ///   the server is running. A request that names another file is rejected.
+    /// - Parameter database: identifies the database file that this server has open. A request that names another file
+    ///   is rejected, because the file may be replaced while the server is running.
     package init(
         accounts: OperatorAccounts, refolder: any SettingsCorrecting, version: String, database: String,
         clock: @escaping @Sendable () -> Moment, logger: Logger
@@ -109,14 +109,14 @@ package struct ControlRoutes: Sendable {
         }
     }
 
-    /// Deletes drivers again whose data a restored backup has brought back. Takes
-    /// `{"database", "erasures", "dry_run"}`, where `erasures` are lines of the list of deletions.
+    /// Deletes again the drivers whose data came back with a restored backup. Takes `{"database", "erasures",
+    /// "dry_run"}`, where `erasures` are lines of the list of deletions.
     ///
     /// Returns `{"drivers": [{"driver_id", "erasure"}], "without_driver", "is_in_wal"}`:
     ///
     /// - `drivers`: the drivers who were deleted again. If `dry_run` is true, no driver is deleted, and `drivers` lists
     ///   those who would be deleted.
-    /// - `without_driver`: the lines about drivers without data in this database.
+    /// - `without_driver`: the lines whose drivers have no data in this database.
     /// - `is_in_wal`: whether SQLite's WAL still contains deleted bytes.
     @Sendable private func repeatErasures(_ request: Request) async throws(ProblemResponse) -> Response {
         let (erasures, isDryRun): ([RecordedErasure], Bool) = try decode(request) { members in
@@ -163,8 +163,8 @@ package struct ControlRoutes: Sendable {
     // MARK: Refolds
 
     /// Records a correction of settings. Takes `{"database", "since_ms", "until_ms", "settings", "instead_of",
-    /// "changed_by", "reason"}` and returns the correction. If `instead_of` is present, the correction applies only to
-    /// events that were stored with this settings version.
+    /// "changed_by", "reason"}` and returns the correction. If `instead_of` is present, it is a settings version, and
+    /// the correction applies only to events stored with that version.
     @Sendable private func correct(_ request: Request) async throws(ProblemResponse) -> Response {
         let (order, note) = try decode(request) { members -> (CorrectionOrder, SettingsChangeNote)? in
             let since = members.moment("since_ms", isRequired: true)
@@ -217,7 +217,7 @@ package struct ControlRoutes: Sendable {
     /// `{"database", "after", "since_ms", "correction"}`.
     ///
     /// Returns `{"next", "failure"}` and the counts. `next` is the value of `after` for the next request, or null when
-    /// all drivers are done. `failure` is the reason why a driver could not be refolded.
+    /// all drivers are done. If a driver could not be refolded, `failure` is the reason.
     @Sendable private func refold(_ request: Request) async throws(ProblemResponse) -> Response {
         let refold = try decode(request) { members -> RefoldRequest? in
             let after = members.integer("after", isRequired: true)

@@ -1,5 +1,5 @@
-// PUT and DELETE /native/devices/{token}, and POST /api/push/register-token of shipped clients. A device is a
-// destination for push messages to its driver.
+// Handles PUT and DELETE /native/devices/{token}, and POST /api/push/register-token, which shipped clients use. A
+// device receives the push messages for its driver.
 
 import HTTPServer
 import Identity
@@ -30,8 +30,8 @@ struct DeviceHandlers: Sendable {
         }
     }
 
-    /// Deletes the driver's device. Responds with 204 even if the driver does not have the device. A device of another
-    /// driver is kept, and the response does not reveal that it exists.
+    /// Deletes a device of the driver. Responds with 204 even if there is no such device. A device of another driver is
+    /// kept, and the response does not reveal that it exists.
     var delete: CallerHandler {
         { request, caller throws(ProblemResponse) in
             let token = try PushToken.read(request)

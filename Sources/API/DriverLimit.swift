@@ -1,5 +1,6 @@
-// The limits of a driver's requests to the routes that take no events. There is one limit for each kind of change, and
-// one for reads (contract, section 4). These limits use the same rate limiter as events, with and without Redis.
+// Limits a driver's requests to the routes that take no events (contract, section 4). There is one limit for all reads,
+// and one for each kind of change, such as `devices`. The rate limiter for events also counts these requests, in Redis
+// or in this process.
 
 import HTTP1
 import HTTPServer
@@ -12,10 +13,12 @@ struct DriverLimit: Sendable {
     let reads = RequestsUnderWay()
 
     /// Returns a responder that starts a task, checks the limit and calls the handler. Each request with a valid token
-    /// counts towards the limit, whatever its result. Its response contains the driver's quota, but not the limit's
-    /// policy, which `API.surface` adds to all responses of the route.
+    /// counts towards the limit, whatever its result.
     ///
-    /// For the limit `reads`, the number of a driver's reads under way is limited too, unless `reads` is off.
+    /// The responder adds the driver's quota to the response. It does not add the limit's policy, because `API.surface`
+    /// adds the policy to all responses of the route.
+    ///
+    /// If the limit is `reads` and is turned on, the number of reads that the driver has under way is limited too.
     func limited(
         _ limitClass: RateLimitClass, form: ProblemForm = .plain, _ handler: @escaping CallerHandler
     ) -> CallerResponder {
@@ -38,12 +41,13 @@ struct DriverLimit: Sendable {
         }
     }
 
-    /// Whether the driver has used up the limit in the current window, as counted in this process.
+    /// Whether the driver has used up the limit in the current window. Reads the quota that this process keeps, and
+    /// does not ask Redis.
     func isExhausted(by driver: DriverID, _ limitClass: RateLimitClass) -> Bool {
         admission.quota(of: driver, in: limitClass).isExhausted
     }
 
-    /// Counts `times` additional requests, even if the driver then exceeds the limit. Used for expensive requests.
+    /// Charges an expensive request `times` additional times, even if the driver then exceeds the limit.
     func charge(_ driver: DriverID, _ limitClass: RateLimitClass, times: Int) {
         guard times > 0 else { return }
         admission.charge(.ofOneRequest(limitClass, by: driver), times: times)

@@ -16,7 +16,8 @@ package enum Credential: String, Hashable, Sendable, CaseIterable {
     case operatorToken
     /// An access token of the role `service`, in the Authorization field.
     case serviceToken
-    /// The single token of shipped clients, in the Authorization field. An expired token is accepted.
+    /// The single token, which shipped clients of /api/auth use instead of an access token and a refresh token. It is
+    /// in the Authorization field, and may have expired.
     case singleToken
     /// A refresh token, in the body.
     case refreshToken
@@ -33,13 +34,13 @@ package enum Credential: String, Hashable, Sendable, CaseIterable {
 package struct Endpoint: Sendable {
     package var route: Route
     package var credential: Credential
-    /// The limits that a request counts towards. A route that changes something always has a limit, because every
-    /// function in Routes.swift that makes such a route sets or requires one.
+    /// The limits that a request counts towards. Every route that changes something has a limit. The functions in
+    /// Routes.swift that make such routes either set a limit or require one as a parameter.
     package var limits: [RateLimitClass]
 }
 
-/// The method of a route that changes something. The function `write` in Routes.swift takes this type, so that it
-/// cannot make a GET route.
+/// The method of a route that changes something. The function `write` in Routes.swift takes this type, which has no
+/// case for GET.
 enum WritingMethod {
     case post, put, patch, delete
 

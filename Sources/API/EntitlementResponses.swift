@@ -24,8 +24,8 @@ enum EntitlementResponses {
         return .noStore(writer.bytes)
     }
 
-    /// Returns the entitlements, or the response that the conditions of the request require: 304 (If-None-Match) or 412
-    /// (If-Match).
+    /// Returns the entitlements. If a condition of the request requires it, returns 304 (If-None-Match) or 412
+    /// (If-Match) instead.
     static func response(_ entitlements: [Entitlement], to request: Request) -> Response {
         let json = json(entitlements)
         let etag = etag(of: json)

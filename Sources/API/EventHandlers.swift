@@ -1,5 +1,5 @@
-// POST /native/events and the two equivalent v1 routes. Decodes the event, passes it to `Ingest`, and encodes the
-// outcome.
+// Handles POST /native/events and the two v1 routes for single events. Decodes the event, passes it to `Ingest`, and
+// encodes the outcome.
 
 import Engine
 import HTTP1
@@ -9,7 +9,8 @@ import JourneyModel
 import Logging
 import RateLimiting
 
-/// The handlers of event routes. It is a class, so that the work of a request captures only one reference.
+/// The handlers of event routes. This type is a class, so that the closure that processes a request captures one
+/// reference instead of a copy of every member.
 final class EventHandlers: Sendable {
     let ingest: Ingest
     let refusals: RefusalLimit
@@ -49,8 +50,8 @@ final class EventHandlers: Sendable {
         }
     }
 
-    /// Calls `work`, which decodes the content without waiting and returns the work that remains. Returns this
-    /// remaining work, or the response to the error that `work` threw.
+    /// Calls `work`, which decodes the request without waiting and returns a closure that processes it. The reply
+    /// contains this closure. If `work` throws, the reply is the response to the error instead.
     func respond(
         _ request: Request, of caller: Caller, _ work: () throws(ProblemResponse) -> RequestWork
     ) -> Reply {
@@ -67,11 +68,10 @@ final class EventHandlers: Sendable {
         ingest.dependsOnAppVersion ? request.appVersion : nil
     }
 
-    /// Adds the quotas of the sender to the response, because every response to a known driver has quotas (contract,
-    /// section 4). If the response to a driver has no quotas of its events' limits yet, it gets the quotas of both
-    /// event limits.
+    /// Adds the sender's quotas to the response, because every response to a known driver has quotas (contract, section
+    /// 4). If a response to a driver has no quotas yet, it gets the quotas of both event limits.
     ///
-    /// A response to a service has the quota of the limit for services instead. It also gets the policy of this limit,
+    /// A response to a service gets the quota and the policy of the limit for services. The policy is added here,
     /// because the route adds only the policies of drivers' limits.
     func withQuotas(_ response: consuming Response, of caller: Caller) -> Response {
         if caller.isService {
@@ -86,13 +86,13 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the decoded body. A body may have 10 KiB for each of its events, and each further KiB is charged like
-    /// one refused event (`RefusalLimit`). If the driver has reached the limit on refused events, bodies are refused
-    /// without being decoded.
+    /// Returns the decoded body. If the driver has reached the limit on refused events (`RefusalLimit`), throws without
+    /// decoding the body. A body may have 10 KiB for each of its events, and each further KiB is charged like one
+    /// refused event.
     ///
-    /// If the body was compressed, memory for the decompressed bytes is reserved in the driver's share of the
-    /// BufferBudget. The caller must keep the returned reservation until the events are stored. For any other body the
-    /// reservation is nil.
+    /// If the body was compressed, reserves memory for the decompressed bytes in the driver's share of the
+    /// BufferBudget. The caller must keep the returned reservation until the events are stored. If the body was not
+    /// compressed, the reservation is nil.
     func decode<Value>(
         _ request: Request, of caller: Caller, eventCount: (Value) -> Int,
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value
@@ -105,8 +105,8 @@ final class EventHandlers: Sendable {
             if bytes > request.body.count {
                 buffer = bufferBudget.reserve(bytes, for: caller.driver.rawValue)
                 guard buffer != nil else {
-                    // The reason for this refusal is the number of the driver's concurrent requests, not the length of
-                    // this body. Charge one refusal, and no further refusals for the length.
+                    // This body is refused because the driver has too many concurrent requests, not because it is too
+                    // long. Therefore charge one refusal, and nothing for its length.
                     bytes = 0
                     throw .tooManyRequestsUnderWay
                 }
@@ -120,7 +120,7 @@ final class EventHandlers: Sendable {
                 throw ProblemResponse(error)
             }
         } catch {
-            // A body that is refused as a whole counts like one refused event.
+            // A body that is refused as a whole counts as one event, which was refused.
             refusals.charge(caller.driver, bytes: bytes, events: 1, refused: 1)
             throw error
         }
@@ -144,8 +144,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the response to the driver's app after the driver entered the right verification code. The request
-    /// contains no event. The server made an event for it, and `outcome` is the outcome of this event.
+    /// Returns the response to a driver's app that sent the right verification code. The request contains no event, so
+    /// the server made one. `outcome` is the outcome of that event.
     func confirmationResponse(
         _ outcome: EventOutcome, of driver: DriverID, _ request: Request
     ) throws(ProblemResponse) -> Response {
@@ -156,8 +156,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the result that the client gets for one event, sent alone or in a batch. Logs the details that the
-    /// client must not see.
+    /// Returns the result of one event for the client, which sent the event alone or in a batch. If the store failed,
+    /// logs the details, because the client must not see them.
     func eventResponse(_ ingested: Ingested, _ request: Request) throws(ProblemResponse) -> EventResponse {
         switch ingested.outcome {
         case .stored(let event): return EventResponse(event, .ok)
@@ -193,8 +193,8 @@ extension EventResponse {
 }
 
 extension EventHeaders {
-    /// Reads the header fields that apply to an event. Throws if such a field is repeated, because it is then undefined
-    /// which value applies.
+    /// Reads the header fields that apply to an event. Throws if one of these fields is repeated, because it would be
+    /// undefined which value applies.
     init(_ fields: Fields) throws(ProblemResponse) {
         self.init(
             idempotencyKey: try Self.single("Idempotency-Key", in: fields),
@@ -214,7 +214,7 @@ extension Request {
     var receivedAt: Moment { Moment(millisecondsSinceEpoch: receivedAtMilliseconds) }
 
     /// The version of the app that sent the request, from `X-App-Version`. Nil if the field is missing, repeated or not
-    /// a version. Settings rules that depend on the version then do not match.
+    /// a version. If it is nil, settings rules that depend on the version do not match.
     var appVersion: AppVersion? {
         fields.count(of: "X-App-Version") == 1 ? fields.first("X-App-Version").flatMap { AppVersion($0) } : nil
     }

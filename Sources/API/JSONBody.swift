@@ -4,7 +4,8 @@ import HTTPServer
 import JourneyModel
 
 enum JSONBody {
-    /// Reads the members of a JSON body with `read`. Throws all errors that `read` recorded.
+    /// Reads the members of a JSON body with `read`. If `read` adds errors to its MemberReader, throws one problem with
+    /// all of them.
     static func decode<Body>(
         _ request: Request, _ read: (inout MemberReader) -> Body?
     ) throws(ProblemResponse) -> Body {

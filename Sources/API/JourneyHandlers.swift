@@ -14,8 +14,8 @@ struct JourneyHandlers: Sendable {
     static let sessionsDefault = 20
     static let sessionsMax = 100
     /// A page of sessions counts as one read towards the driver's limit, plus one read for each `sessionsPerRead`
-    /// sessions on it. Long pages count more, because a page of a hundred sessions takes as long as fifteen median
-    /// reads.
+    /// sessions on it. The additional reads are charged because a page of a hundred sessions takes as long as fifteen
+    /// median reads.
     private static let sessionsPerRead = 25
     /// The maximum number of events in a response of `GET /native/sessions/{session_id}`. A whole session has a few
     /// dozen events of about 400 bytes each.

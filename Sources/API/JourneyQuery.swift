@@ -1,5 +1,5 @@
-// The query parameters `limit` and `cursor` of a page. A cursor encodes where the page begins, in base64url (RFC 4648,
-// section 5), and is opaque to clients. A cursor of a driver's list is valid only for that driver.
+// The query parameters `limit` and `cursor` of a page. A cursor is opaque to clients, and encodes where the page begins
+// in base64url (RFC 4648, section 5). A cursor of a driver's list is valid only for that driver.
 
 import Identity
 import JourneyModel
@@ -20,14 +20,15 @@ package enum PageCursor: Hashable {
         // The longest cursor contains a session_id of 128 characters, each of up to 4 bytes in UTF-8. Base64 encodes 3
         // bytes as 4, so 700 bytes are enough for this cursor.
         //
-        // The decoded text begins with `s` (session) or `e` (event). This letter is read as a byte, not as a Character.
-        // A session_id may begin with a combining character, which Swift would join with the `s` to one Character.
+        // The decoded text begins with `s` (session) or `e` (event). This letter is read as a byte, because Swift would
+        // join it with a following combining character into one Character. A session_id may begin with a combining
+        // character.
         guard text.utf8.count <= 700, let decoded = Self.decode(text), let kind = decoded.utf8.first else { return nil }
         let rest = String(decoded.unicodeScalars.dropFirst())
         switch kind {
-        // No session_id contains control characters, so the server never issues a cursor that contains one. A cursor
-        // with a control character must not reach the store: PostgreSQL rejects a NUL in a text, and SQLite ignores a
-        // NUL and what comes after it.
+        // A cursor with a control character must not reach the store. For example, PostgreSQL rejects a text with a
+        // NUL, and SQLite ignores the text after the NUL. No session_id contains control characters, so the server
+        // never issues such a cursor.
         case UInt8(ascii: "s") where !rest.isEmpty && !rest.unicodeScalars.contains(where: \.isControl):
             self = .session(rest)
         case UInt8(ascii: "e"):
@@ -73,8 +74,8 @@ package struct PageQuery: Hashable {
 
     static let cursorIsUnknown = FieldError(pointer: "/cursor", detail: "is not a cursor of this list")
 
-    /// Returns the value of a parameter as it is in the query, without percent-decoding. The values of `limit` (digits)
-    /// and `cursor` (base64url) need no encoding, and the caller rejects a value that is encoded. If the parameter is
+    /// Returns the parameter's value as it is in the query, without percent-decoding. The caller rejects
+    /// percent-encoded values, because digits (`limit`) and base64url (`cursor`) need no encoding. If the parameter is
     /// repeated, adds an error and returns nil.
     private static func single(_ name: String, in query: String?, _ errors: inout [FieldError]) -> String? {
         let values = values(of: name, in: query)

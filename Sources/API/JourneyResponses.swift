@@ -5,7 +5,8 @@ import Engine
 import JourneyModel
 
 enum JourneyResponses {
-    /// Encodes the response of `GET /native/session`. Applies the deadlines that have passed by `now` before encoding.
+    /// Encodes the response of `GET /native/session`. If a deadline of the journey has passed by `now`, the response
+    /// has the state after that deadline.
     static func session(_ journey: Journey, settingsVersion: String, at now: Moment) -> [UInt8] {
         let journey = journey.advanced(to: now)
         var writer = JSONWriter(reservingBytes: 384)

@@ -1,6 +1,6 @@
-// The check of tokens on the operator's routes (OPS_TOKEN, METRICS_TOKEN), in constant time. Wrong tokens are counted
-// per client address and audited. If an address has reached the limit of wrong tokens, all its tokens are refused
-// without being compared.
+// Checks the tokens on the operator's routes (OPS_TOKEN, METRICS_TOKEN) in constant time. Wrong tokens are counted per
+// client address, and some of them are audited. If an address has reached the limit of wrong tokens, every token from
+// it is refused without being compared.
 
 import Crypto
 import HTTPServer
@@ -22,17 +22,16 @@ package struct OperatorGuesses: Sendable {
         self.record = record
     }
 
-    /// Checks the request's token with `judge` and returns the result of `judge`. The request counts as a guess of the
-    /// token called `name`. If the client's address has reached the limit of wrong guesses, throws without calling
-    /// `judge`.
+    /// Checks the request's token with `judge` and returns the result of `judge`. The audit entry of a wrong token
+    /// contains `name`. If the client's address has reached the limit of wrong tokens, throws without calling `judge`.
     ///
-    /// The guess is counted before `judge` is called, so that concurrent requests cannot make more guesses than the
-    /// limit allows. The result of `judge` decides whether the guess stays counted:
+    /// The request counts as a wrong guess before `judge` is called, so that concurrent requests cannot make more
+    /// guesses than the limit allows. The result of `judge` decides whether it stays counted:
     ///
     /// - If `judge` returns, the guess was right and no longer counts.
-    /// - If `judge` throws, the guess was wrong and stays counted. The error is rethrown.
     /// - If `judge` throws because the database cannot be read, the token was not judged, and the guess no longer
     ///   counts. The error is rethrown.
+    /// - If `judge` throws any other error, the guess was wrong and stays counted. The error is rethrown.
     ///
     /// For a request without a bearer token, `judge` is called but nothing is counted.
     nonisolated(nonsending) func judged<Outcome>(

@@ -67,8 +67,8 @@ package struct OperatorParts: Sendable {
 
 struct OperatorHandlers: Sendable {
     static let pauseMilliseconds = 2000
-    /// The maximum number of open streams. It is small because each stream reads all data of the operator page, and
-    /// because there are only a few operators.
+    /// The maximum number of open streams. It is small because each stream reads all data of the operator page every
+    /// two seconds, and because there are only a few operators.
     static let streamsMax = 8
     static let eventsMax = 500
     static let versionsMax = 50
@@ -198,8 +198,8 @@ private final class OpenStreams: Sendable {
         return isFree ? Place(streams: self) : nil
     }
 
-    /// One open stream. It counts as open until the first call of `release`. If the response of a stream is never sent,
-    /// the stream is released when this object is deallocated.
+    /// One open stream. It counts as open until `release` is called for the first time. If the response with the stream
+    /// is never sent, `deinit` calls `release`.
     final class Place: Sendable {
         private let streams: OpenStreams
         private let isTaken = Mutex(true)

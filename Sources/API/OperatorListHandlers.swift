@@ -1,5 +1,5 @@
-// The routes for the details behind the counts of /ops, such as lists, a search and the data of one driver. The number
-// of rows in a response is limited, and so is the number of rows that the store examines for it.
+// The routes for the details behind the counts on the operator page: lists, the history, a search, and the data of one
+// driver. For each response, the store examines a limited number of rows and returns a limited number.
 
 import Engine
 import HTTP1

@@ -134,7 +134,8 @@ extension JSONWriter {
         integer(number)
     }
 
-    /// Writes the counts of each of the last sixty minutes, oldest first. Minutes without events are included.
+    /// Writes the number of events by transition for each of the last sixty minutes, oldest first. Minutes without
+    /// events are included.
     fileprivate mutating func minutes(_ picture: DashboardSnapshot.Counts) {
         let last = picture.asOf.millisecondsSinceEpoch / 60_000
         var counts: [Int64: [Verdict.Transition: Int]] = [:]
@@ -154,8 +155,8 @@ extension JSONWriter {
         endArray()
     }
 
-    /// Writes the transitions of the last hour. Each transition is written with its event, the state after the event,
-    /// and how often it happened.
+    /// Writes how often each event led to each state in the last hour. Only events with the transition `applied` are
+    /// counted.
     fileprivate mutating func flow(_ tallies: [EventTally]) {
         counted("flow", tallies.filter { $0.verdict.transition == .applied }, by: \.state.rawValue, named: "to")
     }

@@ -1,8 +1,8 @@
 // The monitoring routes (contract, section 7): /readyz, /metrics and /healthz. If METRICS_PORT is set, the listener on
 // that port has all three routes.
 //
-// The public listener always has /readyz and /healthz (which is in Routes.swift). It has /metrics only if METRICS_TOKEN
-// is set and METRICS_PORT is not.
+// The public listener always has /readyz and /healthz. Its /healthz is in Routes.swift. It has /metrics only if
+// METRICS_TOKEN is set and METRICS_PORT is not.
 
 import HTTP1
 package import HTTPServer

@@ -1,6 +1,6 @@
-// Maps errors of the modules that API uses to problems. The switches over errors are exhaustive, so a new error without
-// a problem does not compile. Some errors are mapped where they are caught, for example `TokenRefusal` in Access.swift
-// and `PurchaseFailure` in PurchaseHandlers.swift.
+// Maps the errors of other modules to problems. The switches over errors are exhaustive, so code with an error that has
+// no problem does not compile. `TokenRefusal` (Access.swift), `PurchaseFailure` (PurchaseHandlers.swift) and some other
+// errors are mapped where they are caught.
 
 import Engine
 import HTTP1
@@ -9,8 +9,8 @@ import Identity
 import JourneyModel
 import RateLimiting
 
-/// The seconds that a phone should wait when the store cannot accept events. This time is long enough for a restart or
-/// for the disk to recover, and short compared with a session.
+/// The seconds that a phone should wait if the store cannot accept events. In this time the server can restart or its
+/// disk can recover, and the wait is short compared with a session.
 private let storeRetryAfterSeconds = 5
 
 extension ProblemResponse {
@@ -21,7 +21,7 @@ extension ProblemResponse {
             retryAfterSeconds: seconds)
     }
 
-    /// Returns the problem for too many requests of one client address or of one driver.
+    /// Returns the problem for a client address or a driver that has sent too many requests.
     static func tooManyRequests(_ quota: Quota) -> ProblemResponse {
         let seconds = RateLimitValues.retryAfterSeconds(quota)
         return ProblemResponse(
@@ -36,20 +36,20 @@ extension ProblemResponse {
             retryAfterSeconds: seconds)
     }
 
-    /// The problem for a driver with too many concurrent requests. Either their decompressed bodies need more memory
-    /// than BufferBudget allows, or RequestsUnderWay allows no further read or batch.
+    /// The problem for a driver with too many concurrent requests. Either BufferBudget allows no more memory for their
+    /// decompressed bodies, or RequestsUnderWay allows no further read or batch.
     static let tooManyRequestsUnderWay = ProblemResponse(
         .serviceUnavailable, "You have too many requests under way.", retryAfterSeconds: 1)
 
     /// The problem for a credential that the service behind a route refuses, and for a deleted driver. The problem does
-    /// not tell why the credential is refused.
+    /// not tell the client the reason.
     static let refusedCredential = ProblemResponse(
         .unauthorized, "The credential is not valid. Sign in again.",
         fields: Fields([("WWW-Authenticate", "Bearer realm=\"dwell\"")]))
 
     static let sendsNoCodes = ProblemResponse(.notFound, "This server does not send codes. Sign in another way.")
 
-    /// Returns the problem for a token of Apple that cannot be checked, because Apple's key set could not be fetched.
+    /// Returns the problem for an Apple token that cannot be checked, because Apple's key set could not be fetched.
     static func keySetUnavailable(retryAfterSeconds seconds: Int64) -> ProblemResponse {
         let seconds = Int(min(max(seconds, 1), 3600))
         return ProblemResponse(
@@ -82,7 +82,7 @@ extension ProblemResponse {
         }
     }
 
-    /// The problem for a request whose If-Match has no current entity tag.
+    /// The problem for a request whose If-Match does not contain the current entity tag.
     static let preconditionFailed = ProblemResponse(
         .preconditionFailed, "If-Match does not contain the current ETag. Read the resource without If-Match.")
 
@@ -94,13 +94,13 @@ extension ProblemResponse {
     static let sessionNotFound = ProblemResponse(
         .sessionNotFound, "Session not found.")
 
-    /// The problem for a service's event of a driver who is unknown or deleted.
+    /// The problem for an event that a service sent for an unknown or deleted driver.
     static let driverNotFound = ProblemResponse(
         Problem(
             .driverNotFound, detail: "Driver not found. /driver_id must be a driver known to this server.",
             errors: [FieldError(pointer: "/driver_id", detail: "must be a driver known to this server")]))
 
-    /// The problem for a service on a route that is not for services.
+    /// The problem for a service that sends a request to a route on which services are not allowed.
     static let notForServices = ProblemResponse(
         .forbidden,
         "A token of the role service only posts events, on /native/events and /native/events/batch, and requests codes."
@@ -175,7 +175,7 @@ extension ProblemResponse {
 }
 
 extension ProblemCode {
-    /// Returns the code of a problem for which the HTTP status already says everything, such as 405 or 413.
+    /// Returns the code of a problem that its HTTP status explains completely, such as 405 or 413.
     init(status: Status) {
         switch status {
         case .notFound: self = .notFound

@@ -7,7 +7,7 @@ import Purchases
 
 /// The body of POST /native/purchases.
 enum PurchaseBody {
-    /// The `jwsRepresentation` of a StoreKit 2 transaction. For a subscription, also the `jwsRepresentation` of its
+    /// A StoreKit 2 transaction, as its `jwsRepresentation`. For a subscription, also the `jwsRepresentation` of the
     /// renewal info.
     case signed(transaction: String, renewal: String?)
     /// The ids of a purchase, sent by an app that does not use StoreKit 2.
@@ -44,7 +44,8 @@ enum PurchaseBody {
 
 /// The body of PUT /native/purchases/consent.
 enum ConsentBody {
-    /// Returns whether the driver allows the server to tell Apple how purchases were used (consumption information).
+    /// Returns whether the driver allows the server to send consumption information to Apple. This information tells
+    /// Apple how the driver used a purchase.
     static func decode(_ request: Request) throws(ProblemResponse) -> Bool {
         try JSONBody.decode(request) { members in
             members.require("consumption")

@@ -1,6 +1,6 @@
 // POST /native/purchases, PUT /native/purchases/consent, GET /native/entitlements, and POST /apple/store-notifications,
-// which Apple's server calls. Only data that Apple signed is trusted. Nothing that the app states about a purchase is
-// trusted.
+// which Apple's server calls. The server trusts only data that Apple signed, and nothing that the app itself states
+// about a purchase.
 
 import HTTP1
 import HTTPServer
@@ -25,11 +25,11 @@ struct PurchaseHandlers: Sendable {
     /// takes as long as verifying the signature.
     private static let factsPerPurchase = 100
 
-    /// The seconds that the client should wait if the time of the signature is in the future. In this case Apple's
-    /// clock or this server's clock is wrong.
+    /// The seconds that the client should wait if a signature is dated in the future. In this case Apple's clock or
+    /// this server's clock is wrong.
     private static let clockRetryAfterSeconds = 60
-    /// The seconds that the client should wait if too many other verifications are waiting. The server completes them
-    /// in less time.
+    /// The seconds that the client should wait if too many verifications are already waiting. The server completes
+    /// those verifications in less time.
     private static let busyRetryAfterSeconds = 2
 
     var post: CallerHandler {
@@ -88,7 +88,8 @@ struct PurchaseHandlers: Sendable {
             do throws(ProblemResponse) {
                 payload = try StoreNotificationBody.decode(request)
             } catch {
-                // Decompressing and parsing a body also takes time and memory, and needs no credential.
+                // A body that cannot be decoded is charged too, because decompressing and parsing it takes time and
+                // memory, and anyone can send it.
                 refusedNotifications.charge(request)
                 throw error
             }
@@ -109,12 +110,11 @@ struct PurchaseHandlers: Sendable {
 
     /// Returns the problem for a failure.
     ///
-    /// If Apple did not sign the data for this server, the client gets the same problem for every reason: 401 on the
-    /// route that Apple's server calls, `refusedPurchase` on the app's route. Only the access log contains the exact
-    /// reason.
+    /// If Apple did not sign the data for an app of this server, Apple's server gets 401, and the app gets
+    /// `refusedPurchase`. The client does not learn the exact reason, which only the access log contains.
     ///
-    /// A failure that may be temporary gets 503, for example a signature that is dated in the future. After a 503,
-    /// Apple sends the notification again.
+    /// If the failure may be temporary, for example because the signature is dated in the future, the client gets 503.
+    /// After a 503, Apple sends the notification again.
     private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemResponse {
         switch failure {
         case .refused(.signedInFuture):
@@ -145,7 +145,8 @@ struct PurchaseHandlers: Sendable {
             return problem
         case .store(.unknown(let text)):
             failures.log(.unknown(text), request)
-            // Storing the same purchase data again has no effect, so the client can safely repeat the request.
+            // It is unknown whether the purchase data was stored. Storing it again has no effect, so the client can
+            // safely repeat the request.
             return .accountsUnreadable
         case .store(let failure): return failures.problem(failure, request)
         }
@@ -155,8 +156,8 @@ struct PurchaseHandlers: Sendable {
 extension ProblemResponse {
     static let takesNoPurchases = ProblemResponse(.notFound, "This server accepts no purchases.")
 
-    /// The problem for a purchase that Apple did not sign. It is not a 401, because shipped clients sign the driver out
-    /// after a 401.
+    /// The problem for a purchase that Apple did not sign for an app of this server. It is not a 401, because shipped
+    /// clients sign the driver out after a 401.
     static let refusedPurchase = ProblemResponse(
         .invalid(
             InvalidFields([
@@ -180,9 +181,9 @@ extension ProblemResponse {
 }
 
 extension DriverLimit {
-    /// A read of a driver's entitlements counts as one read, plus one read for each `factsPerRead` facts about the
-    /// driver's purchases. The additional reads are charged because reading a hundred facts takes as long as fourteen
-    /// median reads.
+    /// Reading a driver's entitlements counts as one read, plus one read for each `factsPerRead` facts about the
+    /// driver's purchases. The additional reads are charged because a hundred facts take as long as fourteen median
+    /// reads.
     private static let factsPerRead = 25
 
     /// Charges one additional read for each `factsPerRead` facts. The request itself is already charged as one read.
@@ -191,11 +192,11 @@ extension DriverLimit {
     }
 }
 
-/// The limit on refused notifications per client address. If an address has reached the limit, its notifications are
+/// Limits the refused notifications of each client address. If an address has reached the limit, its notifications are
 /// refused without being decoded.
 ///
-/// Data that Apple signed for another app is refused and counts, like forged data. Everyone who bought something in any
-/// app has such data, and refusing it takes as much work. A body that cannot be decoded also counts.
+/// Data that Apple signed for another app counts like forged data. Everyone who bought something in any app has such
+/// data, and refusing it takes as much work. A body that cannot be decoded also counts.
 ///
 /// Accepted notifications do not count, because Apple sends many of them from a few addresses.
 struct RefusedNotificationLimit: Sendable {

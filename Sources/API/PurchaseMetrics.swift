@@ -1,4 +1,4 @@
-// Counts the purchases that apps send, and the App Store notifications by their documented type.
+// Counts the purchases that apps send, by outcome, and the notifications of the App Store, by type and outcome.
 
 import CoreMetrics
 import MetricInstruments

@@ -6,8 +6,9 @@ import HTTP1
 import RateLimiting
 
 enum RateLimitValues {
-    /// Returns the policies of a route, for example `"session";q=60;w=60, "presession";q=30;w=60`. All responses of the
-    /// route have these policies. A response to a service's events also has the policy of the limit for services.
+    /// Returns the policies of the limits in `classes`, for example `"session";q=60;w=60, "presession";q=30;w=60`. All
+    /// responses of a route have the policies of its limits. A response to events of a service also has the policy of
+    /// the limit for services.
     static func policy(_ limits: RateLimits, for classes: [RateLimitClass] = RateLimitClass.ofEvents) -> String? {
         list(
             classes.compactMap { limitClass in
@@ -22,15 +23,14 @@ enum RateLimitValues {
         quota.limit > 0 ? "\"\(limitClass.rawValue)\";q=\(quota.limit);w=\(quota.windowSeconds)" : nil
     }
 
-    /// Returns the driver's quota after this event, for example `"session";r=59;t=60`. `r` is the number of events
-    /// left. `t` is the number of seconds, rounded up, until `r` grows, usually because the oldest counted event leaves
-    /// the window.
+    /// Returns the sender's quota after this event, for example `"session";r=59;t=60`: `r` events are left, and `r`
+    /// grows in `t` seconds (rounded up). It usually grows because the oldest counted event leaves the window.
     static func rateLimit(_ ingested: Ingested) -> String? {
         ingested.quota.limit > 0 ? member(ingested.limitClass, ingested.quota) : nil
     }
 
-    /// Returns the driver's quotas after the events of a batch. The quota of each limit is the quota after the last
-    /// event that counts towards this limit.
+    /// Returns the sender's quotas after the events of a batch. For each limit, this is the quota after the last event
+    /// that counts towards the limit.
     static func rateLimit(_ events: [Ingested]) -> String? {
         rateLimit(
             (RateLimitClass.ofEvents + [.serviceEvents]).compactMap { limitClass in

@@ -1,7 +1,7 @@
 // The check of readiness. The server is ready for requests if the database accepts a test write and no drain has begun.
 //
-// At most one test write is made per second, and all clients that ask share its result. If the test write hangs, a
-// client waits at most `timeoutMilliseconds`.
+// At most one test write is made per second, and all requests within that second get its result. If the test write
+// hangs, a request waits for it at most `timeoutMilliseconds`.
 
 internal import Synchronization
 
@@ -13,8 +13,8 @@ package final class Readiness: Sendable {
         case silent = "no_answer"
     }
 
-    /// The state of Redis. The server is also ready without Redis, because it then counts in its own memory for the
-    /// rate limits.
+    /// The state of Redis. Without Redis the server is still ready, because it counts requests for the rate limits in
+    /// its own memory.
     package enum Redis: String, Sendable {
         case serves = "ok"
         /// At least one node of a Redis Cluster is connected, and at least one is not.
@@ -58,7 +58,7 @@ package final class Readiness: Sendable {
         self.clock = clock
     }
 
-    /// Makes the server report that it is not ready, from now on.
+    /// From now on, the server reports that it is not ready.
     package func beginDrain() {
         state.withLock { $0.isDraining = true }
     }

@@ -32,7 +32,8 @@ package final class RefusedRequests: Sendable {
 
     package init() {}
 
-    /// Records a refused request, or `count` events of a batch that were refused with the same status.
+    /// Records one refused request. For a batch, records `count` of its events, which were refused with the same
+    /// status.
     func note(_ status: Status, _ driver: DriverID?, route: String, requestID: String, at now: Moment, count: Int = 1) {
         let key = Key(driver: driver, route: route, status: status.code)
         rows.withLock { rows in
@@ -49,8 +50,8 @@ package final class RefusedRequests: Sendable {
         }
     }
 
-    /// Returns the rows, the most recent first. If `driver` or `status` is not nil, returns only the rows with that
-    /// value.
+    /// Returns at most `limit` rows, the most recent refusal first. If `driver` or `status` is not nil, returns only
+    /// rows with this driver or status.
     func list(of driver: DriverID?, status: Int?, limit: Int) -> [Row] {
         let all = rows.withLock { Array($0.values) }
         let meant = all.filter { row in

@@ -1,6 +1,5 @@
-// The requests of the last five minutes, for the operator page: counts of statuses and a histogram of durations. Each
-// bucket covers ten seconds. Clients cannot make a bucket grow, because a bucket has room for exactly 500 statuses and
-// 64 ranges of durations.
+// Counts the requests of the last five minutes for the operator page, by status and by duration. Each bucket covers ten
+// seconds. Clients cannot make a bucket grow, because it always has 500 counts for statuses and 64 for durations.
 
 import HTTP1
 package import HTTPServer
@@ -12,8 +11,8 @@ package final class RequestStatistics: RequestObserver {
     static let bucketCount = 30
 
     private struct Bucket: Sendable {
-        /// The ten-second span that the bucket covers, as the number of such spans from 1970 to its start. If this span
-        /// is more than five minutes ago, the bucket is outdated and counts as empty.
+        /// The ten-second span that the bucket covers, as the number of such spans from 1970 to its start. A bucket
+        /// whose span is more than five minutes ago counts as empty.
         var span: Int64 = -1
         /// The number of requests by status. The index is the status minus 100.
         var statuses = [UInt32](repeating: 0, count: 500)

@@ -1,8 +1,8 @@
 // Limits how many requests of one kind (reads, or batches) each driver has under way.
 //
-// The rate limit alone is not enough: how often a request is charged is known only when its work is done. If a driver
-// sends a minute's requests at once, the rate limit therefore admits all of them. They would delay other drivers'
-// requests in the queue for the database.
+// The rate limit alone is not enough, because the full charge of a request is known only when its work is done. If a
+// driver sends a minute's requests at once, the rate limit admits all of them. They would delay other drivers' requests
+// in the queue for the database.
 
 import JourneyModel
 import Synchronization

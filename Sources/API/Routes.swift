@@ -1,5 +1,5 @@
-// The list of all routes, each with method, path, credential, limits and handler. OperatorRoutes has /readyz and
-// /metrics, because they may have their own listener.
+// The list of the routes, each with method, path, credential, limits and handler. /readyz and /metrics are in
+// OperatorRoutes instead, because they may have their own listener.
 
 package import CoreMetrics
 package import Engine
@@ -37,7 +37,7 @@ package struct API: Sendable {
     ///   - purchases: the purchase service; nil if the server accepts no purchases.
     ///   - links: the apps that open links to this host.
     ///   - pages: the pages that the operator keeps as files.
-    ///   - bufferBudget: the budget of the server, for the memory of decompressed bodies.
+    ///   - bufferBudget: limits the memory that the server uses for decompressed bodies.
     package init(
         ingest: Ingest, store: any EventStore, journeys: any JourneyReader, streams: JourneyStreams,
         settings: CurrentSettings, limits: RateLimits, admission: any Admission, tokens: any TokenVerifier,
@@ -138,8 +138,8 @@ package struct API: Sendable {
             account(.patch, "/auth/me", limit: .account, signIn.accounts.change),
             account(.put, "/auth/me", limit: .account, signIn.accounts.replace),
             account(.delete, "/auth/me", limit: .account, signIn.accounts.erase),
-            // This GET has the limit `account` and not `reads`: the export reads everything stored about the driver and
-            // writes an audit entry.
+            // The limit of this GET is `account` instead of `reads`, because the export reads everything stored about
+            // the driver and writes an audit entry.
             account(.get, "/auth/me/export", limit: .account, signIn.accounts.export),
 
             signingIn("/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),
@@ -199,8 +199,8 @@ package struct API: Sendable {
             route: Route(.get, template, responder: { .response(handler($0)) }), credential: .none, limits: [])
     }
 
-    /// Returns a GET route for drivers. Its response is made from memory. The route has no limit, because a refusal
-    /// would take as much work as the response.
+    /// Returns a GET route for drivers, whose response is made from memory. The route has no limit, because refusing a
+    /// request would take as much work as responding to it.
     private func fromMemory(
         _ template: String, _ respond: @escaping @Sendable (Request, Caller) -> Response
     ) -> Endpoint {
@@ -236,8 +236,8 @@ package struct API: Sendable {
             route: Route(.post, template, credential: limited), credential: .serviceToken, limits: [.serviceEvents])
     }
 
-    /// Returns a route for operators. None of these routes changes anything. The search is a POST only because proxies
-    /// log URLs, and the searched text must not appear in the logs of proxies.
+    /// Returns a route for operators. None of these routes changes anything. The search is a POST, because the search
+    /// text must not be in the URL, which proxies log.
     private func operatorOnly(
         _ template: String, method: Method = .get, _ handler: @escaping OpenHandler
     ) -> Endpoint {
@@ -246,8 +246,8 @@ package struct API: Sendable {
             limits: [.operatorGuesses])
     }
 
-    /// Returns a sign-in route for a signed-in driver. A request counts first towards the limit of its client address,
-    /// and then towards the limit of its driver.
+    /// Returns a route for the account of a signed-in driver. A request counts first towards the limit of its client
+    /// address, and then towards the limit of its driver.
     private func account(
         _ method: Method, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler,
         form: ProblemForm = .plain
@@ -259,8 +259,8 @@ package struct API: Sendable {
         return Endpoint(route: route, credential: .accessToken, limits: [.auth, limit])
     }
 
-    /// Returns a sign-in route. If the route requires a credential, the service that the handler calls verifies it, not
-    /// `Access`.
+    /// Returns a sign-in route. If the route requires a credential, `Access` does not verify it, because the service
+    /// that the handler calls does.
     private func signingIn(
         _ template: String, wants credential: Credential, _ handler: @escaping OpenHandler, form: ProblemForm = .plain
     ) -> Endpoint {

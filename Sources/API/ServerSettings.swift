@@ -1,5 +1,5 @@
-// The response of `GET /ops/config`: every setting of the running server, and the result of the last reload. The data
-// of the operator page also contains the result of the last reload.
+// The response of `GET /ops/config`: every setting of the running server, and the result of the last reload. The
+// response of `/ops/picture` also contains that result.
 
 package import Engine
 package import JourneyModel
@@ -44,8 +44,8 @@ package struct ServerSettings: Sendable {
     package var loadedAt: Moment
     /// The last reload; nil if there was no reload since the start.
     package var reload: Reload?
-    /// The names of the settings whose value in the file differs from the value in force. The values in the file take
-    /// effect only after a restart.
+    /// The names of the settings whose value in the file differs from the value in force. The server uses the file's
+    /// value only after a restart.
     package var needsRestart: [String]
     /// The names in the file that are not names of variables.
     package var unknown: [Unknown]
@@ -115,7 +115,7 @@ package struct InstanceState: Sendable {
     package var instance: Instance
     package var isAlive: Bool
     package var isThisOne: Bool
-    /// The names of the settings whose value on this instance differs from the value on the server that responds.
+    /// The names of the settings whose values differ between this instance and the server that sends the response.
     package var differences: [String]
 
     package init(instance: Instance, isAlive: Bool, isThisOne: Bool, differences: [String]) {

@@ -19,8 +19,8 @@ struct SignInSessionHandlers: Sendable {
         }
     }
 
-    /// Renews a single token. The service checks the token instead of `Access`, because an expired token can be renewed
-    /// and `Access` rejects expired tokens.
+    /// Renews a single token, which may have expired. `Access` would reject an expired token, so the service checks the
+    /// token instead.
     var legacyRefresh: OpenHandler {
         { request throws(ProblemResponse) in
             guard let token = BearerToken.read(from: request.fields) else { throw .refusedCredential }

@@ -1,5 +1,5 @@
-// Functions for handlers that read the store. If a read fails, the functions log the failure once and throw the problem
-// for the response. They also prevent responses with personal data from being cached.
+// Functions for handlers that read the store. If a read fails, they log the failure once and throw the problem for the
+// response. `noStore` prevents caches from storing personal data.
 
 import Engine
 import HTTP1
@@ -9,8 +9,7 @@ import Logging
 extension Logger {
     /// Calls `body`, which reads the store. If the read fails, logs the details and throws the problem.
     ///
-    /// - Throws: the problem for the client. It is also thrown if the read was cancelled because the client
-    ///   disconnected. In that case no client receives it.
+    /// - Throws: the problem for the client, also if the read was cancelled because the client disconnected.
     func reading<Value>(
         for request: Request, _ body: () async throws(StoreFailure) -> Value
     ) async throws(ProblemResponse) -> Value {
@@ -22,8 +21,8 @@ extension Logger {
         }
     }
 
-    /// Logs a failure of the store. Does not log that a read was cancelled or that the driver was deleted, because the
-    /// store did not fail then.
+    /// Logs a failure of the store. Logs nothing if the read was cancelled or the driver was deleted, because the store
+    /// did not fail in these cases.
     func storeFailed(_ failure: StoreFailure, _ request: Request) {
         switch failure {
         case .cancelled, .driverErased: break

@@ -1,10 +1,11 @@
-// GET /native/session/stream: the driver's state changes as server-sent events (WHATWG HTML, section 9.2), one message
-// per change. A client that reconnects sends the id of its last message as Last-Event-ID.
+// GET /native/session/stream: sends a driver's state changes as server-sent events (WHATWG HTML, section 9.2), one
+// message per change. A client that reconnects sends the id of the last message that it received, as Last-Event-ID.
 //
-// The messages are made from committed rows. Between two reads, a stream keeps only the values that it sent last.
+// The messages are made from committed rows of the database. Between two reads of the database, a stream keeps only the
+// values that it sent last.
 //
-// With `?entitlements=true` the stream also contains the driver's entitlements, as `entitlements` events without an id.
-// They are sent at the start and after each change.
+// With `?entitlements=true` the stream also sends the driver's entitlements, at the start and after each change of
+// them. These messages have the event type `entitlements` and no id.
 
 import Engine
 import HTTP1
@@ -22,7 +23,8 @@ struct StreamHandler: Sendable {
     static let heartbeatSeconds = 15
     /// The milliseconds that an EventSource waits before it reconnects.
     static let reconnectMilliseconds = 3000
-    /// The `Retry-After` seconds when the process has the maximum number of streams, or is shutting down.
+    /// The `Retry-After` seconds if a stream is refused, because the process has the maximum number of streams or is
+    /// shutting down.
     static let retryAfterSeconds = 5
 
     let journeys: any JourneyReader
@@ -91,8 +93,8 @@ struct StreamHandler: Sendable {
                 }
             }
             defer { group.cancelAll() }
-            // A client that has ended its sending direction may still receive, or may have closed its socket. Only a
-            // write shows which of the two is the case, so the closure requests a heartbeat at once.
+            // A client that stops sending may still receive, or may have closed its socket. Only a write shows which of
+            // the two is the case, so the closure requests a heartbeat at once.
             writer.whenClientEndsSending {
                 due.set()
                 stream.wake()
@@ -136,11 +138,11 @@ struct StreamHandler: Sendable {
 
     /// Writes the entitlements if they differ from `last`, the JSON that was written before.
     ///
-    /// A purchase or notification that this process receives wakes the stream at once. The end of a subscription
-    /// period, and a change stored by another process, are found at the next heartbeat.
+    /// If this process receives a purchase or a notification, it wakes the stream at once. If a subscription period
+    /// ends, or another process stores a change, the stream finds the change at the next heartbeat.
     ///
-    /// The entitlements are read again each time the stream wakes. Each read after the first is charged like a GET
-    /// /native/entitlements. If the driver has used up the limit `reads` by then, this function reads nothing and
+    /// Each time the stream wakes, this function reads the entitlements again. Each read after the first is charged
+    /// like a GET /native/entitlements. If the driver has used up the limit `reads`, the function reads nothing and
     /// returns `last`.
     private func writeEntitlements(
         of driver: DriverID, after last: [UInt8]?, _ request: Request, to writer: any ResponseBodyWriter
@@ -168,8 +170,8 @@ struct StreamHandler: Sendable {
     }
 }
 
-/// Whether the stream must write a heartbeat at its next wake. The timer sets this flag, and so does the end of the
-/// client's sending direction. `take` returns the flag and clears it.
+/// Whether the stream must write a heartbeat when it wakes next. This flag is set by the timer, and when the client
+/// stops sending. `take` returns the flag and clears it.
 private final class HeartbeatDue: Sendable {
     private let isDue = Mutex(false)
 

@@ -1,5 +1,5 @@
-// Counts the checks of access tokens by result: valid, missing, refused, or undecided because the store could not be
-// read. Each request counts once, even if its token is checked again after the content has arrived.
+// Counts the checks of access tokens by result: accepted, missing, refused, or undecided because the store could not be
+// read. Each request counts once, even if its token is checked again after the body has arrived.
 
 import CoreMetrics
 import MetricInstruments

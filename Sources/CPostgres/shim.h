@@ -1,5 +1,5 @@
-// libpq, PostgreSQL's own client library. Swift does not import C macros that are character constants, so this header
-// defines enum constants for those that the module Postgres uses.
+// libpq, PostgreSQL's own client library. Swift does not import C macros that are character constants. This header
+// defines an enum constant for each such macro that the module Postgres uses.
 #include <libpq-fe.h>
 
 enum {

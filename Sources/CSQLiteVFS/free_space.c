@@ -1,5 +1,5 @@
-// Zeros the unallocated space of b-tree pages on their way to the database file. Without the zeros, the text of a
-// deleted driver could remain in the file.
+// Zeros the unallocated space of the b-tree pages that a checkpoint writes to the database file. Without the zeros, the
+// text of a deleted driver could remain in the file.
 //
 // PRAGMA secure_delete overwrites a cell when the cell is deleted. But SQLite also moves cells to a neighbouring page
 // to balance the tree (btree.c, rebuildPage). A copy then stays in the unallocated space of the old page, and nothing
@@ -9,17 +9,18 @@
 // (https://www.sqlite.org/fileformat2.html#b_tree_pages). Nothing reads this space, and pages of the database file have
 // no checksum.
 //
-// Pages in the WAL are not changed, because frames have a checksum. The deletion of a driver truncates the WAL.
+// Pages in the WAL are not changed, because the frames that contain them have a checksum. Instead, the deletion of a
+// driver truncates the WAL.
 //
-// A page that is not a b-tree page must not be changed:
+// Only b-tree pages need the zeros. Pages of other kinds are treated as follows:
 //
-// - An overflow page and a trunk page of the freelist begin with the number of the next page, or 0. A b-tree page
-//   begins with its kind, so its first four bytes, read as a number, are 2^25 or more.
+// - Overflow pages and trunk pages of the freelist must not be changed. They begin with the number of the next page, or
+//   0. A b-tree page begins with its kind, so its first four bytes, as a number, are 2^25 or more.
 //
-//   A page is changed only if this number is above the number of pages in the file. The number then cannot be that of a
-//   next page. With pages of 4 KiB, every b-tree page of a file below 128 GiB meets this condition.
-// - A pointer map page can look like a b-tree page. Only files with auto_vacuum have pointer map pages. In such a file,
-//   no page is changed.
+//   A page is changed only if its first four bytes are a number above the number of pages in the file. They then cannot
+//   be the number of a next page. With pages of 4 KiB, every b-tree page of a file below 128 GiB meets this condition.
+// - A pointer map page must not be changed, but can look like a b-tree page. Only files with auto_vacuum have pointer
+//   map pages, so no page of these files is changed.
 // - A leaf page of the freelist may be changed, because nothing reads it. The lock-byte page is never written.
 
 #include "free_space.h"
@@ -29,9 +30,8 @@
 #include <string.h>
 
 enum { PAGE_MIN = 512, PAGE_MAX = 65536 };
-// The size of the file header, and the offset of a field in the header. The field has the page number of the largest
-// root page. The field is 0 in a file without auto_vacuum
-// (https://www.sqlite.org/fileformat2.html#the_database_header).
+// The size of the file header, and the offset of a field in the header. The field contains the page number of the
+// largest root page, or 0 in a file without auto_vacuum (https://www.sqlite.org/fileformat2.html#the_database_header).
 enum { FILE_HEADER = 100, LARGEST_ROOT = 52 };
 enum { INDEX_INTERIOR = 2, TABLE_INTERIOR = 5, INDEX_LEAF = 10, TABLE_LEAF = 13 };
 
@@ -54,9 +54,9 @@ static void begin(struct checkpoint *checkpoint, const sqlite3_io_methods *below
 int dwell_note_checkpoint(
     struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, int operation, void *argument
 ) {
-    // `begin` runs before the checkpoint's first write, because SQLite sends CKPT_START before that write. If the
-    // checkpoint makes the file larger, SQLite then sends the new size, which replaces the size that `begin` read
-    // (wal.c, walCheckpoint).
+    // SQLite sends CKPT_START before the checkpoint's first write, so `begin` reads the size that the file then has. If
+    // the checkpoint makes the file larger, SQLite then sends the new size, which replaces the old size (wal.c,
+    // walCheckpoint).
     if (operation == SQLITE_FCNTL_CKPT_START) begin(checkpoint, below, file);
     if (operation == SQLITE_FCNTL_CKPT_DONE) checkpoint->clears_pages = 0;
     if (operation == SQLITE_FCNTL_SIZE_HINT && *(sqlite3_int64 *)argument > checkpoint->file_bytes)
@@ -64,7 +64,7 @@ int dwell_note_checkpoint(
     return below->xFileControl(file, operation, argument);
 }
 
-// Sets the bounds of the unallocated space. Returns 0 if the bytes may be something other than a page of a b-tree.
+// Sets the bounds of the unallocated space and returns 1 if the bytes are certainly a b-tree page. Returns 0 otherwise.
 static int unallocated(
     const struct checkpoint *checkpoint, const unsigned char *page, size_t size, size_t header, size_t *begin,
     size_t *end
@@ -94,7 +94,7 @@ int dwell_write_cleared(
     size_t begin = 0, end = 0, size = (size_t)count;
     int is_page = count >= PAGE_MIN && count <= PAGE_MAX && (size & (size - 1)) == 0 && offset % count == 0;
     // Page 1 contains the file header. If the new header says that the file has pointer map pages, change no page in
-    // this checkpoint. A checkpoint writes page 1 before all other pages, so this is known in time.
+    // this checkpoint. No page has been changed yet, because a checkpoint writes page 1 first.
     if (is_page && offset == 0 && number4((const unsigned char *)bytes + LARGEST_ROOT) != 0)
         checkpoint->clears_pages = 0;
     if (!checkpoint->clears_pages || !is_page

@@ -12,7 +12,7 @@ struct checkpoint {
     sqlite3_int64 file_bytes;
 };
 
-// Passes a file control on to `below`, and notes the start and the end of a checkpoint. Returns SQLite's result code.
+// Notes the start and the end of a checkpoint, and passes the file control to `below`. Returns SQLite's result code.
 int dwell_note_checkpoint(
     struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, int operation, void *argument);
 

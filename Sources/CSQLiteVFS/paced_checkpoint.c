@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-// The state of the layer. `file->pMethods` points to `methods`, the first member.
+// The state of the layer. `methods` must be the first member, because `file->pMethods` is cast to this structure.
 struct stepped {
     sqlite3_io_methods methods;
     const sqlite3_io_methods *below;
@@ -47,8 +47,8 @@ static int stepped_write(sqlite3_file *file, const void *bytes, int count, sqlit
     return SQLITE_OK;
 }
 
-// Performs the sync that SQLite itself requests at the end of a checkpoint. The next write belongs to another
-// checkpoint, so begin again with a first step.
+// SQLite requests this sync at the end of a checkpoint. The next write therefore belongs to the first step of another
+// checkpoint.
 static int stepped_sync(sqlite3_file *file, int flags) {
     struct stepped *stepped = stepped_of(file);
     stepped->written = 0;

@@ -1,5 +1,5 @@
-// The members of a response as received. Texts such as the state are not parsed, because `Comparison` compares them
-// with the expected texts.
+// The members of a response as received. Members such as `state` stay texts, because `Comparison` compares them with
+// the expected texts.
 
 import JourneyModel
 

@@ -35,7 +35,7 @@ struct Comparison {
         return "\(member) is \(found.map(shown) ?? "missing") instead of \(words.joined(separator: " or "))"
     }
 
-    /// Returns a text from an untrusted server in a form that is safe to show on a terminal.
+    /// Returns a text from the server in a form that is safe to show on a terminal, because the server is not trusted.
     private static func shown(_ text: String) -> String {
         String(text.unicodeScalars.prefix(64).map { $0.value < 0x20 || $0.value > 0x7E ? "?" : Character($0) })
     }

@@ -1,11 +1,11 @@
 // The errors that stop a simulation.
 
-/// A difference between the server's response about one event and the result that the simulation has computed with its
-/// own fold.
+/// A difference between the server's response about an event and the expected response, which the simulation computes
+/// with its own fold.
 package struct Divergence: Error, Hashable, Sendable, CustomStringConvertible {
     /// The driver's seed. With this seed, the drives of this driver can be repeated without the other drivers.
     package var seed: UInt64
-    /// All scenarios of the driver. `scenario` is the one in which the difference was found.
+    /// All scenarios that the driver plays. The difference was found in `scenario`.
     package var scenarios: [Scenario]
     package var scenario: Scenario
     package var driver: String

@@ -31,9 +31,8 @@ package struct ScriptedEvent: Hashable, Sendable {
     package enum Timestamp: Hashable, Sendable {
         /// `timestamp` is the time of the event. Each attempt has `X-Sent-At`.
         case ofTheEvent
-        /// `timestamp` is the time of an attempt to send the event. This attempt is the first one that reaches the
-        /// server, or one made `secondsBefore` seconds earlier. No attempt has `X-Sent-At`, because shipped clients do
-        /// not send it.
+        /// `timestamp` is the time of an attempt to send the event: `secondsBefore` seconds before the first attempt
+        /// that reaches the server. No attempt has `X-Sent-At`, because shipped clients do not send it.
         case ofAnAttempt(secondsBefore: Int64)
     }
 }
@@ -45,7 +44,8 @@ package struct Delivery: Hashable, Sendable {
         case alone
         /// One request with all of `events`.
         case batch
-        /// Several concurrent requests, each with a copy of one event. There is one request per element of `events`.
+        /// Several concurrent requests, each with a copy of the same event. There are as many requests as elements in
+        /// `events`.
         case together
         /// One request with one event. The app has built the body of this request a second time.
         case rebuilt

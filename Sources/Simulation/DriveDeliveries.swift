@@ -1,5 +1,5 @@
-// The deliveries of each scenario. They determine in what order, how often and in which requests the phone reports its
-// events.
+// The deliveries of each scenario. They determine the order in which the phone reports its events, how often it does
+// so, and in which requests.
 
 extension DriveScript {
     /// Returns the deliveries. Together they contain every event at least once.

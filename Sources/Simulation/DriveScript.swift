@@ -25,8 +25,8 @@ struct DriveScript {
     var prefix: String { scenario.rawValue }
     var sessionID: String { "\(prefix)-session" }
 
-    /// The time between the last deadline of a drive and the start of the next drive. For the last drive, it is the
-    /// time between its last deadline and the present.
+    /// The time between the last deadline of a drive and the start of the next drive. After the last drive, this time
+    /// ends at the present.
     private static let restMilliseconds: Int64 = 600_000
 
     private init(_ scenario: Scenario, seed: UInt64, settings: Settings) {
@@ -64,8 +64,8 @@ struct DriveScript {
         if scenario == .forceQuit { quit() } else { visit() }
     }
 
-    /// Returns the error of a wrong clock: 10 minutes to 3 hours, ahead or behind. The server treats a clock with an
-    /// error of up to five minutes as correct, so this error is always larger.
+    /// Returns the error of a wrong clock: 10 minutes to 3 hours, ahead or behind. The server treats an error of up to
+    /// five minutes as none, so this error is always large enough to be noticed.
     private mutating func clockJump() -> Int64 {
         let milliseconds = Int64.random(in: 600_000...10_800_000, using: &random)
         return random.happens(inPercent: 50) ? milliseconds : -milliseconds
@@ -116,14 +116,14 @@ struct DriveScript {
         add(name, afterPerMille: 50...600, of: left, session: sessionID)
     }
 
-    /// Adds the departure. The time since the previous event is at most a tenth of the hard timeout. The grace period
-    /// is never longer than the hard timeout, so the phone can still reach the merchant before the hard timeout.
+    /// Adds the departure. It happens at most a tenth of the hard timeout after the previous event. The phone can
+    /// therefore still reach the merchant before the hard timeout.
     private mutating func depart() {
         add(.departedCharger, afterPerMille: 20...100, of: hardMilliseconds, session: sessionID)
     }
 
-    /// Adds the events of an app that is killed at the charger or on the way. In some drives, the app reports nothing
-    /// after that. In the other drives, the app is started again and then reports the events since it was killed.
+    /// Adds the events of a phone whose app is killed at the charger or on the way. In some drives, the app never runs
+    /// again. In the others, it is started again and then reports the events since it was killed.
     private mutating func quit() {
         let isOnTheWay = random.happens(inPercent: 75)
         if isOnTheWay { depart() }

@@ -15,9 +15,9 @@ package struct DriverDay: Hashable, Sendable {
         self.seed = seed
         var previousSession: String?
         drives = scenarios.filter(\.isDrive).map { scenario in
-            // Each scenario has its own seed, so the other drives stay the same if a scenario is left out. There is one
-            // exception: a drive may reset the session of the drive before it. If that earlier drive is left out, the
-            // reset applies to the session of another drive.
+            // Each scenario has its own seed, so a drive stays nearly the same if another is left out. Only two things
+            // depend on the drive before it: the session that a reset names, and the first state that a shipped client
+            // reports.
             let index = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
             let drive = DriveScript.drive(
                 scenario, seed: seed &* 0x1_0000 &+ index, settings: settings, previousSession: previousSession)

@@ -1,4 +1,4 @@
-// Plays the drives of one driver. Sends every delivery of every drive in turn, and compares each response with the
+// Plays the drives of one driver. Sends the deliveries of each drive in order, and compares each response with the
 // expected one. Then sends every event once more, and compares the final verdicts and the sessions.
 
 import JourneyClient
@@ -92,8 +92,8 @@ struct DriverPlay {
         }
     }
 
-    /// Sends a batch. Then sends some of its events again, each alone: those that were rate-limited (429), not stored
-    /// (503), or rejected for an unregistered session.
+    /// Sends a batch. Then sends some of its events again, each alone. These are the events that were rate-limited
+    /// (429), not stored (503), or rejected because their session is not registered.
     private mutating func deliverBatch(_ messages: [EventMessage], of drive: Int) async throws {
         let outcome = try await sender.send(events: messages.count) { requests.batch(messages, sentAt: $0) }
         guard outcome.response.status == 200,

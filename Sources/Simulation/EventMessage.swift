@@ -1,5 +1,5 @@
-// One scripted event as it is sent. Its body is the same in every delivery, except where the script changes it. This
-// file also makes the requests with that body.
+// One scripted event as it is sent. Its body is the same in every delivery, except where the script changes it.
+// `DriverRequests` makes the requests with that body.
 
 import JourneyClient
 import JourneyModel
@@ -46,8 +46,8 @@ struct EventMessage {
         return message
     }
 
-    /// Returns the event with another body. The body has the same idempotency key, but says that the event occurred one
-    /// second later.
+    /// Returns the event with a body that the server must reject. It has the same idempotency key, but says that the
+    /// event occurred one second later.
     func changed() -> EventMessage {
         var message = self
         message.body = Body(timestamp: occurredAt, isLater: true).bytes(of: self)

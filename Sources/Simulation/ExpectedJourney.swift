@@ -26,7 +26,7 @@ struct ExpectedJourney {
 
     /// Returns the expected response about an event. Returns nil for an event that was not added.
     ///
-    /// - Parameter span: the span of time within which the server made its response.
+    /// - Parameter span: the time within which the server made its response.
     func answer(about idempotencyKey: String, within span: ClosedRange<Moment>) -> ExpectedResponse? {
         let ordered = Fold.inOrder(events, from: start)
         let folded = Fold.replay(ordered, from: start)

@@ -3,8 +3,8 @@
 /// Counts response times in buckets, and computes times in microseconds from these counts. A bucket is at most 1.6 %
 /// wide, so a computed time is at most 1.6 % too long.
 package struct Latencies: Hashable, Sendable {
-    /// The number of buckets for each doubling of the time. There are 40 doublings, from 1 to 2^40 microseconds (twelve
-    /// days).
+    /// The number of buckets from a time to twice this time. The buckets cover 40 such doublings, from 1 to 2^40
+    /// microseconds (twelve days).
     private static let bucketsPerDoubling = 64
     private var counts: [Int] = Array(repeating: 0, count: 40 * Latencies.bucketsPerDoubling)
     package private(set) var count = 0
@@ -20,8 +20,8 @@ package struct Latencies: Hashable, Sendable {
         maxMicroseconds = max(maxMicroseconds, microseconds)
     }
 
-    /// Returns the time within which `share` (0 to 1) of all responses arrived. The result is up to 1.6 % too long.
-    /// Returns 0 if there was no response.
+    /// Returns the time within which the fraction `share` (0 to 1) of the responses arrived. The result is up to 1.6 %
+    /// too long. Returns 0 if there was no response.
     package func microseconds(at share: Double) -> Int {
         let wanted = Int((share * Double(count)).rounded(.up))
         guard wanted > 0 else { return 0 }

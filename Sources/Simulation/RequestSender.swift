@@ -9,8 +9,8 @@ struct SendOutcome {
     var response: HTTPExchange.Response
     /// The span of time, on the server's clock, within which the server made the response.
     var span: ClosedRange<Moment>
-    /// Whether the server may have stored the event at an earlier attempt. If it did, this response has the status
-    /// `already_processed`.
+    /// Whether the server may have stored the event at an earlier attempt. If it did, it responds with the status
+    /// `already_processed` now.
     var mayBeRepeat: Bool
 }
 
@@ -25,9 +25,8 @@ struct RequestSender {
     /// The maximum number of attempts. The pauses between them are 1, 2, 4, 8 and then always 16 s. They take about a
     /// minute in total, which is enough for a server to restart.
     static let attemptsMax = 8
-    /// The maximum number of responses with status 429 to one request. Each of these responses defers the request by at
-    /// most an hour (contract, section 5). If there are more such responses, one of the server's rate limits is too
-    /// small for the run.
+    /// The maximum number of responses with status 429 to one request. Each defers the request by at most an hour
+    /// (contract, section 5). If there are more, one of the server's rate limits is too low for the run.
     static let limitedMax = 20
     /// The tolerance of the clock, in milliseconds. `SendOutcome.span` is extended by it at both ends, because `clock`
     /// is corrected by the server's `Date`, which has only whole seconds.

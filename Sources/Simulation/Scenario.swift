@@ -15,8 +15,8 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     /// The app is killed while a session is in progress, and the server enforces the deadlines. If the app reports
     /// events after its restart, they count from the times at which they happened.
     case forceQuit = "force-quit"
-    /// A shipped client sends times in whole seconds, and the state before each event. Some events are never sent, and
-    /// later events prove that they happened. The driver may set a target again during a session.
+    /// A shipped client sends with each event its time in whole seconds and the state before it. Some events are never
+    /// sent, but later events prove that they happened. The driver may set a target again during a session.
     case lostEvents = "lost-events"
     /// The visit is verified outside of the merchant zone: at the charger or on the way. The verification happens
     /// before the deadlines, but is often reported after the grace period.
@@ -35,14 +35,14 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     case rebuiltBody = "rebuilt-body"
     /// The driver cancels before a session begins, and later starts again.
     case earlyEnd = "early-end"
-    /// The phone leaves the zone and returns within one second. In some drives, all further events also have the same
-    /// time in whole seconds.
+    /// The phone leaves the zone and returns within one second. In some drives, all later events have this same time
+    /// too, because times are sent in whole seconds.
     case sameSecond = "same-second"
     /// The driver sets a target again during a session. The next activation then closes that session. Before the
     /// session, the phone may leave the zone while the state is ANCHORED.
     case targetSetAgain = "target-set-again"
-    /// A sign-in with Apple is sent again because its response was lost. This scenario is not a drive, because it
-    /// creates and deletes accounts. It requires a signing key that the server accepts instead of Apple's key.
+    /// A sign-in with Apple is sent again because its response was lost. It requires a signing key that the server
+    /// accepts instead of Apple's key. This scenario is not a drive, because it creates and deletes accounts.
     case retriedSignIn = "retried-sign-in"
 
     /// The scenarios that are drives.

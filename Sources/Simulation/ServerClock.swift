@@ -9,7 +9,7 @@ package struct ServerClock: Sendable {
     private let offsetMilliseconds: Int64
 
     /// The clock is corrected only if it differs from the server's `Date` by at least this much. A smaller difference
-    /// does not show an error of the clock, because `Date` has whole seconds and a response takes time.
+    /// is no sign of a wrong clock, because `Date` has whole seconds and a response takes time.
     private static let noticedMilliseconds: Int64 = 2_000
 
     package init(local: @escaping @Sendable () -> Moment = ServerClock.system, date: String? = nil) {

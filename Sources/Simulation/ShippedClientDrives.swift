@@ -69,8 +69,8 @@ extension DriveScript {
         }
         report(.exclusiveActivatedByWeb, sessionID, to: .sessionActive, 5...30)
         activatedAt = now
-        // The following events happen within a second, so that they happen before the deadlines even with the smallest
-        // settings.
+        // The following events happen within a second. So they happen before the deadlines, even if the settings have
+        // their smallest values.
         if random.happens(inPercent: 80) {
             report(.departedCharger, sessionID, to: .inTransit, 0...0)
             if random.happens(inPercent: 60) { report(.enteredMerchantZone, sessionID, to: .atMerchant, 0...1) }
@@ -90,7 +90,7 @@ extension DriveScript {
     }
 
     /// Adds the events of a drive with two late reports. The arrival and the verification each happen shortly before a
-    /// deadline, and are reported after it. The server must not take these delays for clock errors.
+    /// deadline, but are reported after it. The server must not take these two delays for clock errors.
     ///
     /// The two delays differ, because the server may take two equal delays for a clock error (`ClockMemory.agreed`).
     /// Both delays are shorter than every clock error of `clock-jump`.
@@ -162,8 +162,8 @@ extension DriveScript {
         activatedAt = now
     }
 
-    /// Adds the events of a whole session. All events after the activation happen within a second. The session
-    /// therefore ends before the deadlines even with the smallest settings.
+    /// Adds the events of a whole session. All events after the activation happen within a second, so the session ends
+    /// before the deadlines even if the settings have their smallest values.
     private mutating func visit(_ session: String, within seconds: ClosedRange<Int64> = 0...1) {
         activate(session, after: seconds == 0...0 ? 0...0 : 5...30)
         finish(session, within: seconds)
@@ -186,7 +186,8 @@ extension DriveScript {
         reportState(state)
     }
 
-    /// Sets the reported previous state of the last event, and changes the event to the form of a shipped client.
+    /// Gives the last event the form that shipped clients send: with the state before it, and with its time in whole
+    /// seconds.
     private mutating func reportState(_ state: JourneyState, secondsBefore: Int64? = nil) {
         guard let last = events.indices.last else { return }
         events[last].previousState = state

@@ -28,8 +28,8 @@ struct SignInPlay {
         sender.tally.change { $0.drives[.retriedSignIn, default: 0] += 1 }
     }
 
-    /// Sends the same sign-in request twice. Then sends a request with another identity token and the same nonce, which
-    /// is already used. Returns the first two responses.
+    /// Sends the same sign-in request twice. Then sends a request with another identity token but the same nonce, which
+    /// the server must reject. Returns the first two responses.
     private func signInTwice(_ route: String) async throws -> [JSONValue] {
         let subject = "\(options.runID)\(route)"
         let nonce = "\(subject)-nonce"

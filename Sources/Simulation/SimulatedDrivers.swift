@@ -38,8 +38,8 @@ package struct SimulatedDrivers: Sendable {
     private let localClock: @Sendable () -> Moment
     private let sleep: @Sendable (Duration) async throws -> Void
 
-    /// The maximum number of concurrent drivers. With more drivers, each driver would only wait longer, because
-    /// `--rate` limits all drivers together.
+    /// The maximum number of drivers that are simulated at the same time. A higher number would only make each driver
+    /// wait longer, because `--rate` limits all drivers together.
     private static let concurrentDriversMax = 256
     private static let progressInterval = Duration.milliseconds(200)
 
@@ -50,7 +50,7 @@ package struct SimulatedDrivers: Sendable {
     /// - Parameters:
     ///   - identityToken: makes identity tokens. If nil, the scenario `retriedSignIn` is not played.
     ///   - clock: this machine's clock, which may be wrong.
-    ///   - sleep: the function that waits. It is called when the server requires a wait, and between two attempts of a
+    ///   - sleep: the function that waits. It is called when the server asks for a wait, and between two attempts of a
     ///     request.
     package init(
         _ options: Options, transport: any Transport, tokens: Tokens, identityToken: IdentityToken? = nil,
@@ -146,8 +146,8 @@ package struct SimulatedDrivers: Sendable {
         return (settings, ServerClock(local: localClock, date: response.field("Date")))
     }
 
-    /// Returns the journey before the first event; for a new driver, it is in IDLE. Throws if an existing driver has a
-    /// journey in progress, or has opened a session in the period of the simulated drives.
+    /// Returns the journey before the first event. The journey of a new driver is in IDLE. Throws if an existing driver
+    /// has a journey in progress, or has opened a session since the time at which the first drive starts.
     private func startingJourney(days: [DriverDay], _ sender: RequestSender) async throws -> Journey {
         guard case .one(let token) = tokens else { return Journey() }
         let requests = DriverRequests(token: token)

@@ -20,7 +20,7 @@ package struct Summary: Hashable, Sendable {
     package var drives: [Scenario: Int] = [:]
     /// The number of distinct events.
     package var events = 0
-    /// The number of deliveries of events that the server had already stored.
+    /// The number of times that an event was sent which the server had already stored.
     package var duplicates = 0
     package var requests = 0
     /// The number of responses with which the server's rate limiter deferred a request or some events of a batch.

@@ -1,9 +1,9 @@
-// A transport that uses Foundation's URLSession. A deployed server is usually reached over TLS, and Dwell's own module
-// Sockets has no TLS. Unlike async-http-client, URLSession comes with the toolchain, and it adds no second event loop
-// and no second TLS library to the build.
+// A transport that uses Foundation's URLSession, because a deployed server is usually reached over TLS, and Dwell's own
+// module Sockets has no TLS. Unlike async-http-client, URLSession comes with the toolchain. The build gets no second
+// event loop and no second TLS library.
 //
-// On Linux, URLSession uses libcurl. A binary with a static standard library therefore needs libcurl and CA
-// certificates on the machine.
+// On Linux, URLSession uses libcurl. A binary with a static standard library does not contain libcurl, so the machine
+// must have libcurl and CA certificates.
 
 import Foundation
 package import JourneyClient

@@ -58,16 +58,16 @@ struct Binding {
         }
     }
 
-    /// Throws if another server listens on the port. To find this out, binds a socket without SO_REUSEPORT: the bind
-    /// fails if the port is in use. Without this check, both servers could bind the port with SO_REUSEPORT, and each
-    /// would silently get a part of the connections.
+    /// Throws if another server listens on the port. To find out, binds a socket without SO_REUSEPORT, which fails if
+    /// the port is in use. With SO_REUSEPORT, both servers could bind the port, and each would silently get some of the
+    /// connections.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)
     }
 
-    /// Removes the socket file that a killed server left behind, because the file would prevent a new bind. Only a
-    /// socket that refuses connections is removed. Any other file at that path is kept, and the bind then fails.
+    /// Removes the socket file of a killed server, because the file would prevent a new bind. A file is removed only if
+    /// it is a socket that refuses connections. If any other file is at that path, the bind fails.
     private static func removeStaleSocket(
         _ path: String, _ endpoint: Endpoint, _ syscalls: Syscalls
     ) throws(TransportError) {

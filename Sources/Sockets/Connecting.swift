@@ -7,16 +7,16 @@
 #endif
 
 extension Connection {
-    /// Connects to the first address of the name that accepts the connection. The deadline covers the name lookup and
-    /// all attempts. If every address fails, throws the error of the last attempt.
+    /// Connects to the first IP address of the name that accepts the connection. `deadline` limits the name lookup and
+    /// all attempts together. If no address accepts the connection, throws the error of the last attempt.
     package static func connect(
         to address: SocketAddress, on loop: EventLoop, until deadline: Deadline = .never
     ) async throws(TransportError) -> Connection {
         try await connect(toOneOf: Resolver.resolve(address, until: deadline), on: loop, until: deadline)
     }
 
-    /// Tries the addresses in order. Each attempt gets an equal share of the remaining time, so that an address that
-    /// never replies leaves time for the others.
+    /// Tries the addresses in order. Each attempt gets an equal share of the remaining time, so that time is left for
+    /// the others if one address never replies.
     static func connect(
         toOneOf endpoints: [Endpoint], on loop: EventLoop, until deadline: Deadline
     ) async throws(TransportError) -> Connection {

@@ -1,14 +1,15 @@
 // Reads and writes for a task, which is suspended while the socket is not ready. Outgoing connections and tests use
-// these calls. HTTPServer uses only `yieldIfBusy`, for streamed responses.
+// these calls. Of these calls, HTTPServer uses only `yieldIfBusy`, for streamed responses.
 //
-// The task tries the system call first. If the call would block, the task waits until the poller reports that the
-// socket became readable or writable (an edge). No edge is missed, because the task stays on the loop from the call to
-// the wait.
+// The task tries the system call first. If this would block, the task waits until the poller reports that the socket
+// became readable or writable (an edge). No edge is missed, because the task stays on the loop between the call and the
+// wait.
 
 /// One task may read while another task writes. Any task may make any of these calls. If the task does not run on the
 /// connection's loop, the call first moves to that loop.
 extension Connection {
-    /// After this number of successive reads and writes that did not wait, the loop's other connections run.
+    /// The maximum number of successive reads and writes that do not wait. After that, the loop's other connections run
+    /// first.
     private static let callsWithoutWaitMax = 32
 
     /// Whether a task waits for bytes. Must be read on the loop.
@@ -16,8 +17,8 @@ extension Connection {
 
     // MARK: - Reading
 
-    /// Waits for bytes and passes at most 64 KiB of them to the closure. The buffer is valid only during the closure.
-    /// At the end of the stream, and on every later read, the buffer is empty.
+    /// Waits for bytes and passes at most 64 KiB of them to the closure. The buffer is valid only while the closure
+    /// runs. It is empty if the stream has ended.
     ///
     /// If `endsOnDrain` is true, the call throws `.draining` instead of waiting while the connection is draining. If a
     /// drain begins during the wait, the call throws the same error.

@@ -18,7 +18,7 @@
     internal import Darwin
 #endif
 
-/// A change of a connection. The owner reads the details from the connection.
+/// A change of a connection. It has no details; the owner reads them from the connection.
 package enum ConnectionChange: Sendable {
     /// The connection may be readable or writable, or the peer has ended its sending direction, or the connection
     /// failed.
@@ -49,13 +49,13 @@ package final class Connection: @unchecked Sendable {
 
     private var descriptor: Int32
     private var token: UInt64?
-    /// Whether the connection failed or the peer sends no more bytes, as reported by the poller or by a read of 0
-    /// bytes.
+    /// Whether the connection failed or the peer sends no more bytes. The poller has reported this, or a read has
+    /// returned 0 bytes.
     private var peerEnded = false
     private var owner: ((ConnectionChange) -> Void)?
     private var peerEndsSending: (@Sendable () -> Void)?
     private var timer: LoopTimer?
-    /// Whether `continueInNextRound` was called and the `.ready` that it requests has not been delivered yet.
+    /// Whether `continueInNextRound` was called, and the resulting `.ready` has not been delivered yet.
     private var continues = false
 
     // One waiter for the task that reads, and one for the task that writes. Each is created at the first wait.
@@ -171,8 +171,8 @@ package final class Connection: @unchecked Sendable {
         owner?(.ready)
     }
 
-    /// Requests a `.roundEnds` at the end of this round of the loop. Returns false and requests nothing if the kernel
-    /// takes no more output at present, or if there is no owner. Must be called on the loop.
+    /// Requests a `.roundEnds` at the end of this round of the loop. If the kernel takes no more output now, or if
+    /// there is no owner, requests nothing and returns false. Must be called on the loop.
     package func flushAtRoundEnd() -> Bool {
         guard owner != nil, mayWrite else { return false }
         loop.flushAtRoundEnd { self.roundEnds() }

@@ -76,7 +76,7 @@ package final class ConnectionLimiter: Sendable {
     }
 
     /// Removes a connection from the counts of open connections. Must be called once for each connection, with the
-    /// result that `enter` returned for it. After `.closedUnanswered`, the call is optional and has no effect.
+    /// result of `enter`. If this was `.closedUnanswered`, the call has no effect and may be omitted.
     func leave(_ endpoint: Endpoint, _ admission: Admission) {
         let address = countedAddress(endpoint)
         counts.withLock { counts in

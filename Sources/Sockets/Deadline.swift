@@ -21,7 +21,7 @@ package struct Deadline: Hashable, Comparable, Sendable {
         return Deadline(nanoseconds: UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec))
     }
 
-    /// Returns the time `milliseconds` from now. A negative number counts as 0. More than a century counts as `never`.
+    /// Returns the time `milliseconds` from now. Treats a negative number as 0, and more than a century as `never`.
     package static func inMilliseconds(_ milliseconds: Int) -> Deadline {
         now.advanced(byMilliseconds: milliseconds)
     }

@@ -1,11 +1,11 @@
-// Watches a descriptor that a C library owns. The loop reports when the descriptor is ready, and the library reads and
-// writes.
+// Watches a descriptor that a C library owns. The loop only reports when the descriptor is ready; the library itself
+// reads and writes.
 
 /// Safe to share: all mutable state is touched only on the loop. All functions must be called on the loop.
 package final class DescriptorWatch: @unchecked Sendable {
     package enum Event: Sendable {
         /// The descriptor became readable or writable, or its peer is gone. Each change is reported only once, so the
-        /// owner must read and write until reading and writing would block.
+        /// owner must read until a read would block, and write likewise.
         case ready
         /// The deadline that was set last has passed.
         case timedOut
@@ -58,8 +58,8 @@ package final class DescriptorWatch: @unchecked Sendable {
 
     /// Ends the watch. A second call does nothing.
     ///
-    /// The library must close the descriptor in the same round of the loop, before or after this call. Only closing
-    /// removes the descriptor from the poller.
+    /// The library must close the descriptor in the same round of the loop, before or after this call. The reason is
+    /// that only closing removes the descriptor from the poller.
     package func end() {
         guard let token else { return }
         self.token = nil

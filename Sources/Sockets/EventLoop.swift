@@ -1,8 +1,8 @@
 // An event loop: one serial DispatchQueue with one work item, which waits on the poller as long as the loop exists. The
 // loop is a TaskExecutor, so a task that prefers the loop runs on the loop's queue.
 //
-// In each round, the loop waits for ready descriptors, the first timer, or work from other threads. The loop handles
-// what is ready, and then runs the tasks that became runnable. It does not wait while a task is runnable.
+// In each round, the loop waits until a descriptor is ready, a timer is due, or another thread adds work. If a task is
+// runnable, it does not wait. It handles what is ready, and then runs the runnable tasks.
 
 internal import Dispatch
 
@@ -29,8 +29,8 @@ private struct RoundEndAction {
     let call: () -> Void
 }
 
-/// Safe to share: `inbox` is thread-safe, and the poller's add, remove and wake are thread-safe in the kernel. All
-/// other mutable state is touched only on `queue`, which most functions check with `assertOnLoop`.
+/// Safe to share: `inbox` is thread-safe, and the kernel makes the poller's add, remove and wake thread-safe. All other
+/// mutable state is touched only on `queue`. Most functions check this with `assertOnLoop`.
 package final class EventLoop: TaskExecutor, @unchecked Sendable {
     package let syscalls: Syscalls
     /// The loop's index in its group.
@@ -187,7 +187,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return timers.earliest == .never ? -1 : Int32(clamping: timers.earliest.remainingMilliseconds)
     }
 
-    /// Ends the rounds. Work that is added from now on runs as a separate work item of the queue.
+    /// Ends the rounds. Work that is added later runs as a separate work item of the queue.
     private func end(isIdle: Bool) {
         if !inbox.end() || !isIdle { runAfterEndSoon() }
     }
@@ -228,9 +228,9 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         running.removeAll(keepingCapacity: true)
     }
 
-    /// Calls the action once in this round, either after the ready descriptors were handled or after the runnable tasks
-    /// ran, whichever comes next. The output of many connections is then sent together, so a proxy that receives it
-    /// wakes up only once.
+    /// Calls the action once in this round: after the ready descriptors were handled or after the runnable tasks ran,
+    /// whichever comes next. The output of many connections is then sent together, so a proxy that receives it wakes up
+    /// only once.
     ///
     /// The action must not call this function.
     func flushAtRoundEnd(_ action: @escaping () -> Void) {
@@ -292,8 +292,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return token
     }
 
-    /// Unregisters the descriptor. If the socket stays open in this or in another process (`stillOpen`), also removes
-    /// the descriptor from the poller. Otherwise the kernel removes it when the descriptor is closed.
+    /// Unregisters the descriptor. `stillOpen` tells that the socket stays open in this or in another process. Only
+    /// then is the descriptor removed from the poller here, because the kernel removes it when the socket is closed.
     func remove(_ token: UInt64, _ descriptor: Int32, stillOpen: Bool) {
         assertOnLoop()
         handlers.remove(token)

@@ -6,7 +6,8 @@ package final class EventLoopGroup: Sendable {
     package let loops: [EventLoop]
     private let turn = Atomic<Int>(0)
 
-    /// Creates `count` loops, but at least one. Throws if the system cannot create the descriptors of a poller.
+    /// Creates `count` loops, or one loop if `count` is less than one. Throws if the system cannot create the
+    /// descriptors that a loop's poller needs.
     package init(count: Int, syscalls: Syscalls = .system) throws(TransportError) {
         var pollers: [Poller] = []
         do throws(TransportError) {

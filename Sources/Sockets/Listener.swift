@@ -18,7 +18,8 @@ final class Listener: @unchecked Sendable {
     private var spare: Int32
     private var token: UInt64?
     private var timer: LoopTimer?
-    /// The time until which this listener waits for a free descriptor; nil while there are free descriptors.
+    /// When no descriptor is free, the time after which clients in the backlog are rejected. It is nil again after the
+    /// next successful accept.
     private var waitDeadline: Deadline?
     private let backlogWaitMilliseconds: Int
     private let isShared: Bool
@@ -26,7 +27,7 @@ final class Listener: @unchecked Sendable {
     /// The maximum number of connections accepted in one round of the loop. Further connections are accepted in later
     /// rounds, so that the loop's other connections run in between.
     private static let acceptedPerTurnMax = 64
-    /// The maximum number of connections accepted in `stop`. It equals the kernel's usual maximum of a backlog
+    /// The maximum number of connections accepted in `stop`. It equals the kernel's usual maximum length of a backlog
     /// (net.core.somaxconn).
     private static let acceptedAtStopMax = 4096
     /// The pause before the next attempt when no descriptor or no memory is left, or when the socket does not listen.
@@ -35,9 +36,9 @@ final class Listener: @unchecked Sendable {
 
     /// Creates a listener that owns the listening descriptor.
     ///
-    /// `backlogWaitMilliseconds`: how long clients stay in the backlog while there is no free descriptor, in case one
-    /// becomes free. Afterwards, one client is accepted and closed every `pauseMilliseconds`. This client sees the
-    /// failure at once, not after its own timeout.
+    /// `backlogWaitMilliseconds`: when no descriptor is free, how long clients wait in the backlog for one. After this
+    /// time, one client's connection is accepted and closed every `pauseMilliseconds`. The client then sees the failure
+    /// before its own timeout.
     ///
     /// `isShared`: whether another process keeps the socket open when this process closes it.
     init(
@@ -70,8 +71,8 @@ final class Listener: @unchecked Sendable {
 
     /// Stops accepting and closes the socket. Must be called on the loop.
     ///
-    /// Connections in the backlog are accepted first, because closing the socket would reset them. The backlog of a
-    /// shared socket is left to the other process.
+    /// First, `stop` accepts the connections in the backlog, because closing the socket would reset them. If the socket
+    /// is shared, `stop` leaves the backlog to the other process.
     func stop() {
         if descriptor < 0 { return }
         if token != nil, !isShared { for _ in 0..<Listener.acceptedAtStopMax where acceptOne() != .took { break } }
@@ -79,8 +80,8 @@ final class Listener: @unchecked Sendable {
     }
 
     private func close() {
-        // If another process has the socket open, closing the descriptor does not remove it from the poller. `remove`
-        // then has to do this.
+        // If this process closes the descriptor while another process has the socket open, the poller still reports the
+        // socket. For a shared socket, `remove` therefore removes the descriptor from the poller.
         if let token { loop.remove(token, descriptor, stillOpen: isShared) }
         token = nil
         if let timer { loop.remove(timer) }
@@ -120,11 +121,11 @@ final class Listener: @unchecked Sendable {
             if ends.hasPassed { rejectOneWithSpare() }
             return .mustPause
         case ENOBUFS, ENOMEM: return .mustPause
-        // The socket does not listen any more, because another process that shares the socket has shut it down. The
-        // poller reports such a socket again and again. The socket may listen again later.
+        // The socket does not listen, because another process that shares it has shut it down. A pause is needed,
+        // because the poller always reports such a socket as ready. The socket may listen again later.
         case EINVAL: return .mustPause
-        // All errors that are not handled above concern only the connection that could not be accepted (accept(2)). The
-        // next connection is tried.
+        // Any other error concerns only the one connection that could not be accepted (accept(2)). `took` makes the
+        // caller try the next connection.
         default: return .took
         }
     }

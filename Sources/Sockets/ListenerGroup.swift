@@ -1,12 +1,12 @@
-// Listens on one address with all loops, and keeps a registry of the accepted connections until they are drained.
+// Listens on one address, spreads its connections over all loops, and keeps each open connection in a registry.
 
 internal import Synchronization
 
 /// A function that serves one connection, on the connection's loop. It sets `Connection.whenChanged`. It calls
-/// `whenOver` once, on the loop, when the connection is closed and no task runs for it any more.
+/// `whenOver` once, on the loop, when the connection is closed and none of its tasks runs any more.
 ///
-/// If the connection exceeds a limit, the function gets this limit. It then rejects the connection and closes it within
-/// a few seconds.
+/// The second argument is nil for a connection within the limits. Otherwise it names the exceeded limit, and the
+/// function rejects the connection and closes it within a few seconds.
 package typealias ConnectionServing =
     @Sendable (Connection, RejectedConnection?, _ whenOver: @escaping @Sendable () -> Void) -> Void
 
@@ -106,8 +106,8 @@ package final class ListenerGroup: Sendable {
             defer { listeners = [] }
             return listeners
         }
-        // The file is removed while the socket still listens. As soon as the socket is closed, another server may
-        // replace the file with its own file. This server must not remove that file.
+        // The socket's file is removed before the socket is closed. After the close, another server may put its own
+        // file at this path, and this server must not remove that file.
         if case .unix(let path) = address, !isInherited, !listeners.isEmpty { _ = loops.loops[0].syscalls.unlink(path) }
         for (listener, loop) in listeners { await loop.run { listener.stop() } }
     }
@@ -161,12 +161,13 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - The end
 
-    /// Marks the connections as draining (`Connection.isDraining`), stops listening, and closes the remaining
-    /// connections at the deadline. Returns the number of these remaining connections. Handlers that still run find
-    /// their connection closed.
+    /// Marks the connections as draining (`Connection.isDraining`), stops listening, and waits until all connections
+    /// are closed. At the deadline, it closes the connections that are still open, even if a handler still runs.
+    /// Returns the number of connections that it closed.
     ///
-    /// The connections are marked before listening stops. As soon as a new client is refused, all open connections are
-    /// therefore draining. A connection that is accepted in between is marked by `ConnectionRegistry.insert`.
+    /// The connections are marked before listening stops. When the first new client is refused, all open connections
+    /// are therefore draining already. `ConnectionRegistry.insert` marks the connections that are accepted between
+    /// these two steps.
     @discardableResult
     package func drain(until deadline: Deadline) async -> Int {
         for registry in registries { await registry.loop.run { registry.beginDrain() } }

@@ -11,17 +11,18 @@ final class LoopInbox: Sendable {
         var calls: [@Sendable () -> Void] = []
         /// Whether the loop waits or is about to wait. If true, added work must wake the loop.
         var sleeps = false
-        /// Whether the rounds of the loop have ended. The poller may then be closed, but tasks continue until they end.
+        /// Whether the loop has run its last round. From then on, the poller may be closed, and other threads run the
+        /// jobs that tasks still add.
         var hasEnded = false
 
         var isEmpty: Bool { jobs.isEmpty && calls.isEmpty }
     }
 
     enum PutResult {
-        /// The caller need not do anything. The loop runs the added work, or, if the loop has ended, the caller that
-        /// added work to the empty inbox.
+        /// The caller need not run the added work, because the loop runs it. After the loop has ended, the caller that
+        /// got `ended` runs it instead.
         case loop
-        /// The loop has ended, so the caller must run the contents of the inbox.
+        /// The loop has ended, and the inbox was empty before this call. The caller must run the contents of the inbox.
         case ended
     }
 
@@ -43,8 +44,8 @@ final class LoopInbox: Sendable {
     }
 
     /// Adds work and wakes the loop if it sleeps. The lock is not held during the wake, because the loop takes the lock
-    /// as soon as it is awake. Instead, `end` waits until the wake is complete, so that the poller stays open until
-    /// then.
+    /// as soon as it is awake. With `wakes`, `end` waits until no wake is running, because a wake needs the open
+    /// poller.
     private func put(_ change: (inout Contents) -> Void) -> PutResult {
         let (result, wakesLoop) = contents.withLock { contents in
             let wasEmpty = contents.isEmpty

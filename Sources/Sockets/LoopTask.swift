@@ -1,6 +1,6 @@
 // The tasks that a loop starts for its connections. A task whose work has ended waits for more work, because a new task
-// for each request would be more expensive. A new task needs a new stack, and about a kilobyte of memory that malloc
-// does not keep cached.
+// for each request would be more expensive. Each new task would need a new stack, and about a kilobyte from malloc that
+// is not cached.
 
 /// A task that runs one piece of work after another on its loop. Safe to share: all mutable state is touched only on
 /// that loop.
@@ -33,8 +33,8 @@ package final class LoopTask: @unchecked Sendable {
 
     /// Runs the next work. Returns false if there is none.
     ///
-    /// This is a separate function, so that the reference to the work is released before the task waits. A waiting task
-    /// then keeps no connection and no request's content alive.
+    /// This is a separate function, because its reference to the work is released when it returns. A waiting task
+    /// therefore keeps no connection and no content of a request alive.
     private nonisolated(nonsending) func runNext() async -> Bool {
         guard let work = next else { return false }
         next = nil

@@ -5,7 +5,8 @@
 // Level-triggered polling would report a pipelining client again and again while its handler waits for a commit.
 // Avoiding these reports would take two calls of epoll_ctl per request.
 //
-// Listeners are level-triggered: they accept connections in bounded batches, and the rest must be reported again.
+// Listeners are level-triggered, because a listener accepts only a limited number of connections at a time. The poller
+// must then report it again for the remaining connections.
 
 internal import CEpoll
 

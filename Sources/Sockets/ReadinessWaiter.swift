@@ -25,7 +25,8 @@ final class ReadinessWaiter: @unchecked Sendable {
 
     var isTaken: Bool { waiter != nil }
 
-    /// Returns when `wake` is called, or when the deadline has passed. Only one task may wait at a time.
+    /// Returns when `wake` is called, when the deadline has passed, or when the task is cancelled. If `endsOnDrain` is
+    /// true, the start of the drain ends the wait too. Only one task may wait at a time.
     nonisolated(nonsending) func wait(until deadline: Deadline, endsOnDrain: Bool) async -> Wake {
         number &+= 1
         let number = number

@@ -26,7 +26,7 @@ enum Resolver {
 
     private struct Lookups {
         var running = 0
-        /// The lookups that wait until fewer than `lookupsMax` are running, in order.
+        /// The lookups that wait for a running lookup to end, in the order in which they will run.
         var waiting: [Lookup] = []
 
         /// Returns whether the lookup may run now. If not, it waits.
@@ -40,7 +40,8 @@ enum Resolver {
             return false
         }
 
-        /// Called when a lookup has ended. Returns the next lookup, which runs in its place.
+        /// Called when a lookup has ended. Returns the next waiting lookup, which takes the place of the ended one, or
+        /// nil if none waits.
         mutating func next() -> Lookup? {
             waiting.removeAll { $0.outcome.isSettled }
             if waiting.isEmpty {
@@ -64,9 +65,9 @@ enum Resolver {
         }
     }
 
-    /// Returns at least one address, in the order in which they should be tried. If `lookupsMax` lookups are running,
-    /// the lookup waits for its turn. Throws `.timedOut` at the deadline; a lookup that has begun continues
-    /// nevertheless.
+    /// Returns one or more addresses, in the order in which to try them. If `lookupsMax` lookups are running already, a
+    /// new lookup waits for its turn. At the deadline, `resolve` throws `.timedOut`, although a running lookup
+    /// continues.
     static func resolve(_ address: SocketAddress, until deadline: Deadline) async throws(TransportError) -> [Endpoint] {
         if let endpoint = try resolveNow(address) { return [endpoint] }
         guard case .ip(let host, let port) = address else { throw .unresolvable }

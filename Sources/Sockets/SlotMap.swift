@@ -1,8 +1,8 @@
-/// Maps the tokens of poller events to values. A slot is reused after its value is removed, so a token contains the
-/// generation of its slot.
+/// Maps the tokens of poller events to values. A slot is reused after its value is removed. A token therefore contains
+/// the slot's generation, which changes with each removal.
 ///
-/// If a descriptor is closed while a batch of events is handled, a later event of the batch may carry its token. The
-/// event then finds no value.
+/// While a batch of events is handled, a value may be removed although a later event of the batch has its token. The
+/// generation in that token is then outdated, so the event finds no value.
 struct SlotMap<Value> {
     private struct Slot {
         var generation: UInt32 = 0

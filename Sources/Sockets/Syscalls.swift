@@ -2,8 +2,8 @@
 // n-th call fail with EINTR, EAGAIN or EMFILE. Poller.swift makes some calls directly: epoll_wait, and the calls for
 // its eventfd.
 //
-// A closure returns the result of its call, which is never negative, or the negated errno. Callers do not read errno,
-// because the next call on the thread could overwrite it. Only `retried` repeats a call after EINTR.
+// If its call succeeds, a closure returns the result, which is never negative. If the call fails, the closure returns
+// the negated errno, because a later call could overwrite errno itself. Only `retried` repeats a call after EINTR.
 
 internal import CEpoll
 

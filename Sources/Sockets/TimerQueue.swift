@@ -1,8 +1,8 @@
 // The timers of a loop, as a binary heap. Each timer stores its index in the heap. A timer is in the heap at most once.
 //
-// Moving a timer to a later time, or stopping it, changes only the timer itself. The timer's position in the heap is
-// corrected when the timer reaches the top. Such a change must be cheap, because a keep-alive connection moves its
-// timer with every request.
+// A keep-alive connection moves its timer to a later time with every request. To make this cheap, moving a timer to a
+// later time, or stopping it, does not change the heap. The timer's position is corrected when the timer reaches the
+// top.
 //
 // The queue does not read the clock; callers pass `now`.
 
@@ -25,8 +25,8 @@ struct TimerQueue {
 
     var count: Int { heap.count }
 
-    /// The time at which to call `takeDue` again; `.never` when there is no timer. It may be earlier than the deadline
-    /// of the first timer.
+    /// The time at which `takeDue` must be called next; `.never` if there is no timer. It may be too early, because a
+    /// timer that was moved or stopped keeps its old key.
     var earliest: Deadline {
         heap.isEmpty ? .never : Deadline(nanoseconds: heap[0].key)
     }
@@ -50,7 +50,8 @@ struct TimerQueue {
         timer.deadline = .never
     }
 
-    /// Removes the timer from the heap at once, for an owner that is about to be released.
+    /// Removes the timer from the heap at once. An owner calls this instead of `stop` when it does not need the timer
+    /// any more.
     mutating func remove(_ timer: LoopTimer) {
         timer.deadline = .never
         let index = timer.index

@@ -13,9 +13,9 @@ struct LineBuffer {
         bytes.append(contentsOf: string.utf8)
     }
 
-    /// Appends the entries sorted by name, so that equal records give equal lines. The line keeps room for `ending`
-    /// after the entries. If an entry does not fit, it and all later entries are left out, and `whenCut` is called to
-    /// mark the line as truncated.
+    /// Appends the entries sorted by name, so that equal records give equal lines. Leaves room in the line for
+    /// `ending`. If an entry does not fit, leaves out this entry and all later ones, and calls `whenCut`, which marks
+    /// the line as truncated.
     mutating func appendEntries(
         of metadata: Logger.Metadata, roomFor ending: String,
         _ appendEntry: (inout LineBuffer, String, Logger.MetadataValue) -> Void,

@@ -11,8 +11,7 @@ package enum LogLine {
     /// processes appear inside it (pipe(7)).
     package static let lineBytesMax = 4096
     /// The approximate maximum length of a value in bytes, including escapes. A longer value is cut, and `...` is
-    /// added. Three such values (label, message, error) and the fixed parts of the line together are shorter than
-    /// `lineBytesMax`.
+    /// added. A line of `lineBytesMax` always has room for a label, a message and an error of this length.
     static let valueBytesMax = 1024
     /// The maximum depth of nested metadata; deeper metadata is shown as `...`. The server's own metadata has only
     /// single values and lists of texts. The limit protects against endless recursion caused by a bug.

@@ -1,11 +1,11 @@
-// The output of log lines: one file descriptor. Each line is normally written with one write(2). This call never waits
-// long.
+// Writes log lines to one file descriptor, normally with one write(2) per line. It never waits long for a reader that
+// has stopped.
 //
 // A write to a pipe whose reader has stopped would block the event loop that logs. The descriptor is therefore polled
 // first (poll(2)). A pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once.
 //
-// If the descriptor does not report POLLOUT within `waitMilliseconds`, the line is dropped and counted. For the next
-// lines, the descriptor is polled without waiting. The next written line is followed by a line that tells how many were
+// If the descriptor does not report POLLOUT within `waitMilliseconds`, the line is dropped and counted. Until a line is
+// written again, the descriptor is polled without waiting. After that line, another line tells how many lines were
 // dropped.
 //
 // No line is buffered in memory, so a crash of the process loses no line.
@@ -27,8 +27,8 @@ package final class LogOutput: Sendable {
     /// systemd and container runtimes collect a service's log from standard error.
     package static let standardError = LogOutput(descriptor: STDERR_FILENO)
 
-    /// The maximum wait for POLLOUT in milliseconds. It is long enough for a reader that only waits for a processor. It
-    /// is short enough not to disturb the event loop that logs the line.
+    /// The maximum wait for POLLOUT in milliseconds. It is long enough for a reader that is only waiting for processor
+    /// time. It is short enough not to disturb the event loop that logs the line.
     static let waitMilliseconds: Int32 = 5
 
     private let descriptor: Int32
@@ -44,8 +44,8 @@ package final class LogOutput: Sendable {
         isatty(descriptor) == 1
     }
 
-    /// Writes one line, or drops it. If lines were dropped before, also writes the line that `missing` returns for
-    /// their number.
+    /// Writes one line, or drops it if the descriptor is not ready. If earlier lines were dropped, `missing` gets their
+    /// number and returns another line, which is written too.
     package func write(_ line: [UInt8], missing: (_ count: Int) -> [UInt8]) {
         dropped.withLock { dropped in
             guard isWritable(waitMilliseconds: dropped == 0 ? Self.waitMilliseconds : 0) else {
@@ -63,8 +63,8 @@ package final class LogOutput: Sendable {
     private func isWritable(waitMilliseconds: Int32) -> Bool {
         var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         guard poll(&entry, 1, waitMilliseconds) == 1 else { return false }
-        // POLLERR means that the reading end of a pipe is closed, POLLHUP that the peer of a socket is gone. In a
-        // command that is not a server, a write would then raise SIGPIPE.
+        // POLLERR means that the reading end of a pipe is closed. POLLHUP means that the peer of a socket is gone. In
+        // both cases, a write would end the process with SIGPIPE, except in the server, which ignores this signal.
         return entry.revents & Int16(POLLOUT) != 0 && entry.revents & Int16(POLLERR | POLLHUP | POLLNVAL) == 0
     }
 

@@ -7,8 +7,8 @@ internal import Synchronization
 package final class RepeatLimiter: Sendable {
     /// Maximum number of lines of one message per second.
     static let linesPerSecondMax = 50
-    /// The maximum number of messages that have their own count. All further messages share one count. The server's
-    /// messages are constants in the source, and there are far fewer of them.
+    /// The maximum number of messages that have their own count; all other messages share one count. The server has far
+    /// fewer different messages than this, because its messages are constants in the source.
     static let messagesMax = 1024
 
     private struct Count: Sendable {

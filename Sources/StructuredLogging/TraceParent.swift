@@ -36,8 +36,8 @@ package struct TraceParent: Hashable, Sendable {
     /// The trace's id in logs: 32 lowercase hexadecimal digits.
     package var traceIDText: String { Self.digits(traceID, count: 32) }
 
-    /// The maximum length of the field in bytes. A later version may append to the field, but a value longer than this
-    /// maximum is rejected.
+    /// The maximum length of the field in bytes. A later version of the specification may make the field longer, but a
+    /// field over this maximum is rejected.
     private static let fieldBytesMax = 256
     private static let dash = UInt8(ascii: "-")
 

@@ -1,5 +1,5 @@
-// Tests of the rate limit of the sign-in routes. The limit counts requests per client address. It is checked before
-// anything else in the request.
+// Tests of the rate limit of the sign-in routes, which counts the requests of each client address. A request is counted
+// before anything in it is checked.
 
 import HTTP1
 import HTTPServer

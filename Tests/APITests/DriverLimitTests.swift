@@ -35,7 +35,7 @@ import Testing
         #expect(!Self.driverClasses.isDisjoint(with: row.endpoint.limits), "no window of the driver's")
     }
 
-    /// A route that reads data needs a limit, unless it is answered from memory.
+    /// A route for reading needs a limit, unless it answers from memory.
     @Test(arguments: surface.filter { reading.contains($0.endpoint.route.method) })
     func whatAsksTheDatabaseHasAWindow(row: SurfaceTests.Row) {
         guard row.endpoint.credential == .accessToken else { return }

@@ -1,6 +1,6 @@
 // Tests of the event routes' responses, without a socket. Every response to a signed-in driver contains the driver's
-// quota, even a rejection. The result of a rate-limited event in a batch contains the time to wait (contract, sections
-// 3 to 5).
+// quota, even if the request is rejected. The result of a rate-limited event in a batch contains the time to wait
+// (contract, sections 3 to 5).
 
 import Engine
 import Foundation
@@ -134,8 +134,8 @@ struct EventRouteTests {
         #expect(await post(Self.event, api).status == .tooManyRequests)
     }
 
-    /// While the events of one body are being stored, the responder may already decode the next body. If excess bytes
-    /// were charged only after the events are stored, many large bodies would be decoded in the meantime.
+    /// A body that is large for its number of events is charged for its excess bytes. The charge comes before the
+    /// events are stored, because many more large bodies could be decoded in the meantime.
     @Test func `excess bytes are charged before the events are stored`() async throws {
         let api = ScriptedAPI()
         let body = #"{"events":[\#(Self.event)],"x":"\#(String(repeating: "x", count: 1_000_000))"}"#
@@ -162,9 +162,9 @@ struct EventRouteTests {
         var replies: [Reply] = []
         for _ in 0..<2 { replies.append(try reply(Self.compressedBatch, fields: gzip, api)) }
         #expect(api.bufferBudget.bytesHeld > 200_000)
-        // The third body is rejected because the buffers are full, which is not the driver's fault. It therefore counts
-        // as one refused event, whatever its length. If its bytes counted, ten such bodies of 100,000 bytes would use
-        // up the driver's limit of 600 events.
+        // Two bodies fill the buffers, so each further body is rejected. This is not the driver's fault, so a rejected
+        // body counts as one refused event, whatever its length. If its 100,000 bytes counted, ten such bodies would
+        // use up the driver's limit of 600 events.
         for _ in 0..<10 {
             guard case .response(let refused) = try reply(Self.compressedBatch, fields: gzip, api) else {
                 Issue.record("the third body was accepted")

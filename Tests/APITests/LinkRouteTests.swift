@@ -1,6 +1,6 @@
-// Tests of the two documents that tell Apple and Google which apps open links to this host, and of the operator's
-// pages. They cover content, caching, the 404 for what is not configured, and a page that is replaced while the server
-// runs.
+// Tests of the two documents that tell Apple and Google which apps open links to this host, and tests of the operator's
+// pages. They cover content, caching, pages that are replaced while the server runs, and the 404 if a document or page
+// is not configured.
 
 import HTTP1
 import HTTPServer

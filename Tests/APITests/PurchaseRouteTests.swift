@@ -64,8 +64,8 @@ import Testing
         #expect(third.status == .ok && third.fields.first("ETag") != etag)
     }
 
-    /// Returns the number of requests that are left according to the `RateLimit` field. Returns nil if the field is
-    /// missing, or does not describe exactly the window with this name.
+    /// Returns the number of requests that are left in the rate limit `window`, according to the `RateLimit` field.
+    /// Returns nil if the field is missing, describes another limit, or describes several limits.
     private func left(_ window: String, _ answer: Response) -> Int? {
         let members = answer.fields.first("RateLimit")?.split(separator: ";") ?? []
         guard members.count == 3, members[0] == "\"\(window)\"" else { return nil }
@@ -82,8 +82,8 @@ import Testing
         let etag = try #require(first.fields.first("ETag"))
         let known = await api.ask(
             "/native/entitlements", fields: [("Authorization", "Bearer good"), ("If-None-Match", etag)])
-        // Before this read, 598 reads were left. A read of 100 facts is charged as one read before its response, and as
-        // four more reads after it, so 593 are left.
+        // Each read of 100 facts is charged as one read before its response, and as four more reads after it. The
+        // previous response therefore had 598, but 594 reads were left after it. This read leaves 593.
         #expect(known.status == .notModified && left("reads", known) == 593)
         #expect(left("reads", await api.askSignedIn("/native/session")) == 588)
     }
@@ -185,8 +185,8 @@ import Testing
         #expect(await post("good", from: "192.0.2.8") == 200)
     }
 
-    /// Every customer of any app has data that Apple has signed. A valid signature therefore does not exempt a request
-    /// from the charge.
+    /// A valid Apple signature does not exempt a request from the charge, because every customer of any app has data
+    /// signed by Apple.
     @Test(arguments: PurchaseRefusal.allCases.filter { $0 != .signedInFuture })
     func `a text that is no notification for this server is charged, whoever signed it`(
         refusal: PurchaseRefusal

@@ -1,5 +1,5 @@
-// Tests of the readiness check. The server is ready while the database accepts writes and the server is not draining;
-// many requests share one test write. Also tests that the metrics require the right token.
+// Tests of the readiness check. The server is ready while it is not draining and the database accepts a test write,
+// which many requests share. Also tests that the metrics require the right token.
 
 import HTTP1
 import HTTPServer

@@ -1,4 +1,5 @@
-// The routes with scripted services, without a socket. The clock stays at the sample moment until a test moves it.
+// All routes of the API with scripted services, called without a socket. The clock stands still at `Moment.sample`
+// until a test moves it.
 //
 // The token "good" belongs to the driver "driver" and is valid until a test revokes it. The token "service" belongs to
 // the service "partner". The status of the token "undecided" cannot be read.
@@ -66,7 +67,7 @@ final class ScriptedAPI: Sendable {
     let pages: PublicPages
 
     /// - Parameters:
-    ///   - hasLinks: true if apps, app links and public pages are configured. If false, none of them is configured.
+    ///   - hasLinks: whether app links, their apps and the public pages are configured.
     ///   - rules: the rules that give some drivers other settings. If nil, all drivers have the same settings.
     init(
         limits: RateLimits = RateLimits(), sendsCodes: Bool = true, takesPurchases: Bool = true, hasLinks: Bool = true,
@@ -183,8 +184,8 @@ final class ScriptedTokens: TokenVerifier {
 
     func revoke() { isRevoked.withLock { $0 = true } }
 
-    /// Returns a verdict from memory for the tokens "good" and "service". Any other token needs a lookup, which fails
-    /// for "undecided" and rejects every other token.
+    /// Decides about the tokens "good" and "service" from memory. Every other token needs a lookup. The lookup fails
+    /// for "undecided" and rejects all other tokens.
     func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
         if token.elementsEqual("service".utf8) {
             return .known(Caller(driver: DriverID("partner"), role: TokenRole.service.rawValue))
@@ -197,9 +198,9 @@ final class ScriptedTokens: TokenVerifier {
     }
 }
 
-/// A reader that returns stubbed values. `changes` returns the changes after the given id; if there is no id or it is
-/// too high, only the newest state. While `fail(with:)` is in effect, reads throw, but `committedChanges` still reports
-/// changes.
+/// A reader that returns stubbed values. `changes` returns the changes after the given id, or only the newest state if
+/// the id is missing or too high. While a failure is set with `fail(with:)`, reads throw, but `committedChanges` still
+/// reports changes.
 final class ScriptedJourneys: JourneyReader {
     private struct State {
         var failure: StoreFailure?

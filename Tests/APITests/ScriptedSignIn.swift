@@ -96,7 +96,8 @@ final class ScriptedSignIn: SignInService, SignInSessionService, AccountService,
 
     // MARK: Apple
 
-    /// "good" is a token of the Apple user "subject". "unknown" is a token whose key is not in the cached key set.
+    /// Accepts the token "good", which belongs to the Apple user "subject". For the token "unknown", Apple's keys are
+    /// unavailable.
     func identity(
         of token: String, rawNonce: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleIdentity {

@@ -1,4 +1,4 @@
-// Tests of services on the event routes, without a socket (contract, section 3, "Services").
+// Tests of requests that services send to the event routes, without a socket (contract, section 3, "Services").
 
 import HTTP1
 import HTTPServer

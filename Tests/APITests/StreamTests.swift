@@ -76,8 +76,8 @@ import Testing
         api.purchases.stub(NotificationOutcome.taken(owner: DriverID("driver")))
         _ = await api.send("POST", "/apple/store-notifications", #"{"signedPayload":"good"}"#)
         #expect(await written.next() == "event: entitlements\ndata: {\"entitlements\":[]}\n\n")
-        // Another account sends a purchase that belongs to this driver. The request gets 409, but the newer facts in it
-        // are stored for this driver.
+        // Another account sends a purchase that belongs to this driver. The request gets 409, but the server stores the
+        // newer facts from this request for the driver.
         api.purchases.stub([PurchaseRouteTests.monthly])
         let refused = await api.send("POST", "/native/purchases", #"{"signed_transaction":"another's"}"#)
         #expect(refused.status.code == 409)
@@ -92,14 +92,14 @@ import Testing
         api.journeys.add(change(3, .anchored))
         api.purchases.stub([PurchaseRouteTests.monthly], ofFacts: 50)
         func readCount() -> Int { api.purchases.asked.count { $0.hasPrefix("entitlements") } }
-        // The request is charged as one read, and its 50 facts are charged as two more.
+        // The request for the stream costs one read, and the 50 facts behind the entitlements cost two more.
         let listening = Listening(await api.askSignedIn("/native/session/stream?entitlements=true"))
         var written = listening.written
         for _ in 0..<3 { _ = await written.next() }
         #expect(readCount() == 1)
-        // Every later read of the entitlements is charged as three reads too. After four reads of the entitlements, 12
-        // reads are charged in total, which is more than the limit of 11. From then on, the stream does not read the
-        // entitlements.
+        // Each time the stream asks for the entitlements again, three more reads are charged. After four times, 12
+        // reads are charged, which exceeds the limit of 11. From then on, the stream sends changes without asking for
+        // the entitlements.
         for number in Int64(4)..<20 {
             api.journeys.add(change(number, .anchored))
             _ = try await api.streams.wakeChanged(after: number - 1)
@@ -211,8 +211,9 @@ import Testing
         #expect(api.streams.count == 0)
     }
 
-    /// When a client closes its socket, the server only sees that the client has stopped sending. The stream therefore
-    /// writes a comment at once: the write fails if the client is gone. The next heartbeat is written up to 15 s later.
+    /// When a client closes its socket, the server cannot know whether the client still reads. The stream therefore
+    /// writes a comment at once, because the write fails if the client is gone. The next heartbeat is written up to 15
+    /// s later.
     @Test func `a client that ends its side gets a comment, and its stream stays open`() async throws {
         let listening = Listening(await api.askSignedIn("/native/session/stream"))
         var written = listening.written

@@ -73,8 +73,8 @@ import Testing
         try Self.expectRefused(await Self.ask(endpoint, fields: [("Authorization", "Bearer good")]), "revoked")
     }
 
-    /// The test does what the server does when the content of a request arrives after its head. The judge checks the
-    /// token; if it accepts the token, the route answers the request. Each token must be counted once.
+    /// The test calls the judge and then the route, as the server does when a request's content arrives after its head.
+    /// Although both check the token, the token must be counted only once.
     @Test(arguments: surface.filter { $0.endpoint.credential == .accessToken })
     func eachTokenIsCountedOnce(row: Row) async throws {
         let api = ScriptedAPI(limits: .off)
@@ -119,8 +119,8 @@ import Testing
         #expect(Set(tested) == Set(Credential.allCases))
     }
 
-    /// A route that needs no bearer token ignores the Authorization field, because an invalid field must not prevent
-    /// signing in.
+    /// A route that needs no bearer token ignores the Authorization field. Otherwise an invalid field could prevent a
+    /// client from signing in.
     @Test(
         arguments: surface.filter {
             ![.accessToken, .operatorToken, .serviceToken, .singleToken].contains($0.endpoint.credential)
@@ -181,7 +181,7 @@ import Testing
         #expect(await work().status == .unauthorized)
     }
 
-    /// A missing credential or a malformed event is rejected without a task.
+    /// A request without a credential, or with a malformed event, is rejected without starting a task.
     @Test(arguments: surface.filter { $0.endpoint.limits == RateLimitClass.ofEvents })
     func aRejectedEventStartsNoTask(row: Row) throws {
         let endpoint = try #require(

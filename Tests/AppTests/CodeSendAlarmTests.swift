@@ -1,5 +1,5 @@
-// Tests of the log lines about nearly exhausted limits on one-time codes. Each such limit gets one line. The line is
-// repeated after ten minutes if codes are still requested.
+// Tests of the log lines which report that a limit on one-time codes is almost reached. Each limit has its own line.
+// The line is repeated when a code is requested at least ten minutes later.
 
 import Identity
 import JourneyModel

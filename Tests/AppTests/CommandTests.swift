@@ -184,7 +184,8 @@ import Testing
         try withFiles([:]) { folder in
             let database = folder + "/var/dwell.sqlite3"
             let keyFile = database + ".jwt-key"
-            // The command must not create a key: the server would reject all tokens signed with it.
+            // If no key is found, the command must not create one. The server would not use the new key, so it would
+            // reject all tokens signed with that key.
             let none = try dwell(["token", "--driver", "jonas", "--database", database])
             #expect(none.status == 78 && none.output.isEmpty && none.errors.contains(keyFile))
             #expect(!FileManager.default.fileExists(atPath: keyFile))
@@ -210,7 +211,8 @@ import Testing
         var errors: String
     }
 
-    /// Runs the binary that was built beside the tests, in an empty directory and with only this environment.
+    /// Runs the binary that was built beside the tests, in an empty directory. The process has no environment variables
+    /// except those given.
     func dwell(_ arguments: [String], _ environment: [String: String] = [:]) throws -> Ending {
         try withFiles([:]) { folder in
             let process = Process()

@@ -1,5 +1,6 @@
-// Tests of reading settings: precedence, the report of all problems at once, NAME_FILE, and rules between variables.
-// The limits of every range are taken from the declarations, so that a new variable is tested automatically.
+// Tests of reading settings: the precedence of their sources, the report of all problems at once, secrets in files
+// (NAME_FILE), and rules between variables. The limits of every range are taken from the declarations, so that a new
+// variable is tested automatically.
 //
 // The tests use real files in a temporary directory. The environment is a dictionary, never that of this process.
 
@@ -60,7 +61,7 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
         "OTP_WEBHOOK_SECRET": "sixteen bytes or",
     ]
 
-    /// The shutdown time includes the work after the drain, so the drain gets only a part of this time.
+    /// The shutdown time also covers the work after the drain, so the drain gets less than the whole time.
     @Test(
         arguments: [
             ([:], 19, 19_500), (["METRICS_PORT": "9100"], 18, 19_500), (webhook, 16, 19_500),
@@ -161,9 +162,9 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
             return !report(environment).problems.contains { $0.variable == name }
         }
         let most = Int(declaration.valueMax)
-        // Some settings must not exceed another setting. The two settings that limit others have their largest values
-        // here, so that every other value up to its own maximum is allowed. When one of the two is tested, it has the
-        // tested value.
+        // Two of the settings are upper limits for other settings. They have their largest values here, so that every
+        // other setting may have its own maximum. When one of the two is tested, the tested value replaces its largest
+        // value.
         #expect(accepted("\(most)"))
         for bad in ["0", "-1", "\(most + 1)", "nan", "inf", "-inf", "40m", "", " 1", "1,5", "0x1", "1e1", "Infinity"] {
             #expect(!accepted(bad), "\(bad)")
@@ -355,7 +356,8 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
         }
     }
 
-    /// Kubernetes mounts each secret as a symbolic link, through a link to a directory.
+    /// Kubernetes provides each secret as a symbolic link. The link's target path contains another symbolic link, which
+    /// leads to a directory.
     @Test func `a secret's file may be a symbolic link`() throws {
         try withFiles(["key": Self.secret]) { folder in
             try FileManager.default.createSymbolicLink(atPath: folder + "/data", withDestinationPath: ".")

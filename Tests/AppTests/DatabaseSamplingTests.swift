@@ -1,4 +1,4 @@
-// Tests how long scrapes wait for the samples that query the database.
+// Tests how long a scrape of the metrics waits for a sample, which queries the database.
 
 import Synchronization
 import Testing

@@ -1,4 +1,4 @@
-// Tests of the number of connections for which a process has descriptors.
+// Tests how many connections the server permits, given the process's limit on descriptors.
 
 import Testing
 

@@ -1,5 +1,5 @@
-// Tests the output of `dwell explain` for a small database. Its events span ten minutes, with two clocks that differ, a
-// rejected event, an event of another session, and deadlines that begin. The expected text follows from the rules of
+// Tests the output of `dwell explain` for a small database. The phone's clock differs from the server's, and there are
+// a rejected event, an event of another session, and deadlines that begin. The expected text follows from the rules of
 // the contract.
 
 import Engine
@@ -15,8 +15,7 @@ import Testing
     private static let driver = DriverID("jonas")
 
     /// A request with one event. In `bodies`, the first two requests are an earlier journey of the driver, which `dwell
-    /// explain` does not show. The other requests are the journey of session s1; they come from a phone whose clock is
-    /// two hours ahead.
+    /// explain` omits. The others are the journey of session s1, from a phone whose clock is two hours ahead.
     typealias Body = (receivedAt: String, sentAt: String?, body: String)
 
     static let bodies: [Body] = [
@@ -58,7 +57,8 @@ import Testing
         try #require(RFC3339.moment(from: text))
     }
 
-    /// Stores the events of `bodies` and `more` in a new database and closes it. Passes its records to `body`.
+    /// Stores the events of `bodies` and `more` in a new database, closes the database, and passes its records to
+    /// `body`.
     static func recorded<Value>(
         with more: [Body] = [], _ body: (EventRecords) throws -> Value
     ) async throws -> Value {

@@ -24,8 +24,8 @@ import Testing
         #expect(try #require(report(["HTTP_HOST": text]).configuration).http.hosts == hosts)
     }
 
-    /// All these lists are invalid. In some of them one address includes another, as 0.0.0.0 includes every IPv4
-    /// address. The second socket could not be bound then, because the port would be in use already.
+    /// All these lists are invalid. In some of them, one address includes another, as 0.0.0.0 includes every IPv4
+    /// address. The server could not bind both, because they have the same port.
     @Test(arguments: [
         ",", "::1,", "a b", "::1,::1", " ", "", "0.0.0.0,::", "::,127.0.0.1", "::,localhost", "127.0.0.1,0.0.0.0",
     ])

@@ -1,4 +1,4 @@
-// Tests the comparison of settings between the servers on one database after a reload.
+// Tests how servers that share a database compare their settings after one of them has reloaded its settings.
 
 import API
 import Engine

@@ -1,4 +1,5 @@
-// Reads the declarations of all metrics. Every metric is declared once, next to the code that counts it.
+// Tests the declarations of all metrics, which it reads from the sources. Every metric is declared once, next to the
+// code that counts it.
 
 import Foundation
 import Testing

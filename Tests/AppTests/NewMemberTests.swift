@@ -52,9 +52,8 @@ import Testing
         }
     }
 
-    /// The files below contain no names of optional members, so a new member can be stored and read without changes to
-    /// these files (`EventDetailTests`). This test checks that none of them contains the name of one such member,
-    /// `app_state`.
+    /// The files below contain no names of optional members, so a new member needs no changes to them
+    /// (`EventDetailTests`). As an example, this test checks that none of them contains the name `app_state`.
     @Test func `the answers, the queries and the feed list no members of their own`() throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized
         let handlers = [

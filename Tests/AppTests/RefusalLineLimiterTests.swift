@@ -1,5 +1,5 @@
-// Tests of the limits on log lines about rejected requests, per client and in total. Omitted lines are counted exactly.
-// The table of counts is bounded, however many clients there are.
+// Tests of the limits on log lines about rejected requests, per client and in total. Every omitted line must be
+// counted, and the number of remembered clients must stay bounded.
 
 import HTTP1
 import HTTPServer

@@ -1,6 +1,6 @@
-// Tests that the secrets in the systemd units are named after their variables. `config/settings.sh` computes the name
-// of a variable from the name of its file. With another file name, the variable would be unset for commands that are
-// run by hand.
+// Tests that each secret's file in the systemd units is named after the secret's variable. `config/settings.sh`
+// computes the variable's name from the file's name. If the names differed, the variable would be unset for commands
+// that are run by hand.
 
 import Foundation
 import Testing

@@ -1,5 +1,6 @@
-// Tests of SETTINGS_RULES_FILE. A bad file is reported as a problem of the configuration, with the line in the file,
-// and a reload of it changes nothing. Also tests the texts of `dwell config preview` and `dwell config history`.
+// Tests of SETTINGS_RULES_FILE, and of the texts of `dwell config preview` and `dwell config history`. A bad file is
+// reported as a problem of the configuration, with the line in the file. If the server reloads a bad file, nothing
+// changes.
 
 import API
 import Engine

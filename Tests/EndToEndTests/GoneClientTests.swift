@@ -33,8 +33,8 @@ import Testing
         await admission.wasAsked()
         client.close()
 
-        // The writer works in order of arrival. If it already has the event of the first request, it stores this event
-        // before it handles the repeated request.
+        // The request is sent again at once. If the writer already has the first request's event, it stores this event
+        // before the repeated one, because it works in order of arrival.
         let again = try await Connection.connect(to: server.address, on: clients.next(), until: .inSeconds(10))
         admission.waits.store(false, ordering: .relaxed)
         try await again.write(request)
@@ -57,8 +57,8 @@ import Testing
         let server = try await ServedDwell.start(clock: ManualClock())
         let token = try await server.token(of: Self.driver)
         let request = "GET /native/session/stream HTTP/1.1\r\nHost: d\r\nAuthorization: Bearer \(token)\r\n\r\n"
-        // The first client resets its connection. The second client closes its connection. Until the server writes,
-        // this close looks as if the client had only ended its sending direction.
+        // The first client resets its connection, and the second client closes its connection normally. Until the
+        // server writes, a normal close looks as if the client had only stopped sending.
         for syscalls in [Syscalls.resetting, .system] {
             let clients = try EventLoopGroup(count: 1, syscalls: syscalls)
             let client = try await Connection.connect(to: server.address, on: clients.next(), until: .inSeconds(10))

@@ -1,5 +1,5 @@
-// Tests the real phone library with a real server over HTTP. The drive has noise, gaps, a lost network, lost responses,
-// a wrong clock and a killed app.
+// Tests the real phone library with a real server over HTTP. During the drive, location fixes are noisy or missing, the
+// network fails, responses are lost, the clock is wrong, and the app is killed.
 //
 // Whenever the phone has sent all its events, phone and server have the same state, session and deadlines. At the end
 // they agree on every transition.
@@ -75,7 +75,7 @@ final class Bench {
     private let clockErrorMilliseconds: Int64
     private let driver = DriverID("jonas")
 
-    /// Runs `body` with a new bench. Afterwards everything is stopped and removed, even if `body` throws.
+    /// Runs `body` with a new bench. Afterwards stops the server and removes all files, even if `body` throws.
     static func with(
         _ seed: UInt64, _ clockErrorMilliseconds: Int64 = 0, _ body: (Bench) async throws -> Void
     ) async throws {
@@ -115,8 +115,8 @@ final class Bench {
         clock.advance(bySeconds: seconds)
     }
 
-    /// Drives in steps of one second. In each step the phone reads its position, decides and sends. When the server has
-    /// all events of the phone, the journey on the phone is compared with the journey on the server.
+    /// Drives in steps of one second. In each step, the phone handles its position and sends its events. When the
+    /// server has all events of the phone, the journey on the phone is compared with the journey on the server.
     func drive(through seconds: Range<Int>) async throws {
         for second in seconds {
             if second == 0 { try phone.take(.targeted(Drive.charger), at: phoneNow) }
@@ -178,8 +178,8 @@ final class Bench {
         return state
     }
 
-    /// Expects that exactly the phone's transitions changed the state on the server, in the same order and at the same
-    /// times. An expiry that both phone and server noticed is listed once.
+    /// Expects that the server applied exactly the phone's transitions, in the same order and at the same times. If
+    /// both phone and server noticed an expiry, it is listed once.
     func expectSameTransitions() async throws {
         let applied = try await server.store.timeline(of: driver).filter { $0.verdict.transition == .applied }
         #expect(applied.map(\.name) == phone.transitions.map(\.event), "seed \(seed)")

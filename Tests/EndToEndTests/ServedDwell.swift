@@ -44,8 +44,8 @@ final class ServedDwell: Sendable {
         store = try SQLiteEventStore(
             path: "\(folder)/dwell.sqlite3", nowMilliseconds: clock.now.millisecondsSinceEpoch, digests: digests)
         let inForce = CurrentSettings(VersionedSettings(settings: settings, version: settings.version))
-        // All limits that could apply to the tests' requests are off. The limiter counts by real time, and the drive
-        // runs much faster than real time.
+        // All limits for the tests' requests are off, because the limiter uses real time and the drive is much faster
+        // than real time.
         let limits = RateLimits(
             sessionEvents: 0, preSessionEvents: 0, auth: 0, registrations: 0, reads: 0, windowSeconds: 60)
         let scope = TokenScope(issuer: "dwell", audience: "dwell")
@@ -88,8 +88,8 @@ final class ServedDwell: Sendable {
         url = "http://\(address)"
     }
 
-    /// Returns the route with one difference from production: the arrival time of a request comes from the test's
-    /// clock.
+    /// Returns the route, but with arrival times of requests from the test's clock. This is the only difference from
+    /// production.
     private static func told(_ clock: ManualClock, _ route: Route) -> Route {
         var route = route
         route.responder = { [responder = route.responder] in responder(Self.told(clock, $0)) }

@@ -1,5 +1,5 @@
-// An app as it is released: JourneyClient's engine and queue, with files for persistent data, and HTTP. When the app is
-// killed, only the files remain.
+// An app with the parts of a released app: JourneyClient's engine and queue, files for its data, and HTTP. When the app
+// is killed, only the files remain.
 
 import Foundation
 import JourneyClient

@@ -1,6 +1,6 @@
-// Tests of batches over the rate limit. When the charge of one event is refunded, another event of the batch, which was
-// refused before, can use it. The outcomes must equal those of a simpler algorithm, which decides about all refused
-// events again.
+// Tests of batches that exceed the rate limit. When an event's charge is refunded, an event of the batch that was
+// refused before can use the charge. The outcomes must equal those of a simpler algorithm, which decides about all
+// refused events again.
 
 import JourneyModel
 import RateLimiting
@@ -23,8 +23,8 @@ struct BatchRetryTests {
         LocalRateLimiter(limits: limits, clock: { 0 })
     }
 
-    /// The store rejects each event, because its session belongs to another driver. So the one charge that is left in
-    /// the window passes from each event to the next one.
+    /// The store rejects each event, because its session belongs to another driver. Its charge is then refunded, so the
+    /// one charge that is left in the window passes from event to event.
     @Test func `a batch with one place left decides about each event twice at most`() async {
         let admission = CountingAdmission(Self.limiter(RateLimits()))
         let store = MemoryEventStore()
@@ -44,8 +44,8 @@ struct BatchRetryTests {
         #expect(admission.decisionCount - before <= 1000)
     }
 
-    /// The store rejects the event "b", so its charge passes to the next event. This event has the key "a", which is
-    /// stored by then. It is therefore known and does not need the charge, which passes on to the event "c".
+    /// The store rejects the event "b", so its charge passes to the next event. That event has the key "a", under which
+    /// an event is stored by then. It needs no charge, so the charge passes on to the event "c".
     @Test func `a place that a known event does not need goes to the next event`() async {
         let admission = Self.limiter(RateLimits(sessionEvents: 5, preSessionEvents: 1))
         let answers = await Self.ingest(PickyStore(MemoryEventStore(), admission), admission).ingest(
@@ -58,9 +58,9 @@ struct BatchRetryTests {
         #expect(answers == ["stored", "sessionNotFound", "keyReused", "stored", "rateLimited"])
     }
 
-    /// The charger at which some of a batch's events happen (see `PickyStore`). A batch never has both `late` and
-    /// `refold`. The server's store rejects late events while the driver owes charges for refolds, but `PickyStore`
-    /// records no such debt.
+    /// The charger at which some events of a batch happen (see `PickyStore`). No batch has both `late` and `refold`,
+    /// because `PickyStore` does not record what a driver owes after a refold. The server's store rejects late events
+    /// until this debt is paid.
     private enum Mix: String, CaseIterable {
         case plain = "c"
         case late
@@ -92,8 +92,8 @@ struct BatchRetryTests {
         }
         #expect(answers.map(\.outcome) == expected.map(\.outcome), "seed \(seed)")
         guard mix == .plain else { return }
-        // If an event's key is already stored, the quota in its answer depends on when `Ingest` finds the key. The
-        // quota is therefore not compared.
+        // The quota in an answer depends on when `Ingest` finds a key that is already stored. For an event with such a
+        // key, the quota is therefore not compared.
         for (answer, expected) in zip(answers, expected) {
             if ["keyReused", "replayed"].contains(answer.outcome.kind) { continue }
             #expect(answer.quota == expected.quota, "seed \(seed), \(answer.outcome.kind)")
@@ -119,8 +119,9 @@ struct BatchRetryTests {
     ) -> EventSubmission {
         let session = [nil, "mine", "theirs", "theirs"].randomPick(&random)
         let charger = [nil, nil, "c", "foreign", mix.rawValue].randomPick(&random)
-        // If a batch may have late events, all its events have random keys. `decideAgain` tries a rejected late event
-        // again in each round. With a stored key, the event would use a charge that another event could use.
+        // If a batch may have late events, all its events have random keys, so that no two events share a key.
+        // `decideAgain` tries a rejected late event again in each round. With a stored key, such an event would use a
+        // charge that another event could use.
         let key = mix == .late ? String(random.next(), radix: 36) : "k\(Int.random(in: 0..<14, using: &random))"
         var submission = EventSubmission.sample(
             session == nil ? .chargerTargeted : .sessionRestored, key: key, session: session, charger: charger)
@@ -213,7 +214,7 @@ private final class CountingAdmission: Admission {
 ///
 /// - An event at `late` is rejected because of the rate limit.
 /// - An event at `foreign` is rejected like an event of another driver's session.
-/// - An event at `refold` charges two more events.
+/// - When an event at `refold` is stored, two more events are charged.
 private final class PickyStore: EventStore {
     private let events: MemoryEventStore
     private let admission: LocalRateLimiter

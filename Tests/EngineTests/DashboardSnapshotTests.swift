@@ -7,7 +7,7 @@ import Testing
 @testable import Engine
 
 struct DashboardSnapshotTests {
-    /// A reader that returns the scripted tallies in order, and then no further events.
+    /// A reader that returns the scripted tallies in order, and after them empty tallies.
     private final class ScriptedReader: OperatorReader {
         private let scripted: Mutex<[EventTallies]>
 
@@ -50,9 +50,9 @@ struct DashboardSnapshotTests {
 
     @Test func `counts are whole again when the minutes with missing events have left the hour`() async throws {
         let snapshot = snapshot(tallies(last: 9, minutesAgo: [5, 20, 70], isWhole: false))
-        // Events of the oldest minute with counted events, 20 minutes before the first read, may be missing. The counts
-        // are whole when this minute is no longer in the hour. This takes 40 more minutes, because a read covers 60
-        // minutes.
+        // The events that were not counted are older than the counted ones. In the hour, the oldest counted minute is
+        // 20 minutes before the first read, and events may be missing in it. After 40 more minutes, that minute is no
+        // longer in the hour.
         for minutes: Int64 in 0..<40 {
             let isWhole = try await isWhole(snapshot, after: minutes)
             #expect(!isWhole, "after \(minutes) minutes")

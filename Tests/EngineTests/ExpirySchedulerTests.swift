@@ -1,4 +1,4 @@
-// Tests of the scheduler of expiries. It asks the store only when an expiry is due, and asks again after a failure and
+// Tests when the scheduler of expiries calls the store: only when an expiry is due. It calls again after a failure, and
 // until all due expiries are stored. SQLiteStoreTests/DeadlineTests tests the expiries that the store creates.
 
 import JourneyModel

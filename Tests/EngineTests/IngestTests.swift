@@ -56,9 +56,8 @@ struct IngestTests {
         #expect(admission.calls == [.admit("k1"), .recordRepeated("k1")])
     }
 
-    /// Another event was charged under this idempotency key, so the limiter admits this event without a charge. The
-    /// other event may still be rejected, and its charge refunded. This event is therefore charged when it has been
-    /// stored.
+    /// Another event with this idempotency key was charged, so the limiter admits this event without a charge. If the
+    /// other event is rejected, its charge is refunded. This event is therefore charged when it has been stored.
     @Test func aNewEventThatCameInOnTheChargeOfAnotherPaysForItself() async {
         let admission = ScriptedAdmission([.known])
         _ = await ingest(ScriptedStore([.stored(Self.stored)]), admission)
@@ -119,8 +118,8 @@ struct IngestTests {
     @Test func aBatchIsChargedAndAnsweredEventByEvent() async {
         let store = ScriptedStore(
             [.stored(Self.stored), .sessionNotFound], known: ["k4": .replayed(Self.stored)])
-        // The charge of the third event is refunded. `Ingest` therefore asks for admission of the second event again.
-        // It is refused again, because another request has used the charge.
+        // Because the charge of the third event is refunded, `Ingest` asks again whether the second event is admitted.
+        // The second event is refused again, because another request has used the charge.
         let admission = ScriptedAdmission([.admitted, .refused, .admitted, .refused, .refused])
         let answers = await ingest(store, admission).ingest(
             ["k1", "k2", "k3", "k4"].map { Self.submission($0) }, from: .driver(Self.driver), receivedAt: Self.now

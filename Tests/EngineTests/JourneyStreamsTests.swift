@@ -9,8 +9,8 @@ import Testing
 
 @testable import Engine
 
-/// A reader that returns the scripted commits and corrections, one per call, and the drivers that await a refold. The
-/// other results are empty.
+/// A reader that returns one scripted element per call of `committedChanges` and `correctedJourneys`.
+/// `driversAwaitingRefold` returns scripted drivers, and the other results are empty.
 private final class ScriptedChanges: JourneyReader {
     let answers: Mutex<[CommittedChanges]>
     let awaitingRefold: Mutex<Set<DriverID>>
@@ -86,8 +86,8 @@ struct JourneyStreamsTests {
         let streams = streams()
         var open: [JourneyStream] = []
         for _ in 0..<JourneyStreams.streamsPerDriverMax { open.append(try streams.open(one, at: clock.now)) }
-        // Requests are handled concurrently. A stream may therefore have been opened shortly after the time of this
-        // request.
+        // Requests are handled concurrently. The time of a request may therefore be slightly before the time at which
+        // the newest stream was opened.
         #expect(throws: JourneyStreams.Refusal.driverHasEnough(retryAfterSeconds: 60)) {
             try streams.open(one, at: clock.now.advanced(byMilliseconds: -50))
         }
@@ -208,8 +208,8 @@ struct JourneyStreamsTests {
         try await streams.wakeRefolded()
         #expect(journeys.refoldLookups.withLock { $0 } == 3)
 
-        // The server does not know whether a stream that was opened since the last call has read the journey before or
-        // after the refold. It therefore wakes the stream too.
+        // This stream is opened after the last call of `wakeRefolded`. The server does not know whether the stream read
+        // the journey before or after the refold, so the server wakes it too.
         let later = try streams.open(one, at: clock.now)
         try await streams.wakeRefolded()
         streams.close()

@@ -1,4 +1,5 @@
-// Tests of the log of the task that refolds journeys. Tests/SQLiteStoreTests/RefoldTests.swift tests the refolds.
+// Tests what `RefoldService` writes to the log while it refolds journeys. Tests/SQLiteStoreTests/RefoldTests.swift
+// tests the refolds.
 
 import Engine
 import TestSupport

@@ -1,5 +1,5 @@
-// Tests of a retention round. It works in small steps, in the order of drivers and within its limits, until nothing is
-// left to delete. SQLiteStoreTests/RetentionTests tests what a step deletes.
+// Tests of a retention round. It deletes in small steps, driver by driver and within its limits, until nothing is left
+// to delete. SQLiteStoreTests/RetentionTests tests what a step deletes.
 
 import JourneyModel
 import Logging
@@ -19,7 +19,7 @@ private final class ScriptedRetention: RetentionStore {
         var failsAtStep: Int?
         var unused: [Int64] = []
         var askedForRegistrations: [Int64] = []
-        /// Unused registrations are read in parts. For the part that begins after this row number, the store reports
+        /// The row number after which one part of the unused registrations begins. For this part, the store reports
         /// that the last registration has a time in the future. If nil, the store reports this for no part.
         var partInFuture: Int64?
         var auditLines: [Int64] = []
@@ -137,7 +137,8 @@ struct RetentionServiceTests {
         #expect(state.steps.isEmpty)
         #expect(state.auditSteps == [RetentionService.stepMax, 70 - RetentionService.stepMax])
         #expect(state.askedForRegistrations == [0, Int64(RetentionService.partMax)])
-        // The first round has read these registrations. The next hourly round does not read them again.
+        // The first round has read the first part of the registrations completely. The next hourly round therefore
+        // begins after this part.
         _ = try await keeping.round()
         #expect(store.state.withLock(\.askedForRegistrations).last == Int64(RetentionService.partMax))
     }

@@ -100,7 +100,7 @@ struct SettingsRulesTests {
         }
     }
 
-    /// The positions as another program computes them: the first 64 bits of `printf 'one\0drv_1' | sha256sum`, times
+    /// The expected positions come from another program: the first 64 bits of `printf 'one\0drv_1' | sha256sum`, times
     /// 100,000, divided by 2^64.
     @Test func `the position of a driver never changes`() {
         #expect(SettingsShare.position(of: DriverID("drv_1"), inRule: "one") == 84849)

@@ -1,5 +1,5 @@
 // Runs every input of Fuzz/Corpus through its fuzz target, so that seeds and earlier findings are tested in every run.
-// A target throws if an input makes the code break a promise. A crash ends the run.
+// If the code breaks a promise for an input, the target throws. If the code crashes, the run ends.
 
 import Foundation
 import FuzzTargets

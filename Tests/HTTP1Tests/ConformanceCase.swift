@@ -24,7 +24,7 @@ struct ConformanceCase: Sendable, CustomTestStringConvertible {
 enum Outcome: Hashable, Sendable {
     /// Answered 200; the connection stays open.
     case served(String)
-    /// Answered 200 with `Connection: keep-alive`, as HTTP/1.0 needs; the connection stays open.
+    /// Answered 200 with `Connection: keep-alive`, which an HTTP/1.0 client needs; the connection stays open.
     case servedAndKept(String)
     /// Answered 200 with `Connection: close`; the server ignores the bytes after the request.
     case servedLast(String)

@@ -18,7 +18,8 @@ import Testing
         #expect(written == page, "run with WRITE_DOCS=1")
     }
 
-    /// Checks that `sections` lists every table that is tested. The page would lack the cases of a missing table.
+    /// Checks that the page contains every tested case. If `sections` does not list a table, the page lacks the table's
+    /// cases.
     @Test func thePageNamesEveryCase() {
         let page = Self.page()
         let names = ConformanceTests.cases.map(\.name) + ResponseCases.all.map(\.name)
@@ -96,8 +97,8 @@ import Testing
 
     private static func cell(_ text: String) -> String { text.replacingOccurrences(of: "|", with: "\\|") }
 
-    /// Returns the bytes as a code span. Control characters, bytes above ASCII and Markdown characters are escaped.
-    /// Inputs longer than 150 bytes are cut off.
+    /// Returns the first 150 bytes as a code span, followed by the number of bytes if there are more. Escapes control
+    /// characters, bytes above ASCII, and the characters that would end the span or the table cell.
     private static func code(_ bytes: [UInt8]) -> String {
         let limit = 150
         var text = ""

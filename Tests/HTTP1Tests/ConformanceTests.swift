@@ -40,7 +40,7 @@ import Testing
     }
 
     /// Returns the positions at which to split an input. A short input is split at every position. A long input is
-    /// split at about 50 evenly spaced positions, and at its last 61 positions, because these are near the limits.
+    /// split at about 50 evenly spaced positions, and at its last 61 positions, because it reaches a limit there.
     private func cuts(_ count: Int) -> [Int] {
         guard count > 1200 else { return Array(0...count) }
         return Array(stride(from: 0, to: count - 60, by: count / 50)) + Array((count - 60)...count)

@@ -1,4 +1,4 @@
-// Cases for the end of a request's content and for chunked coding (RFC 9112 sections 6 and 7).
+// Cases for how the server finds the end of a request's content, and for chunked coding (RFC 9112 sections 6 and 7).
 
 enum FramingCases {
     static let all = contentLength + transferEncoding + chunks + trailers

@@ -1,4 +1,4 @@
-// Checks each byte set for all 256 bytes against the grammar that the test quotes.
+// For each byte set, checks all 256 bytes against the grammar, which the test spells out.
 
 import Testing
 

@@ -1,5 +1,4 @@
-// Tests of the memory of the input buffer: the buffer releases the bytes that were taken, even if it never becomes
-// empty.
+// Tests that the input buffer releases the memory of bytes that were taken from it, even if it never becomes empty.
 
 import Testing
 

@@ -1,5 +1,5 @@
-// Tests with randomly damaged requests, made from a fixed seed. For every input, outcomes and responses do not depend
-// on how the input is split, and nothing follows a rejection.
+// Tests with randomly damaged requests, made from a fixed seed. Outcomes and responses must not depend on how an input
+// is split, and nothing may follow a rejection.
 //
 // Each accepted request is also rewritten in its plainest form, as a proxy would forward it. The parser must read this
 // form as the same request.
@@ -9,8 +9,8 @@ import TestSupport
 import Testing
 
 @Suite struct MutationTests {
-    /// The seed of all inputs. Change it to test other inputs. A failure reports its block and its round, which
-    /// determine the input together with the seed.
+    /// The seed of all inputs. Change it to test other inputs. The seed, and the block and round that a failure
+    /// reports, determine the input.
     static let seed: UInt64 = 0x9112_9110
 
     @Test(arguments: 0..<20) func anySplitGivesTheSameEvents(_ block: Int) {

@@ -26,8 +26,8 @@ import Testing
         #expect(connection.phase == (connection.mustClose ? .closed : .idle))
     }
 
-    /// Encodes fields with bytes that could break a line. The head still has exactly one line for each field with a
-    /// valid name, and it ends at the right position.
+    /// Encodes fields that contain bytes which could end a line. The head must still have exactly one line for each
+    /// field with a valid name, and must end at the right position.
     @Test func noFieldEndsALineEarly() {
         let parts = ["a", "\r", "\n", "\r\n", "\r\n\r\n", "\u{00}", ":", " ", "\u{85}", "\u{2028}", "\u{E9}", "X: y"]
         var random = SeededRandom(seed: MutationTests.seed)

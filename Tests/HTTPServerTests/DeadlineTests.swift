@@ -1,5 +1,6 @@
-// Tests with slow, silent and greedy clients. The server closes their connections after a bounded time, and they use
-// bounded memory. The tests shorten the timeouts, and check which one applies and which response the client gets.
+// Tests with slow, silent and greedy clients. The server must close their connections after a bounded time, and use
+// bounded memory for them. The tests shorten the timeouts, and check which timeout applies and which response the
+// client gets.
 
 import Synchronization
 import Testing
@@ -113,8 +114,8 @@ import Testing
             await #expect(throws: TransportError.reset) {
                 while true { try await client.send(requests) }
             }
-            // The server stops serving when the kernel's two socket buffers (a few MB each) and the server's output
-            // buffer are full of responses.
+            // The server stops serving when its output buffer and the kernel's two socket buffers (a few MB each) are
+            // full of responses.
             #expect(served.load(ordering: .relaxed) < 500)
         }
     }
@@ -186,7 +187,7 @@ import Testing
             try await client.send("GET /hello HTTP/1.1\r\n\(host)")
             for number in 0..<16 {
                 try await client.send("X-\(number): \(String(repeating: "a", count: 1_000))\r\n")
-                // The server reads each piece alone, so its input buffer stays small.
+                // The pause makes the server read each piece alone, so that its input buffer stays small.
                 try await client.connection.loop.sleep(until: .inMilliseconds(10))
             }
             let deadline = Deadline.inSeconds(5)
@@ -243,8 +244,8 @@ import Testing
         // This response is larger than the kernel's buffers for a client that does not read.
         let big = [UInt8](repeating: 1, count: 16 << 20)
         let route = Route(.get, "/big") { _ in Response(status: .ok, body: .bytes(big)) }
-        // Half of this memory has room for one such response. The whole memory has room for two such responses. While
-        // it holds two, it has no room for two bodies.
+        // Half of this memory has room for one such response, and the whole memory for two. While the memory holds two
+        // responses, it has no room for two request bodies.
         let configuration = ServerConfiguration.test.with(\.bufferedBytesMax, 33 << 20)
         try await withServer([route, .hello, Self.upload], configuration) { test in
             let request = "GET /big HTTP/1.1\r\n\(host)\r\n"
@@ -309,8 +310,8 @@ import Testing
                 usleep(10_000)
                 return .response(Response(status: .ok))
             })
-        // One time slice of this connection takes 640 ms, because the loop serves 64 requests of 10 ms each before it
-        // serves other connections. This is longer than the idle timeout of 500 ms.
+        // The loop serves 64 requests of this connection, which take 10 ms each, before it serves other connections.
+        // These 640 ms are longer than the idle timeout of 500 ms.
         try await withServer([route], .test.with(\.idleTimeoutMilliseconds, 500)) { test in
             let client = try await test.connect()
             try await client.send(String(repeating: "GET /busy HTTP/1.1\r\n\(host)\r\n", count: 70))

@@ -1,8 +1,8 @@
-// Tests with clients that go away. If a TCP client resets its connection, or a client of the Unix socket closes its
-// connection, the handler's task is cancelled. The task's waits then end at once.
+// Tests with clients that go away. The handler's task is cancelled if a TCP client resets its connection, or if a
+// client of the Unix socket closes its connection. A handler that waits then stops waiting at once.
 //
-// A client that has only closed its sending side still gets its response. In all these cases, the handler of a streamed
-// response is notified.
+// A client that has closed only its sending side still gets its response. The handler of a streamed response is
+// notified of each reset, each closed connection and each closed sending side.
 
 import Synchronization
 import Testing
@@ -55,8 +55,8 @@ import Testing
 
     private static let unix = SocketAddress.unix(path: "/tmp/dwell-gone-\(getpid()).sock")
 
-    /// Runs the body with a server that listens on TCP and on a Unix socket, and with an event loop for clients. When a
-    /// client on this loop closes its connection, the connection is reset.
+    /// Runs the body with a server that listens on TCP and on a Unix socket. The body also gets an event loop for
+    /// clients, on which closing a connection resets it.
     private func withBoth(
         _ routes: [Route], _ body: (TestServer, EventLoopGroup) async throws -> Void
     ) async throws {
@@ -98,8 +98,8 @@ import Testing
             try await client.send("GET /slow HTTP/1.1\r\n\(host)\r\nGET /hello HTTP/1.1\r\n\(host)\r\n")
             for await _ in started { break }
             client.connection.shutdownWrite()
-            // Before the server answers a request of another client, its loops notice that this client has ended its
-            // sending direction.
+            // The server notices that `client` has closed its sending side before it answers the request of `other`. If
+            // this cancelled the handler's task, the task would be cancelled when this exchange ends.
             let other = try await test.connect()
             _ = try await other.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")
             gate.reach()
@@ -165,8 +165,9 @@ import Testing
         }
     }
 
-    /// A stream that ended releases the closure that it registered with `whenClientEndsSending`, and everything that
-    /// the closure captures. Otherwise clients that are gone would use up the driver's limit of streams.
+    /// A stream that has ended releases the closure that it registered with `whenClientEndsSending`, and everything
+    /// that the closure captures. If these were kept, ended streams would still count against the driver's limit of
+    /// streams.
     @Test func `a stream that ended holds nothing of what it was told with`() async throws {
         let (released, releases) = AsyncStream<Void>.makeStream()
         final class Place: Sendable {
@@ -198,8 +199,8 @@ import Testing
 }
 
 extension Syscalls {
-    /// System calls with a `close` that resets the connection (the ABORT call of RFC 9293). Linux resets the connection
-    /// because the linger time is 0.
+    /// System calls with a `close` that sets the linger time to 0. With this linger time, Linux resets the connection
+    /// (the ABORT call of RFC 9293).
     fileprivate static let resetting: Syscalls = {
         var calls = Syscalls.system
         calls.close = { descriptor in

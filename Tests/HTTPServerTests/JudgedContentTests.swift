@@ -1,5 +1,5 @@
-// Tests of a route's judge, which decides at the end of a request's head whether to accept the content. Rejected
-// content is not read. The memory that accepted content occupies counts against the client's memory limit.
+// Tests of a route's `judge`, which decides after a request's head whether the server accepts the content. Rejected
+// content is not read. Accepted content counts against the client's memory limit.
 
 import Synchronization
 import Testing
@@ -93,16 +93,16 @@ import Testing
     @Test func `one client's held bodies leave room for everybody else, and are counted by what they take`()
         async throws
     {
-        // With a budget of 16 MiB, the server holds at most 2 MiB for one client. This is enough for one body of 1 MiB
-        // and the buffer for reading it, but not for two such bodies.
+        // With a budget of 16 MiB, the server holds at most 2 MiB for one client. One body of 1 MiB and its input
+        // buffer fit into 2 MiB, but two such bodies do not.
         try await withServer([Self.route()], .test.with(\.bufferedBytesMax, 16 << 20)) { test in
             let body = String(repeating: "a", count: (1 << 20) - 1)
             let holding = try await test.connect()
             try await holding.send(head(1 << 20, "Authorization: greedy\r\n"))
             try await holding.send(body)
             try await eventually { test.server.counts.bytesHeld > 1_000_000 }
-            // The body's array grows to the announced length, not to twice that length. An allocator may round 1 MiB up
-            // to 1.25 MiB, and the input buffer has at most two reads of 64 KiB.
+            // An allocator may round the body's array of 1 MiB up to 1.25 MiB. The input buffer has at most two reads
+            // of 64 KiB. The bound of 1.5 MiB shows that the array does not grow to twice the announced length.
             #expect(test.server.counts.bytesHeld <= 3 << 19)
 
             let second = try await test.connect()

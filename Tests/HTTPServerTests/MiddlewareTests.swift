@@ -1,5 +1,5 @@
-// Tests of the middleware that every request passes: each middleware by itself, their order in the list, and the effect
-// of leaving one out.
+// Tests of the middleware that every request passes through. Tests each middleware by itself, the order of the list,
+// and lists without one of the middleware.
 
 import CoreMetrics
 import PrometheusExport
@@ -263,7 +263,7 @@ import Testing
         #expect(response.fields.first("Access-Control-Allow-Origin") == Self.page)
     }
 
-    /// The middleware are independent of each other: leaving one out removes only its own effect.
+    /// The middleware do not depend on each other: without one of them, only its own effect is missing.
     @Test(arguments: 0..<9) func `each can be left out by itself`(leftOut: Int) async throws {
         let prometheus = PrometheusMetrics()
         var list = list(

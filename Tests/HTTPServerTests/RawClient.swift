@@ -59,8 +59,8 @@ final class RawClient {
         return Array(received[..<count])
     }
 
-    /// Reads the next response, which may be an interim one. Set `toHead` for the response to a HEAD request, which has
-    /// no content.
+    /// Reads the next response, which may be an interim response. The response to a HEAD request has no content, so set
+    /// `toHead` for it.
     func answer(toHead: Bool = false) async throws -> Answer {
         let status = Int(try await line().split(separator: " ")[1]) ?? 0
         var answer = Answer(status: status, fields: Fields(), body: [])
@@ -87,7 +87,7 @@ final class RawClient {
         return answer
     }
 
-    /// Waits for the first bytes of a response and keeps them. Returns false at the end of the stream.
+    /// Waits until more bytes arrive, and keeps them for `answer`. Returns false if the stream ends instead.
     func begins() async throws -> Bool {
         try await readMore()
     }
@@ -98,7 +98,7 @@ final class RawClient {
         return try await answer(toHead: request.hasPrefix("HEAD "))
     }
 
-    /// Returns true if the server ended the connection and no received bytes are left unread.
+    /// Returns true if the server has ended the connection and the test has read all bytes.
     func isAtEnd() async throws -> Bool {
         received.isEmpty ? try await !readMore() : false
     }
@@ -124,7 +124,7 @@ struct TestServer {
     func connect() async throws -> RawClient { try await RawClient(addresses[0], loops) }
 }
 
-/// Runs a server while the closure runs. A rejected request gets the rejection's detail as plain text.
+/// Runs the body with a server. The response to a rejected request has the rejection's detail as plain text.
 ///
 /// - Parameter serverLoops: the loops of the server. The caller shuts them down. If nil, the server makes its own
 ///   loops.

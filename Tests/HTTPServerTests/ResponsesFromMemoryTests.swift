@@ -89,8 +89,8 @@ import Testing
         }
     }
 
-    /// Each large response exceeds the socket's send buffer. It therefore stalls, whether the event loop answered from
-    /// memory or a task did.
+    /// Each large response exceeds the socket's send buffer, so it stalls. The event loop answers `/large` from memory,
+    /// and a task answers `/work`.
     @Test func `responses from memory and of work keep their order when the client reads late`() async throws {
         let work = Route(.get, "/work") { _ in Response(status: .ok, body: .bytes(Self.large)) }
         try await withServer([Self.largeRoute, .hello, work]) { test in
@@ -123,9 +123,9 @@ import Testing
         try await withServer([.hello], .test.with(\.drainIdleMilliseconds, 50)) { test in
             let client = try await test.connect()
             try await client.send("GET /hello HTTP/1.1\r\n")
-            // The client sends the rest of the head only after the server has accepted the connection. So the server
-            // first waits in the middle of a head. The connection becomes idle later, when the event loop has answered
-            // the request without a task.
+            // The client waits until the server has accepted the connection, and then sends the rest of the head. The
+            // server therefore begins with half a head. The connection becomes idle only after the event loop has
+            // answered without a task.
             while test.server.counts.connectionsOpen < 1 { await Task.yield() }
             #expect(try await client.exchange("\(host)\r\n").text == "hello")
             let start = Deadline.now

@@ -1,5 +1,5 @@
-// Tests of streamed response bodies. They are chunked for HTTP/1.1, ended by closing the connection for HTTP/1.0, and
-// left out for HEAD. Also tests back-pressure, and what a client sees of a stream that breaks off.
+// Tests of streamed response bodies. They are chunked in HTTP/1.1, end with the connection in HTTP/1.0, and are left
+// out for HEAD. Also tests back-pressure, and what a client receives of a stream that breaks off.
 
 import Synchronization
 import Testing
@@ -77,8 +77,8 @@ import Testing
             let client = try await test.connect()
             try await client.send("GET /endless HTTP/1.1\r\n\(host)\r\n")
             for await _ in ended { break }
-            // The writer got no further than the kernel's two socket buffers, a few MB each. Without back-pressure the
-            // writer would have written gigabytes.
+            // The kernel's two socket buffers take a few MB each, and then the writer must wait. Without back-pressure,
+            // the writer would have written gigabytes.
             #expect(written.load(ordering: .relaxed) < 64 << 20)
         }
     }
@@ -88,7 +88,8 @@ import Testing
             Response(
                 status: .ok, body: .stream { writer in try await writer.write([UInt8](repeating: 0, count: 100_000)) })
         }
-        // The kernel takes no byte, as if its buffer were full of earlier responses. The head stalls before the chunk.
+        // The kernel accepts no bytes, as if its buffer were full of earlier responses. The output therefore already
+        // stalls at the head, before the chunk.
         var syscalls = Syscalls.system
         syscalls.send = { _, _ in Int(-EAGAIN) }
         let serverLoops = try EventLoopGroup(count: 1, syscalls: syscalls)

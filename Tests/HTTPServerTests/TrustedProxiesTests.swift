@@ -1,8 +1,8 @@
-// Tests how the client's address is found behind proxies. It is read from X-Forwarded-For or from Forwarded (RFC 7239),
-// whichever of the two fields the proxy writes.
+// Tests how the server finds the client's address behind proxies. The setting `field` says whether the proxy writes
+// X-Forwarded-For or Forwarded (RFC 7239). The server reads only that field.
 //
-// The field is read from the right. An entry is believed only if the host that wrote it is trusted, so entries that the
-// client forged have no effect.
+// The server reads the field from right to left. It believes an entry only if it trusts the host that wrote the entry,
+// so entries that the client forged have no effect.
 
 import Testing
 
@@ -34,7 +34,8 @@ import Testing
             // Some proxies write the client's port, too.
             (["127.0.0.1"], "127.0.0.1", "9.8.7.6:54321", "9.8.7.6"),
             (["127.0.0.1"], "127.0.0.1", "[2001:db8::1]:54321", "2001:db8::1"),
-            // The port must be cut off, although in Swift the colon and the combining mark after it are one Character.
+            // In Swift, the colon and the combining mark after it are one Character. The server must nevertheless find
+            // the colon and cut off the port.
             (["127.0.0.1"], "127.0.0.1", "9.8.7.6:\u{319}x", "9.8.7.6"),
             (["127.0.0.1"], "127.0.0.1", "[2001:db8::1]:\u{319}x", "2001:db8::1"),
             (["unix"], "", "1.2.3.4", "1.2.3.4"),
@@ -63,8 +64,8 @@ import Testing
             ("for=\"1.2\\.3.4\"", "1.2.3.4"),
             // The nearest proxy wrote no `for` parameter.
             ("for=1.2.3.4, by=10.0.0.1", "127.0.0.1"),
-            // The field is malformed, so the part that the proxy itself wrote cannot be separated from the client's
-            // part. No entry is believed, and the proxy's address counts as the client's.
+            // In a malformed field, the entry of the proxy cannot be separated from the entries of the client. The
+            // server then believes no entry, and uses the proxy's address as the client's.
             ("for=\"1.2.3.4", "127.0.0.1"),
             ("for=\"6.6.6.6, for=1.2.3.4", "127.0.0.1"),
             ("for=", "127.0.0.1"),

@@ -49,8 +49,8 @@ import Testing
         #expect(token.secondsUntilRenewal(atSecondsSince1970: start + 200) == 1000)
         let second = try token.text(afterRejected: first, atSecondsSince1970: start + 1200)
         #expect(second != nil && second != first)
-        // Another notification was sent with the first token at the same time, and was rejected too. Its next attempt
-        // gets the second token, which exists already.
+        // Apple has also rejected another notification that was sent with the first token. The next attempt to send it
+        // gets the second token, because that token exists already.
         #expect(try token.text(afterRejected: first, atSecondsSince1970: start + 1201) == second)
         #expect(try token.text(atSecondsSince1970: start + 1201) == second)
     }

@@ -14,11 +14,10 @@ struct AccountRulesTests {
     @Test(arguments: [
         (nil, 0, RefreshRule.rotate), (0, 0, .repeat), (0, 10_000, .repeat), (0, 10_001, .reuse), (0, 99_999, .reuse),
         (0, 100_000, .expired), (nil, 100_000, .expired), (nil, 99_999, .rotate),
-        // The token expires shortly after its use. The use may nevertheless be repeated for ten seconds.
+        // The token was used 1 ms before it expired. The use may be repeated for ten seconds, even after the expiry.
         (99_999, 100_000, .repeat), (99_999, 109_999, .repeat), (99_999, 110_000, .expired),
-        // In these two cases, the token was spent after `now`, the time when this request arrived. In the first case
-        // (50 ms), a request that arrived later was handled earlier. In the second case (10,001 ms), the clock was set
-        // back.
+        // Both tokens were spent after this request arrived (`now`). At 50 ms, the server handled a request that
+        // arrived later before this one. At 10,001 ms, the clock was set back.
         (50, 0, .repeat), (10_001, 0, .reuse),
     ])
     func `a refresh token`(spentAfter: Int64?, presentedAfter: Int64, expected: RefreshRule) {
@@ -60,12 +59,12 @@ struct AccountRulesTests {
         let newest = StoredCode(digest: [UInt8](repeating: 9, count: 32), expiresAt: at.advanced(bySeconds: 600))
         #expect(CodeRule.judge([newest, code], guess: right, isAllowed: true, at: at) == .right)
         #expect(judge(code, right, after: 600) == .expired)
-        // A code's time of issue may be in the future: another server's clock may be ahead, or the clock was set back.
-        // Up to one minute is accepted.
+        // A code can be issued in the future, because another server's clock may be ahead or the clock may have been
+        // set back. The server accepts up to one minute.
         #expect(judge(code, right, after: -60) == .right && judge(code, right, after: -61) == .expired)
         #expect(judge(code, Array(right.dropLast()) + [8]) == .wrong)
         #expect(judge(code, []) == .wrong)
-        // No code is stored. The guess is then compared with a digest of zeros. A guess with this digest must still be
+        // If no code is stored, the guess is compared with a digest of zeros. Even a guess that is this digest must be
         // wrong.
         #expect(judge(nil, [UInt8](repeating: 0, count: 32)) == .wrong)
         #expect(judge(nil, right) == .wrong)
@@ -81,10 +80,10 @@ struct AccountRulesTests {
                     network: network))
         }
         #expect(allows(own: 4) && !allows(own: 5))
-        // Guesses from other addresses do not count against an address that requested a code.
+        // If an address has requested a code, guesses from other addresses do not count against it.
         #expect(allows(own: 4, others: 1000, othersInNetwork: 1000, network: 1000))
-        // After 25 wrong guesses at the codes of a phone number, an address has only one guess for each code that it
-        // requests.
+        // `ownOfNumber` counts the wrong guesses at the codes of a phone number, from all addresses that requested a
+        // code. From 25 on, each of these addresses has only one guess per code.
         #expect(allows(own: 4, ownOfNumber: 24) && !allows(own: 1, ownOfNumber: 25))
         #expect(allows(own: 0, ownOfNumber: 1000))
         #expect(allows() && allows(others: 29) && !allows(others: 30))

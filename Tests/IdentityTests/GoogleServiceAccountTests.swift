@@ -1,4 +1,4 @@
-// Tests the reading of a service account's file, and the assertion that it signs.
+// Tests how the file of a service account is read, and the assertion that the service account signs.
 
 import Crypto
 import CryptoExtras
@@ -12,8 +12,8 @@ import Testing
 @Suite struct GoogleServiceAccountTests {
     private static let key = AppleKeyPairs.first.key
 
-    /// Returns the JSON file of a service account. `changes` has new values of members by name; nil removes the member.
-    /// Without changes, the file is valid.
+    /// Returns the JSON file of a service account, which is valid without changes. `changes` maps names of members to
+    /// new values; nil removes the member.
     private func file(_ changes: [String: (any Sendable)?] = [:]) throws -> [UInt8] {
         var members: [String: Any] = [
             "type": "service_account", "project_id": "chargers-1234", "private_key_id": "abc123",

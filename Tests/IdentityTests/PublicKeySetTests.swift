@@ -1,4 +1,5 @@
-// Tests that the published key alone suffices to verify the server's tokens, and that the key's id follows RFC 7638.
+// Tests that a client can verify the server's tokens with nothing but the published key. Also tests that the key's id
+// follows RFC 7638.
 
 import Crypto
 import Foundation

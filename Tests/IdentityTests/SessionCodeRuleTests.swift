@@ -19,7 +19,8 @@ struct SessionCodeRuleTests {
             guess: guess, verifiedAt: isInProgress ? now : nil, at: now)
     }
 
-    /// Returns the time of a verification in a session that began `seconds` after `now` and lasts for an hour at most.
+    /// Returns the time of a verification in a session that began `seconds` after `now`, or before `now` if `seconds`
+    /// is negative. The session ends after an hour at the latest.
     private static func verified(beginningAfter seconds: Int, lastEventAt: Moment?) -> Moment {
         var journey = Journey()
         journey.state = .sessionActive

@@ -1,5 +1,5 @@
-// Tests of the cache of session statuses. No cached status survives a revocation, even if the store is being read at
-// the same time. The store is scripted.
+// Tests of the cache of session statuses, with a scripted store. After a revocation, the cache never uses an old
+// status, even if the store was read during the revocation.
 
 import JourneyModel
 import Synchronization
@@ -20,7 +20,7 @@ struct SessionStatusCacheTests {
         }
     }
 
-    /// Returns the cache's result if memory alone is enough for it, or nil if a lookup is needed.
+    /// Returns the cache's result, or nil if the cache must first look the session up in the store.
     private func fromMemory(_ memory: SessionStatusCache, _ caller: Caller) -> Result<Bool, TokenRefusal>? {
         switch memory.judge(caller, issuedAt: 100) {
         case .admitted: .success(true)
@@ -69,7 +69,7 @@ struct SessionStatusCacheTests {
         #expect(store.asked == 3)
     }
 
-    /// A read of the status begins, and the session ends. The cache reads the feed of revocations, and then the read
+    /// The session ends while the store reads its status. The cache reads the feed of revocations before the store
     /// returns the old status.
     @Test func `an answer from before a revocation is not remembered`() async {
         let store = ScriptedSessionStatusStore(live: ["s-1"])
@@ -130,7 +130,7 @@ struct SessionStatusCacheTests {
         #expect(await refusal(memory, caller) == nil)
     }
 
-    /// The two forms of é are equal as Strings, but the database has a row for each.
+    /// The two ids spell é in two ways. Swift treats them as equal Strings, but the database has a row for each id.
     @Test func `drivers and sessions whose ids differ only in their bytes are told apart`() async {
         let (composed, decomposed) = ("jos\u{E9}", "jose\u{301}")
         let store = ScriptedSessionStatusStore(live: [composed])
@@ -154,8 +154,8 @@ struct SessionStatusCacheTests {
         #expect(await refusal(memory, external, issuedAt: 100) == nil)
         store.erase(external.driver, atSeconds: 100)
         await memory.catchUp()
-        // The clock of another issuer may be up to 60 s ahead. Tokens issued until 60 s after the deletion are
-        // therefore rejected.
+        // Another issuer's clock may be up to 60 s ahead. A token from before the deletion can therefore be dated up to
+        // 60 s after it, so tokens with such dates are rejected.
         for issuedAt in [0, 99.5, 100, 100.999, 158, 160, 160.999] {
             #expect(await refusal(memory, external, issuedAt: issuedAt) == .revoked, "\(issuedAt)")
         }
@@ -218,7 +218,8 @@ struct SessionStatusCacheTests {
         #expect(store.asked == 1000)
     }
 
-    /// Repeats a revocation 200 times, with concurrent readers. No token is admitted after the revocation has returned.
+    /// Revokes a session 200 times, with concurrent readers. After `catchUp` has returned, no token of the session is
+    /// admitted.
     @Test func `nobody is admitted after whoever revoked was answered`() async {
         for round in 0..<200 {
             let store = ScriptedSessionStatusStore(live: ["s-1"])
@@ -239,11 +240,12 @@ struct SessionStatusCacheTests {
     }
 }
 
-/// A session store in memory. The closure passed to `beforeAnswering` runs once: after the next status is read and
-/// before it is returned.
+/// A session store in memory. The closure passed to `beforeAnswering` runs once: during the next read of a status,
+/// after the store has determined the status.
 final class ScriptedSessionStatusStore: SessionStatusStore {
     private struct State {
-        /// The bytes of the ids, because a Set of Strings treats canonically equivalent ids as equal.
+        /// The live sessions. Their ids are stored as bytes, because a Set of Strings treats canonically equivalent ids
+        /// as equal.
         var live: Set<[UInt8]>
         var erased: [DriverID: Int64] = [:]
         /// The ids of the ended sessions, oldest first. Nil stands for a deleted driver.

@@ -43,7 +43,7 @@ func payload(_ changes: [String: (any Sendable)?] = [:]) throws -> String {
     return String(decoding: try JSONSerialization.data(withJSONObject: claims), as: UTF8.self)
 }
 
-/// Returns the verifier's result if memory alone is enough for it, or nil if a lookup is needed.
+/// Returns the verifier's result, or nil if the verifier must first look something up.
 func fromMemory(
     _ verifier: AccessTokenVerifier, _ token: String, at time: Int64 = now
 ) -> Result<Caller, TokenRefusal>? {

@@ -52,7 +52,8 @@ import Testing
         let verifier = await verifier(try hmacKey(), sessions: sessions)
         let token = crafted(payload: try payload(["sid": "s-1"]))
         #expect(await refusal(verifier, token) == nil)
-        // The new revocation epoch forces another look-up. Without it, the token would be admitted from the cache.
+        // `somethingEnds` changes the revocation epoch, so the verifier must ask `sessions` again. Without a new epoch,
+        // the cache would admit the token and `sessions` would not be asked.
         sessions.somethingEnds()
         sessions.endsWhileAsked()
         #expect(fromMemory(verifier, token) == .success(sessions.caller))

@@ -1,6 +1,6 @@
-"""Signs data like the App Store, as Apple documents it (App Store Server Notifications V2). The chain is a root, an
-intermediate and a leaf; the last two each have an extension of Apple's. This module is independent of the server under
-test."""
+"""Signs data as Apple documents it for the App Store (App Store Server Notifications V2). The chain has a root, an
+intermediate and a leaf certificate; the last two each carry an extension that Apple defines. This module is independent
+of the server under test."""
 
 import base64
 import datetime
@@ -34,7 +34,8 @@ def number():
 
 
 class Authority:
-    """A root, an intermediate and a leaf certificate. Every argument except `ocsp_url` can make one property wrong."""
+    """A root, an intermediate and a leaf certificate, which are valid by default. Every argument except `ocsp_url` can
+    make one property of a certificate wrong."""
 
     def __init__(self, leaf_oid=LEAF_OID, intermediate_oid=INTERMEDIATE_OID, leaf_days=(-400, 100),
                  intermediate_days=(-1000, 1000), forges_leaf=False, forges_intermediate=False,
@@ -100,7 +101,8 @@ def certificate(subject, key, issuer, issuer_key, days, is_authority, oid=None, 
 
 
 class AppStore:
-    """A signer of transactions, renewals and notifications. A claim that is changed to None is left out."""
+    """A signer of transactions, renewals and notifications. `changes` replaces claims; a claim with the value None is
+    left out."""
 
     def __init__(self, **authority):
         self.authority = Authority(**authority)

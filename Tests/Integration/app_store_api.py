@@ -1,6 +1,6 @@
-"""Apple's App Store Server API on loopback, production and sandbox, as Apple documents it: one transaction, the history
-of notifications, and consumption information. The API can stall, return wrong data, be busy, and stop. This module is
-independent of the server under test."""
+"""Apple's App Store Server API on loopback, for production and sandbox: a lookup of one transaction, the history of
+notifications, and consumption information. It can stall, return wrong data, be busy, and stop. It follows Apple's
+documentation and is independent of the server under test."""
 
 import http.server
 import json
@@ -22,12 +22,13 @@ HISTORY_DAYS = {"production": 180, "sandbox": 30}
 
 class AppStoreAPI(LoopbackServer):
     """`transactions` is {environment: {id: signed}}, and `history` is {environment: [(ms, signedPayload, accepted)]}.
-    `consumption` is [(environment, transaction id, body)], with an entry for each accepted body.
+    `consumption` has one entry (environment, transaction id, body) for each accepted body.
 
-    While `released` is false, the production environment rejects every request, as before the first release of an app.
+    While `released` is false, the production environment rejects every request. Apple does the same before the first
+    release of an app.
 
-    `behaviours` maps an environment to a function that replaces the environment's responses. Its arguments are the
-    handler and the good response (apple_server.py)."""
+    `behaviours` maps an environment to a function that sends a response in place of the good response. The function
+    gets the handler and the good response (apple_server.py)."""
 
     def __init__(self, folder):
         super().__init__(Handler)
@@ -93,7 +94,8 @@ class AppStoreAPI(LoopbackServer):
                 "notificationHistory": [{"signedPayload": one, "sendAttempts": []} for one in page],
                 "hasMore": more, **({"paginationToken": TOKEN + str(first + PAGE)} if more else {})}).encode()
         if path.startswith("/inApps/v2/transactions/consumption/"):
-            # Like Apple, requires `true` for the consent, and the members `sampleContentProvided` and `deliveryStatus`.
+            # Apple requires that the consent is `true` and that `sampleContentProvided` and `deliveryStatus` are
+            # present. The server under test sends no other members.
             assert body["customerConsented"] is True and isinstance(body["sampleContentProvided"], bool), body
             assert body["deliveryStatus"] == "DELIVERED" and len(body) == 3, body
             with self.lock:

@@ -93,7 +93,7 @@ class RSAKey:
 
 
 def jws(header, claims, sign):
-    """Returns a compact JWS. `sign` makes the signature's bytes from the signing input."""
+    """Returns a compact JWS. `sign` is a function that returns the signature of the given bytes."""
     signed = base64url(compact(header)) + "." + base64url(claims if isinstance(claims, bytes) else compact(claims))
     return signed + "." + base64url(sign(signed.encode()))
 
@@ -107,8 +107,8 @@ def no_signature(_):
 
 
 def es256_key_file(path):
-    """Writes a new P-256 private key as PEM. Apple's .p8 files and the server's own key file have this format. Returns
-    the public key."""
+    """Writes a new P-256 private key as PEM, in the format of Apple's .p8 files and of the server's own key file.
+    Returns the public key."""
     private = ec.generate_private_key(ec.SECP256R1())
     path.write_bytes(private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
@@ -136,7 +136,8 @@ def es256_public_key(jwk):
 
 
 def self_signed(folder):
-    """Writes a self-signed certificate for 127.0.0.1 and its key. Returns both paths."""
+    """Writes a self-signed certificate for 127.0.0.1, and the certificate's private key. Returns the paths of both
+    files."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.datetime.now(datetime.timezone.utc)
@@ -155,8 +156,8 @@ def self_signed(folder):
 
 # --- misbehaviour -------------------------------------------------------------------------------------------------
 
-# Behaviours that replace the good response of a path. Each is a function of the handler and the good response (status,
-# body).
+# Each behaviour sends a response in place of the good response of a path. A behaviour is a function of the handler and
+# of the good response (status, body).
 
 
 def stalling(seconds):
@@ -194,8 +195,8 @@ def endless(handler, status, _):
 
 
 def dripping(seconds):
-    """Sends five bytes a second, one at a time, for at most `seconds`. The connection is never idle. A response of more
-    than 5 × `seconds` bytes is never complete."""
+    """Sends one byte every 0.2 s for at most `seconds`, so the connection is never idle. A body of more than 5 ×
+    `seconds` bytes stays incomplete."""
     def behave(handler, status, body):
         handler.send_response(status)
         handler.send_header("Content-Length", str(len(body)))
@@ -218,7 +219,7 @@ def hanging_up(handler, *_):
 
 
 class AppleServer(LoopbackServer):
-    """`requests` is a list of (path, form or None, time). `behaviours` maps paths to behaviours."""
+    """`requests` is a list of (path, form, time); the form of a GET is None. `behaviours` maps paths to behaviours."""
 
     KEYS, TOKEN, REVOKE = "/auth/keys", "/auth/token", "/auth/revoke"
 
@@ -237,7 +238,7 @@ class AppleServer(LoopbackServer):
         self.lock = threading.Lock()
 
     def start_with_tls(self, certificate, key):
-        """Starts the server over TLS with this certificate, which no client trusts."""
+        """Starts this server over TLS with a certificate that no client trusts."""
         self.start()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
@@ -248,7 +249,7 @@ class AppleServer(LoopbackServer):
         return f"http://127.0.0.1:{self.port}"
 
     def environment(self):
-        """Returns the settings with which the server under test uses this server for signing in."""
+        """Returns the settings that make the server under test send its Apple requests to this server."""
         return {"APPLE_CLIENT_IDS": f"{CLIENT_ID},{OTHER_CLIENT_ID}", "APPLE_JWKS_URL": self.url + self.KEYS,
                 "APPLE_TOKEN_URL": self.url + self.TOKEN, "APPLE_REVOKE_URL": self.url + self.REVOKE}
 
@@ -262,7 +263,8 @@ class AppleServer(LoopbackServer):
     # --- signed data
 
     def claims(self, subject, raw_nonce, **changes):
-        """Returns the claims of an identity token. A claim that is changed to None is left out."""
+        """Returns the claims of an identity token. `changes` replaces claims; a claim with the value None is left
+        out."""
         now = int(time.time())
         claims = {"iss": ISSUER, "aud": CLIENT_ID, "sub": subject, "iat": now, "exp": now + 600,
                   "nonce": nonce_claim(raw_nonce), "nonce_supported": True, "auth_time": now,
@@ -363,7 +365,7 @@ class AppleHandler(http.server.BaseHTTPRequestHandler):
             if behaviour is None:
                 self.answer(*good(form))
             else:
-                # An endpoint with a behaviour does not execute the POST, so the request has no effect.
+                # The behaviour replaces the whole POST. This server does not execute it, so the request has no effect.
                 behaviour(self, *(good(form) if form is None else (200, b"{}")))
         except (ConnectionError, BrokenPipeError):
             pass

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Tests authorization: the routes listed below reject invalid credentials, all in the same form (contract, sections 3,
-# 5, 6). signin_routes.py tests all routes.
+# Tests authorization (contract, sections 3, 5, 6). The routes listed below reject invalid credentials, and all these
+# responses have the same form. signin_routes.py tests all routes.
 
 load lib
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Tests batches: each event gets the same result as if it were sent alone (contract, section 3).
+# Tests batches: each event gets the same result as if the client had sent it alone (contract, section 3).
 
 load lib
 
@@ -23,7 +23,8 @@ teardown() {
     end_server
 }
 
-# batch COUNT: prints a batch of COUNT events with the keys b1, b2, ... Within a test, the same key is the same event.
+# batch COUNT: prints a batch of COUNT events with the keys b1, b2, ... All batches of a test have the same time, so an
+# event with a repeated key is a repeat.
 batch() {
     gojq -cn --argjson count "$1" --arg now "$batch_time" \
         '{events: [range($count) | {event_id: "b\(. + 1)", event: "chargerTargeted", occurred_at: $now}]}'

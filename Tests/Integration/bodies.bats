@@ -67,7 +67,7 @@ teardown() {
     local size sent
     for size in 65536 65537; do
         sent=$(event chargerTargeted "k$size")
-        # White space is the only padding that does not change the meaning of the body.
+        # The bodies are padded with white space, because white space does not change their meaning.
         printf "%-${size}s" "$sent" | gzip -c >"$BATS_TEST_TMPDIR/$size.gz"
     done
     post /native/events "@$BATS_TEST_TMPDIR/65536.gz" -H 'Content-Encoding: gzip'

@@ -18,7 +18,8 @@ from report import Report
 
 PAGE = b"<!doctype html><meta charset=utf-8><link rel=icon href=data:,><title>Another origin</title>"
 
-# Makes the calls. Returns for each call the status, the body and the readable fields of the response, or the error.
+# Makes the calls. Returns one result for each call: the status, the body and the readable fields of the response, or
+# the error.
 CALLS = r"""
 const [server, token, calls, done] = arguments;
 const names = ["RateLimit", "RateLimit-Policy", "Retry-After", "ETag", "X-Request-Id", "Idempotent-Replayed"];
@@ -42,7 +43,7 @@ const names = ["RateLimit", "RateLimit-Policy", "Retry-After", "ETag", "X-Reques
 })().then(done, (error) => done({ error: String(error) }));
 """
 
-# Opens the stream and reads `count` messages. After the first message, posts the event if there is one.
+# Opens the stream and reads `count` messages. If `event` is given, posts it after the first message.
 STREAM = r"""
 const [server, token, lastEventID, count, event, done] = arguments;
 (async () => {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the operator page in Chromium, with a server that has drivers in every state. The page shows the posted data,
-updates itself, and shows when it is disconnected. It can be used with a keyboard, with a screen reader, on a phone, and
-in dark mode.
+"""Checks the operator page in Chromium, on a server that has drivers in every state. The page shows the posted data,
+updates itself, and says when its connection is lost. It works with a keyboard, with a screen reader, on a phone, and in
+dark mode.
 
 Screenshots go to $DWELL_SCREENSHOTS, if it is set."""
 
@@ -27,8 +27,8 @@ SETTINGS_CHANGED_BY=Ann
 SETTINGS_CHANGE_REASON=too many false starts
 """
 PRESESSION_LIMIT = 8
-# The events of each drive: how many seconds ago, the name, the session, and the result. The result is the state after
-# the event, None if the state does not change, or "rejected".
+# The events of each drive, as (seconds ago, name, session, result). The result is the state after the event, None if
+# the event does not change the state, or "rejected".
 NEAR = [(600, "enteredChargerIntentZone", None, "NEAR_CHARGER")]
 ACTIVE = NEAR + [(500, "anchorDwellComplete", None, "ANCHORED"), (400, "exclusiveActivatedByWeb", "s", "SESSION_ACTIVE")]
 TRANSIT = ACTIVE + [(300, "exitedChargerAnchorZone", "s", "IN_TRANSIT")]
@@ -68,8 +68,8 @@ def post(server, driver, name, session=None, seconds_ago=0, key=None):
 
 
 def populate(server):
-    """Posts events of drivers in every state, and requests that are rejected: over the rate limit, without a token, and
-    with an invalid event."""
+    """Posts events of drivers in every state. Also sends requests that are rejected: above the rate limit, without a
+    token, and with an invalid event."""
     for driver, drive in DRIVES.items():
         for seconds_ago, name, session, _ in drive:
             status, answer = post(server, driver, name, session, seconds_ago)
@@ -83,8 +83,8 @@ def populate(server):
 
 
 def buy(server, store):
-    """Adds purchases of a driver who exists: two active, one in the grace period, one in billing retry, one refunded,
-    one in the sandbox."""
+    """Adds six purchases of an existing driver: two active, and one each in the grace period, in billing retry,
+    refunded, and in the sandbox."""
     ended = now_ms() - 31 * DAY
     retries = {"isInBillingRetryPeriod": True}
     purchases = [(store.product(LIFETIME), None), (store.transaction(), None),
@@ -139,8 +139,8 @@ def figures(browser, report):
         (move[3], move[1]) for drive in DRIVES.values() for move in drive if move[3] in DRIVERS)
     shown = {(state, event): int(count) for state, _, moves in found for event, count in moves}
     report.check(shown == dict(expected), "the moves of the hour are those that were posted", shown, dict(expected))
-    # The page counts the verdicts as the clients received them. In the drive "late", the first event was rejected when
-    # it arrived, so it counts as rejected.
+    # The page counts the verdicts that the clients received. In the drive "late", the first event was rejected when it
+    # arrived, so the page counts it as rejected.
     none, rejected_count = 1 + PRESESSION_LIMIT, 2
     applied = sum(expected.values()) - 1
     browser.wait("return document.getElementById('rate-text').innerText !== ''", "counts over time are read")
@@ -167,8 +167,8 @@ def figures(browser, report):
 
 
 def rings(browser, settings):
-    """Returns the largest difference between a ring's drawn radius and the radius of the settings, both relative to the
-    intent ring."""
+    """Divides each ring's drawn radius, and its radius in the settings, by the radius of the intent ring. Returns the
+    largest difference between the two quotients of a ring."""
     drawn = browser.run(READ_RINGS)
     return max(abs(drawn[name] / drawn["intent"] - settings[name] / settings["intent"]) for name in settings)
 
@@ -226,8 +226,8 @@ def reload(server, text):
 
 
 def servers(options, server, browser, report):
-    """Checks the list of servers that use this database. A second server, with other settings, is listed while it
-    runs."""
+    """Checks the list of servers that use this database. While a second server with other settings runs, the list
+    contains it."""
     rows = browser.run(READ_ROWS, "#servers")
     report.check([row[:2] for row in rows] == [[f"{INSTANCE} (this one)", "running"]], "the server shows itself", rows)
     second = server.folder / "second"
@@ -244,8 +244,8 @@ def servers(options, server, browser, report):
 
 
 def over_time(browser, report):
-    """Checks that every time range contains all events of this run, and that the values of a step are shown under the
-    pointer."""
+    """Checks that every time range contains all events of this run. Also checks that the page shows the values of the
+    bar under the pointer."""
     shown = browser.text("#rate-text")
     for name, title in (("15m", "minute"), ("6h", "five minutes"), ("24h", "quarter of an hour"), ("7d", "two hours"),
                         ("30d", "six hours"), ("1h", "minute")):
@@ -265,8 +265,8 @@ def over_time(browser, report):
     browser.devtools("Input.dispatchMouseEvent", type="mouseReleased", button="left", clickCount=1, **place)
     browser.wait_for_text("#cases-body table", "NEAR_CHARGER")
     verdicts = collections.Counter(row[3].split(":")[0] for row in browser.run(READ_ROWS, "#cases-body"))
-    # The chart shows the verdict that the client received. The list shows the present verdict. The late event changed
-    # the verdict of one other event, so the chart and the list differ for that event.
+    # The chart counts the verdicts that the clients received, and the list shows the verdicts that are stored now. The
+    # late event changed the verdict of one other event, so chart and list differ by this event.
     told = {name: int(line.rsplit(" ", 1)[1]) for line in shown.splitlines()[1:] for name in [line.rsplit(" ", 1)[0]]}
     report.check(sum(told[name] for name in ("applied", "no change", "rejected")) == sum(verdicts.values())
                  and verdicts["applied"] == told["applied"] + 1, "a step of the chart leads to its events", shown, verdicts)
@@ -280,7 +280,7 @@ def over_time(browser, report):
 
 
 def cases(browser, report, checks):
-    """Checks that each count opens the list of its cases, and that the list can be closed or left again."""
+    """Checks that a click on a count opens a list of what was counted, and that this list can be closed."""
     def close():
         browser.run("document.getElementById('cases-close').click()")
 
@@ -312,8 +312,8 @@ def cases(browser, report, checks):
                  "a count of refusals leads to whose they are", found)
     checks.contrast_and_width("cases")
     close()
-    # The sums under the charts and the counts of the table are buttons, so a keyboard can open the lists behind them.
-    # Two sums have no such list, and the page says why.
+    # The sums under the charts and the counts of the table are buttons that open lists. Two of the sums open no list,
+    # and the page says why.
     for text, words in (("rate", "Repeated events are not listed"), ("answers", "Successful requests are only counted")):
         shown = browser.run("return document.getElementById(arguments[0] + '-text').parentElement.innerText", text)
         report.check(words in shown, f"the counts of {text} without cases say why", shown)
@@ -333,7 +333,7 @@ def cases(browser, report, checks):
     found = rows("must_depart_first")
     report.check([row[1] for row in found] == ["active"], "a count of rejections leads to the events", found)
     close()
-    # The first list fails to load when another list is already shown.
+    # The loading of the first list fails only after the second list is shown.
     browser.run("""openCases("First", () => new Promise((_, reject) => { window.failFirst = () => reject(new Error("too late")); }));
         openCases("Second", async () => ["of the second list"]);""")
     browser.wait_for_text("#cases-body", "of the second list")
@@ -370,8 +370,8 @@ def search(server, browser, report):
     find("nobody-knows-this")
     browser.wait_for_text("#cases-body", "No driver, session or charger")
     report.check(not browser.run(READ_ROWS, "#cases-body"), "what nobody knows is told", browser.text("#cases-body"))
-    # The number is typed with blanks, as a driver says it on the telephone. The search is a POST, so that no log
-    # contains the number.
+    # The number is typed with blanks, as a driver dictates it on the telephone. The page sends the number in a POST,
+    # because logs may contain the URL of a GET.
     driver = signed_in(server, "+4915112345678")
     find("+49 151 12345678")
     browser.wait_for_text("#cases-body table", driver)
@@ -398,7 +398,7 @@ def search(server, browser, report):
 
 
 def end_of_page(browser, report):
-    """Checks that there is no blank space behind the last part, at both widths."""
+    """Checks that the page ends directly below its last section, at both widths."""
     for size in (WIDE, PHONE):
         browser.show_as(size)
         blank = browser.run("""return document.documentElement.scrollHeight
@@ -408,7 +408,8 @@ def end_of_page(browser, report):
 
 
 def top(server, browser, report):
-    """Checks that the page on a phone opens at its top, without a focus ring around the whole content."""
+    """Checks that the page on a phone opens at its top. The focus is then on the content, and no ring is drawn around
+    the content."""
     browser.run("document.getElementById('leave').click()")
     browser.show_as(PHONE)
     enter(browser, OPERATOR)
@@ -427,7 +428,7 @@ def operator_streams(server):
 
 
 def signed_in_twice(server, browser, report):
-    """Checks that no stream is left open after the operator submitted the form twice and signed out."""
+    """Checks that no stream stays open if the operator submits the form twice and then signs out."""
     browser.run("document.getElementById('leave').click()")
     wait_until(lambda: operator_streams(server) == 0, 10, "the stream of before is closed")
     browser.run("""document.getElementById('token').value = arguments[0];
@@ -437,7 +438,8 @@ def signed_in_twice(server, browser, report):
     wait_until(lambda: operator_streams(server) == 1, 10, "one of two streams is closed")
     browser.run("document.getElementById('leave').click()")
     wait_until(lambda: operator_streams(server) == 0, 10, "both streams are closed")
-    # The server sends an update (a "picture") every two seconds, so an open stream gets two updates in this time.
+    # The server sends an update (a "picture") every two seconds. An open stream would therefore get two updates during
+    # this sleep.
     time.sleep(5)
     standing = browser.text("#standing")
     report.check(standing == "Not connected." and browser.is_hidden("#content"), "after signing out nothing is drawn", standing)
@@ -460,15 +462,15 @@ def cut_off(server, browser, report, checks):
     browser.wait("return document.getElementById('standing').innerText === 'Live'", "the same after a drain")
 
 
-# Returns the tables that can be scrolled but are no tab stops, and those that are tab stops but cannot be scrolled.
-# Tables of cases are left out, because the keyboard reaches the buttons inside them.
+# Returns the tables that can be scrolled but are not tab stops, and the tables that are tab stops but cannot be
+# scrolled. The lists of cases are left out, because the keyboard reaches the buttons inside them.
 WRONG_STOPS = """return [...document.querySelectorAll(".scroll[role=group]")]
     .filter((part) => (part.tabIndex === 0) !== (part.scrollWidth > part.clientWidth)).map((part) => part.id)"""
 
 
 def tab_stops(browser, report):
-    """Checks that a wide table is a tab stop exactly while it can be scrolled (2.1.1). This must also be true right
-    after the width of the window has changed, although the page loads new data only every two seconds."""
+    """Checks that a wide table is a tab stop if and only if it can be scrolled (2.1.1). This must hold as soon as the
+    width of the window changes, and not only when the page loads new data."""
     for size in (PHONE, WIDE, PHONE, WIDE):
         browser.show_as(size)
         time.sleep(0.2)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Tests scripts/build with a stand-in for `swift` that only prints its arguments.
+# Tests scripts/build with a program in place of `swift` that only prints its arguments.
 
 load lib
 

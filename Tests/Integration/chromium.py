@@ -29,15 +29,15 @@ class Chromium:
         self.folder = tempfile.mkdtemp(prefix="dwell-chromium.")
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium") or ""
-        # Chromium's own sandbox needs a user other than root and a kernel that permits it. The pages under test are
-        # trusted.
+        # Chromium's own sandbox is off, because it needs a user other than root and a kernel that permits it. This is
+        # safe because the pages under test are trusted.
         for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                          f"--user-data-dir={self.folder}", "--no-first-run", "--disable-background-networking",
                          "--disable-component-update", "--disable-sync", "--lang=en-GB",
                          "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"):
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        # The driver's path is given, so that Selenium does not look for a driver on the network.
+        # Selenium gets the path of the driver, because otherwise it would look for a driver on the network.
         service = webdriver.ChromeService(
             executable_path=shutil.which("chromedriver"), log_output=os.path.join(self.folder, "chromedriver.log"))
         # WebDriver uses 127.0.0.1 directly, even if the environment has a proxy.
@@ -95,7 +95,7 @@ class Chromium:
     def show_as(self, size, scheme="light", reduced_motion=False):
         self.devtools("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1,
                       mobile=size == PHONE)
-        # Waits for two frames. The page is then drawn in its new size.
+        # Waits for two frames, because the page is drawn in its new size only then.
         self.driver.execute_async_script(
             "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))")
         self.devtools("Emulation.setEmulatedMedia", features=[
@@ -103,7 +103,7 @@ class Chromium:
             {"name": "prefers-reduced-motion", "value": "reduce" if reduced_motion else "no-preference"}])
 
     def accessibility(self):
-        """Returns the nodes of the accessibility tree that a screen reader can read: role, name, properties."""
+        """Returns (role, name, properties) of each node of the accessibility tree that a screen reader can read."""
         nodes = []
         for node in self.devtools("Accessibility.getFullAXTree")["nodes"]:
             if node.get("ignored"):
@@ -114,7 +114,7 @@ class Chromium:
 
     def complaints(self):
         """Returns the console messages since the last call, including warnings and policy violations. Leaves out debug
-        messages. Also leaves out the messages of Chromium's own first page, which writes some on a slow machine."""
+        messages, and the messages that Chromium's own first page writes on a slow machine."""
         return [entry["message"] for entry in self.driver.get_log("browser")
                 if entry["level"] != "DEBUG" and not entry["message"].startswith("chrome://")]
 
@@ -127,12 +127,12 @@ class Chromium:
         return self.requested
 
     def keep_picture(self, name):
-        """Saves the page, at most its first 6000 pixels, as a PNG in $DWELL_SCREENSHOTS, if that is set."""
+        """If $DWELL_SCREENSHOTS is set, saves the first 6000 pixels of the page as a PNG in that directory."""
         folder = os.environ.get("DWELL_SCREENSHOTS")
         if not folder:
             return
-        # A screenshot of the whole page has no scrollbar. The scrollbar is hidden before the page is measured, so that
-        # the page is as wide as the screenshot.
+        # A screenshot of the whole page has no scrollbar, so it is wider than a page with a scrollbar. The scrollbar is
+        # therefore hidden before the page is measured.
         self.devtools("Emulation.setScrollbarsHidden", hidden=True)
         self.driver.execute_async_script(
             "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))")

@@ -12,7 +12,8 @@ teardown() {
     end_server
 }
 
-# ends_with STATUS COMMAND...: runs the command and expects this exit status. Sets out and err to the printed text.
+# ends_with STATUS COMMAND...: runs the command and expects this exit status. Sets `out` and `err` to what the command
+# printed to standard output and standard error.
 ends_with() {
     local expected=$1 ended=0
     shift
@@ -258,7 +259,7 @@ PYTHON
     [[ -z $(ls "$server_folder") ]]
 }
 
-# The exit statuses are those of the table in docs/operations.md, "Exit statuses".
+# The expected exit statuses are those of the table in docs/operations.md, "Exit statuses".
 @test "every subcommand ends as documented: well, and in two ways not" {
     start_server
     sign_in a
@@ -419,8 +420,8 @@ COMMANDS
     )
     echo NATIVE_GRACE_PERIOD_SECONDS=600 >"$BATS_TEST_TMPDIR/try.env"
     echo '# deletions: 0' >"$BATS_TEST_TMPDIR/list"
-    # These commands have the option --database but do not open the database. `restore` replaces the file; the other
-    # commands only read the path as one of the settings.
+    # These commands have the option --database but do not open the database. `restore` replaces the file. The other
+    # commands only read the path, because it is one of the settings.
     local unopened=' check-config token healthcheck restore config_show config_preview '
     local commands=() before
     for command in $(subcommands_of ''); do
@@ -465,8 +466,8 @@ COMMANDS
 @test "output that cannot be written ends with 1" {
     local command ended error
     ends_with 0 dwell migrate
-    # The output of `check-config --example` is larger than the buffer of standard output. The first write therefore
-    # fails before the end of the command. At the end, the command no longer knows the reason of this failure.
+    # The output of `check-config --example` is larger than the buffer of standard output, so a write fails before the
+    # command ends. When the command ends, it no longer knows why that write failed.
     for command in 'token --driver jonas' 'driver erasures' 'check-config --example' --version --help 'help token' ''; do
         ended=0
         # shellcheck disable=SC2086

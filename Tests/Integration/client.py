@@ -13,8 +13,8 @@ SECRET = "integration-tests-sign-with-this-secret"
 
 
 def token(driver, lifetime_seconds=7200, ahead_seconds=0):
-    """Returns an access token as another service with the shared secret would issue it. That service's clock may be
-    ahead."""
+    """Returns an access token like one from another service that has the shared secret. The clock of that service is
+    `ahead_seconds` ahead."""
 
     def encode(part):
         return base64.urlsafe_b64encode(part).rstrip(b"=")

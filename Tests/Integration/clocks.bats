@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Tests that each event is stored with three times, and that a wrong clock is corrected (contract, section 3).
+# Tests that each event is stored with its raw time, its corrected time and its time of receipt. Also tests how a wrong
+# clock is corrected (contract, section 3).
 
 load lib
 
@@ -27,8 +28,8 @@ teardown() {
     post /native/events "$(event enteredChargerIntentZone ahead ".occurred_at = \"$(seconds_ago -7100)\"")" \
         -H "X-Sent-At: $(seconds_ago -7200)"
     expect_status 200
-    # The first event comes from a phone whose clock is four minutes behind. The second event is old, and its phone's
-    # clock is right, as X-Sent-At shows.
+    # The clock of the first phone is four minutes behind. The clock of the second phone is right, as X-Sent-At shows,
+    # but its event is old.
     sign_in b
     post /native/events "$(event enteredChargerIntentZone behind ".occurred_at = \"$(seconds_ago 300)\"")" \
         -H "X-Sent-At: $(seconds_ago 240)"
@@ -47,16 +48,16 @@ teardown() {
     [[ $skewed == 1 ]]
 }
 
-# clock_rules SESSION: prints the events of the session. For each event: its key, the rule that decided about its clock,
-# and its correction in seconds, rounded to ten.
+# clock_rules SESSION: prints a line for each event of the session. The line has the event's key, the rule that judged
+# its clock, and the event's correction in seconds, rounded to ten.
 clock_rules() {
     local session=$1
     dwell explain --json --session "$session" | gojq -r '.events[] | select(.source != "server")
         | "\(.idempotency_key) \(.clock_rule) \((.correction_ms / 10000 | round) * 10)"'
 }
 
-# A shipped iOS app was suspended for 320 s between two attempts. The second attempt has the same bytes as the first,
-# and must not make the server take the 320 s for a clock error.
+# A shipped iOS app was suspended for 320 s between two attempts, and sends the same bytes again. The server must not
+# take the 320 s for an error of the phone's clock.
 @test "a byte-identical retry of a phone whose clock was right stays where it occurred" {
     local session number=0 name stale
     session=$(driver s)

@@ -1,6 +1,6 @@
-"""The receiver that the server calls with OTP_DELIVERY=webhook. It receives one-time codes, checks the signature of
-each request (contract, section 6), and can reject, stall or stop. It shares only the webhook secret with the server
-under test."""
+"""The webhook that the server calls if OTP_DELIVERY is `webhook`. It receives one-time codes, checks the signature of
+each request (contract, section 6), and can reject, stall or stop. It shares nothing with the server under test except
+the webhook secret."""
 
 import hashlib
 import hmac
@@ -17,7 +17,7 @@ from processes import wait_until
 
 class CodeReceiver(LoopbackServer):
     """`calls` has all received requests. `codes` maps each phone number to the code of its last request that got 200.
-    `complaints` lists violations of the contract; a request that violates the contract can get 200 too."""
+    `complaints` lists violations of the contract; such a request may nevertheless get 200."""
 
     PATH = "/codes"
     # The target of redirections.
@@ -29,11 +29,11 @@ class CodeReceiver(LoopbackServer):
         self.calls = []
         self.codes = {}
         self.complaints = []
-        # The statuses of the next responses, in order. Once all entries are used, responses are 200. An entry (seconds,
-        # status) delays its response by this number of seconds.
+        # The statuses of the next responses, in order; after the last one, every response is 200. An entry may be
+        # (seconds, status), which delays the response by this number of seconds.
         self.script = []
-        # The phone number whose requests get the statuses of `script`; None for all numbers. A number is set because
-        # codes of earlier checks may still arrive, and these must not use up the statuses.
+        # The phone number whose requests get the statuses of `script`; None for all numbers. With a number, late
+        # requests of earlier checks do not use up the statuses.
         self.scripted_phone = None
         self.lock = threading.Lock()
 
@@ -42,7 +42,7 @@ class CodeReceiver(LoopbackServer):
                 "OTP_WEBHOOK_SECRET": self.secret}
 
     def next_code(self, phone, seen=None, seconds=20):
-        """Waits for a code for this phone number, other than `seen`, and returns it."""
+        """Waits until this phone number has a code that differs from `seen`, and returns that code."""
         wait_until(lambda: self.codes.get(phone, seen) != seen, seconds, f"a code for {phone}")
         return self.codes[phone]
 

@@ -160,7 +160,7 @@ EDGES
     done
     expect_status 200
     expect_json '.chargerDwellSeconds == 200'
-    # Events that are stored from now on have the new settings version.
+    # Every event that is stored after the reload has the new settings version.
     post /native/events "$(event chargerTargeted k1)"
     get /native/config
     [[ \"$(stored_events settings true)\" == \
@@ -210,8 +210,8 @@ EDGES
 
 @test "SIGHUP with a file that is gone keeps the old settings" {
     prepare_server
-    # A missing file is no error at the reload if it is the default file .env in the server's directory. A file that
-    # ENV_FILE names must exist.
+    # A server can start without the default file .env. But if it started with this file, a reload without the file
+    # fails.
     echo NATIVE_CHARGER_DWELL_SECONDS=100 >"$server_folder/.env"
     launch_prepared serve
     wait_until_ready
@@ -241,7 +241,7 @@ EDGES
     done
     [[ $history == *'chargerIntentRadius_m 300 -> 500'*'first known version'* ]] || fail "The history is: $history"
     [[ $history != *' by '* ]] || fail "Nobody said who: $history"
-    # The author and the reason are stored with the change for which they were written, and not with the next change.
+    # The author and the reason belong to this change only. The server must not store them with the next change.
     printf '%s\n' NATIVE_CHARGER_INTENT_RADIUS_M=500 NATIVE_CHARGER_DWELL_SECONDS=90 SETTINGS_CHANGED_BY=Ann \
         'SETTINGS_CHANGE_REASON=drivers waited too long' >"$BATS_TEST_TMPDIR/env"
     kill -HUP "$server_pid"
@@ -265,7 +265,7 @@ EDGES
         if [[ $(dwell config history) == *'80 -> 120'* ]]; then break; fi
         sleep 0.05
     done
-    # A restart with the same settings does not count as a change.
+    # A restart without changed settings adds no entry to the history.
     stop_server
     launch_prepared serve
     wait_until_ready

@@ -12,8 +12,8 @@ from report import Report
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 # Paths that need not be measured. The routes of shipped clients have the same handlers as the measured routes.
 SHIPPED = ("/v1/", "/api/")
-# Not measured either: only operators can call these routes, and operators are trusted. Guesses of the token are
-# limited.
+# These routes need not be measured, because only operators can call them, and operators are trusted. Wrong guesses at
+# the operators' tokens are limited.
 OPERATORS = ("/ops", "/metrics")
 # Called by services, which are trusted too.
 SERVICES = ("/native/sessions/{session_id}/verification-code",)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Replaces a running server under a thousand requests a second (docs/deploy.md). The listening socket is passed from
-one process to the next, as systemd does. No request may fail, and each acknowledged event is stored once."""
+"""Replaces a running server under a thousand requests a second (docs/deploy.md). As with systemd, each new process gets
+the listening socket of the process before it. No request may fail, and each acknowledged event is stored once."""
 
 import json
 import socket
@@ -17,7 +17,7 @@ from report import Report
 CONNECTIONS = 50
 REQUESTS_PER_SECOND = 1000
 DEPLOYS = 3
-# How long a client waits for a connection, and then for more bytes of a response.
+# The limit of two waits of a client: for a connection, and for more bytes of a response.
 PATIENCE_SECONDS = 20
 
 
@@ -30,8 +30,8 @@ os.execv(sys.argv[2], sys.argv[2:])"""
 
 
 class ActivatedServer(Server):
-    """A server that is started as systemd starts a service with a socket unit: the socket is opened here and outlives
-    each server process."""
+    """A server that is started like a systemd service with a socket unit. This class opens the socket, and the socket
+    stays open when a server process ends."""
 
     def __init__(self, options, folder, environment):
         super().__init__(options, folder, environment)

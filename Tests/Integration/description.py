@@ -1,5 +1,5 @@
-"""Compares openapi.json with the server: every response of the integration run, and the responses to requests that
-Schemathesis generates."""
+"""Compares the server's responses with openapi.json. Checks every response of the integration run, and the responses to
+requests that Schemathesis generates."""
 
 import email.parser
 import http
@@ -24,7 +24,8 @@ URI = "urn:dwell:openapi"
 
 
 class Description:
-    """The rules of openapi.json for a response, however the response was received."""
+    """The rules of openapi.json, which a response must follow. It does not matter which client received the
+    response."""
 
     def __init__(self, document):
         self.document = document
@@ -58,8 +59,8 @@ class Description:
             return []
         operation = self.operation(method, path)
         if operation is None:
-            # This operation is not described. Its response is right only if it was sent before any handler ran, or if
-            # the path does not exist. (The response to a preflight request is 204.)
+            # openapi.json does not describe this operation. The response is right only if no handler ran: it answers a
+            # preflight request (204), rejects the request, or is a 404.
             return [] if status in (204, 400, 404, 405, 414, 431, 501, 505) else ["this operation is not described"]
         if status == 405:
             return []
@@ -156,9 +157,9 @@ def check_that_it_can_fail(report, description):
 
 
 def failure_lines(output):
-    """Returns the lines that show why Schemathesis failed. The report prints at most twenty lines, so only the list of
-    failures is returned, without empty lines and separators. Without such a list, the last fifteen lines are
-    returned."""
+    """Returns the lines that show why Schemathesis failed: its list of failures, without empty lines and separators.
+    Nothing else is returned, because the report prints at most twenty lines. If there is no list, returns the last
+    fifteen lines."""
     begin = output.find("= FAILURES")
     lines = [line for line in output[max(begin, 0):].splitlines() if line.strip(" =_")]
     return lines if begin >= 0 else lines[-15:]
@@ -167,8 +168,8 @@ def failure_lines(output):
 def check_made_up(report, options):
     """Runs Schemathesis against a separate server."""
     examples = max(10, round(60 * options.scale))
-    # With METRICS_TOKEN set, /metrics exists and rejects the requests' tokens. Without METRICS_TOKEN, the path would
-    # not exist.
+    # METRICS_TOKEN is set, because without it the path /metrics would not exist. With it, /metrics rejects the
+    # requests' tokens.
     environment = {**UNLIMITED, "RATE_LIMIT_AUTH": "0", "METRICS_TOKEN": "a-token-for-the-made-up-requests"}
     with Folder() as folder, Server(options, folder, environment) as server:
         run = subprocess.run(
@@ -191,7 +192,7 @@ def main():
     check_that_it_can_fail(report, description)
     if folder := os.environ.get("DWELL_EXCHANGES"):
         check_run(report, description, folder)
-    # The rate limits are off for these requests, so a run with Redis would be the same.
+    # A run with Redis skips this check. The check turns the rate limits off, so it would be the same with Redis.
     if not options.redis_url:
         check_made_up(report, options)
     report.exit()

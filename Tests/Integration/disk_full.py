@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Fills the disk under a running server. Events get 503 with Retry-After, and reads continue. When there is space
-again, events are stored without a restart.
+"""Fills the disk under a running server. While the disk is full, events get 503 with Retry-After, and reads continue.
+When there is space again, the server stores events without a restart.
 
-Every acknowledged event is stored, and /readyz shows both states. `dwell backup` and `dwell restore` report a full
-disk.
+Every acknowledged event is stored, and /readyz shows whether the server can write. `dwell backup` and `dwell restore`
+report a full disk.
 
 The disk is a tmpfs in a mount namespace."""
 
@@ -22,7 +22,8 @@ DRIVER = "driver-full"
 
 
 def in_namespace():
-    """Runs this file again in a mount namespace. Returns False if that is not permitted."""
+    """Replaces this process by the same program in a new mount namespace. Returns False if mount namespaces are not
+    permitted."""
     unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
     try_mount = 'mount -t tmpfs -o size=1m none "$0"'
     with Folder() as folder:
@@ -33,7 +34,7 @@ def in_namespace():
 
 
 class Disk:
-    """A small file system that exists while the context manager is entered."""
+    """A context manager that mounts a small file system and unmounts it at the end."""
 
     def __init__(self, folder):
         self.path = folder / "disk"
@@ -93,8 +94,8 @@ class Reporter:
         return answer
 
     def post_until_in_a_row(self, status, count, seconds):
-        """Posts events until `count` responses in a row have this status. A single rejection is not enough: a smaller
-        event may fit into the part of the WAL file that the failed write has left."""
+        """Posts events until `count` responses in a row have this status. One rejection does not show that the disk is
+        full, because a failed write leaves space in the WAL file. A smaller event may fit into that space."""
         deadline = time.monotonic() + seconds
         in_a_row = 0
         while in_a_row < count:
@@ -108,8 +109,8 @@ def get(server, path):
 
 
 def readiness(server):
-    """Returns the status of /readyz, its database check and whether it has Retry-After. The result may be a second
-    old."""
+    """Returns the status of /readyz, its database check, and whether the response has Retry-After. The server may have
+    determined the result up to a second earlier."""
     answer = get(server, "/readyz")
     return answer.status, json.loads(answer.body)["checks"]["database"], "retry-after" in answer.headers
 
@@ -152,8 +153,8 @@ def fill_and_free(options, report):
 
 
 def back_up_and_restore(options, report):
-    """Makes a backup to a full disk, and restores a database on a full disk. Both commands must fail and name the file
-    for which there is no space."""
+    """Tries to back up to a full disk, and to restore a database to a full disk. Both commands must fail and name the
+    file that does not fit."""
     with Folder() as folder, Disk(folder) as disk:
         with Server(options, folder, {**UNLIMITED, "LOG_LEVEL": "error"}) as server:
             backup = server.command("backup", "copy")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Checks what a deletion removes from the database and from Redis (contract, section 6, DELETE /auth/me). It removes all
-# data that the deleted driver's client wrote and no other driver uses.
+# Checks what a deletion removes from the database and from Redis (contract, section 6, DELETE /auth/me). It removes
+# everything that the driver's client wrote, except data that another driver also uses.
 
 load lib
 
@@ -29,7 +29,7 @@ erase() {
     expect_status 200
 }
 
-# verify ARGUMENT...: runs verify-erased. Sets verified to its exit status and found to its output.
+# verify ARGUMENT...: runs verify-erased. Sets `verified` to the exit status and `found` to the output.
 verify() {
     verified=0
     found=$(dwell verify-erased "$@" 2>&1) || verified=$?
@@ -81,7 +81,8 @@ verify() {
     sent=$(event chargerTargeted someone@mail.example)
     post /native/events "$sent"
     expect_status 200
-    # The idempotency key of a repeated event stays in Redis for longer than the charge of the event.
+    # A repeat makes Redis store the event's idempotency key. This key stays in Redis for longer than the event's charge
+    # to the rate limit.
     post /native/events "$sent"
     expect_field Idempotent-Replayed true
     verify --driver "$(driver a)"

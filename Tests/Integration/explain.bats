@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Tests dwell explain: the events of a session and their verdicts, read from the database with and without a running
-# server.
+# Tests `dwell explain`, which prints the events of a session and their verdicts. It reads the database, whether or not
+# a server is running.
 
 load lib
 

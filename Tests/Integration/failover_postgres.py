@@ -5,11 +5,11 @@ load, and the standby is promoted. The old primary then becomes the standby of t
 No acknowledged event is missing, and none is stored twice. The servers write again within ten seconds of the promotion,
 without a restart. Until then, requests that need the database get 503 with Retry-After.
 
-At the end, one server is stopped while no primary runs: it exits within SHUTDOWN_TIMEOUT_SECONDS. --rounds 20 is the
-full length.
+At the end, one server is stopped while no primary runs. The server must exit within SHUTDOWN_TIMEOUT_SECONDS. The full
+test is --rounds 20.
 
-PostgreSQL waits for the disk at each COMMIT. The death of all processes of the primary simulates the loss of a machine.
-The test reads nothing from the primary's files until they follow the new primary."""
+PostgreSQL waits for the disk at each COMMIT. Killing all processes of the primary simulates the loss of its machine.
+The test does not read the old primary's files until they follow the new primary."""
 
 import collections
 import contextlib
@@ -25,13 +25,14 @@ from postgresql import Pair
 from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk, psql
 from report import Report
 
-# The grace period is long, because an expiry would be an event that no client has sent. One-time codes go to the log.
+# The grace period is long, because its expiry would store an event that no client has sent. One-time codes go to the
+# log.
 SHUTDOWN_SECONDS = 5
 SETTINGS = {
     **UNLIMITED, "NATIVE_GRACE_PERIOD_SECONDS": "3600", "RATE_LIMIT_AUTH": "0", "OTP_DELIVERY": "log",
     "SHUTDOWN_TIMEOUT_SECONDS": str(SHUTDOWN_SECONDS)}
-# The time without a primary in some rounds. It is longer than the ten seconds after which a server answers a request
-# that waits for the database.
+# How long some rounds are without a primary. A server waits ten seconds for the database before it answers a request,
+# and this time is longer.
 LONG_OUTAGE_SECONDS = 14
 WRITING_AGAIN_SECONDS = 10
 
@@ -39,8 +40,8 @@ Attempt = collections.namedtuple("Attempt", "server begin end status")
 
 
 class Poster(threading.Thread):
-    """A client that posts one event after the other, each until it is acknowledged. After a failure it uses the other
-    server, as a proxy would. One driver has two such clients."""
+    """A client that posts one event after another, and repeats each event until it is acknowledged. After a failure,
+    the client uses the other server, as a proxy would. Each driver has two such clients."""
 
     def __init__(self, servers, driver, number, ends):
         super().__init__(daemon=True)
@@ -76,8 +77,8 @@ class Poster(threading.Thread):
             if status not in (200, 500, 503) or status == 503 and not body.get("retry_after"):
                 self.wrong.append(f"{status} {body}")
         except (OSError, ValueError) as error:
-            # The test stops no server, so a broken connection or a response that cannot be parsed is the server's
-            # fault.
+            # The test stops neither server, so the server is at fault if a connection breaks or a response cannot be
+            # parsed.
             self.wrong.append(repr(error))
             client = None
         self.attempts.append(Attempt(server, begin, time.monotonic(), status))
@@ -89,7 +90,7 @@ class Poster(threading.Thread):
 
 
 class Questions:
-    """Requests that are sent while the database is away. All but GET /native/config need it."""
+    """Requests that are sent while the database is away. All of them except GET /native/config need the database."""
 
     def __init__(self, servers, driver):
         self.servers = servers
@@ -102,8 +103,8 @@ class Questions:
             ("POST", "/native/sessions", {"session_id": f"{driver}-registered"}, driver)]
 
     def ask(self):
-        """Sends all requests to both servers at the same time. Returns the answers as (request, status, Retry-After,
-        seconds)."""
+        """Sends all requests to every server at the same time. Returns one (request, status, Retry-After, seconds) for
+        each response."""
         answers = []
 
         def ask(server, method, path, body, driver):
@@ -127,9 +128,8 @@ class Questions:
 
 
 def check_answers(report, what, answers):
-    """Checks the responses to `Questions`: all requests get 503, with two exceptions. GET /native/config may get 200,
-    because it needs no database. A registration may get 500, because it may be stored if the result of its COMMIT was
-    lost."""
+    """Checks that all `Questions` get 503, with two exceptions. GET /native/config may also get 200, because it needs
+    no database. A registration may also get 500, because the server may not know whether its COMMIT succeeded."""
     wrong = []
     for request, status, retry_after, seconds in answers:
         if request == "GET /native/config":
@@ -191,7 +191,8 @@ class Run:
             self.pair.copy()
 
     def wait_for_writes(self, posters, promoted):
-        """Returns for each server the seconds from the promotion to the first response 200 that arrived after it."""
+        """Returns for each server the number of seconds from the promotion to the server's first 200 after the
+        promotion."""
         deadline = promoted + 40
         while True:
             first = [
@@ -211,7 +212,8 @@ class Run:
 
 
 def stop_without_database(report, pair, server):
-    """Stops the server while no primary runs and requests wait for it. The server's last writes cannot be made."""
+    """Stops the server while no primary runs and requests wait for the database. The server can no longer make its last
+    writes."""
     pair.kill_primary()
     time.sleep(1)
     asking = threading.Thread(target=Questions([server], f"failover-{os.getpid()}-stop").ask)

@@ -101,7 +101,8 @@ RULES
 }
 
 @test "metadata is measured in compact form" {
-    # The metadata has 8 KiB in compact form, as above. It is sent with white space and with an unnecessary escape.
+    # In compact form, this metadata has exactly the permitted 8 KiB. The request has more bytes, because the metadata
+    # contains white space and an unnecessary escape.
     local sent
     sent=$(event chargerTargeted k1 '.metadata = {t: ("x" * 8184)}')
     sent=${sent/\{\"t\":\"x/$(printf '{%2000s"t":"\\u0078' '')}
@@ -156,7 +157,7 @@ RULES
     printf '{"event_id":"\xff\xfe"}' >"$BATS_TEST_TMPDIR/no-utf8"
     post /native/events "@$BATS_TEST_TMPDIR/no-utf8"
     expect_status 400
-    # So many nested brackets would overflow the stack of a recursive parser.
+    # A recursive parser would overflow its stack with so many nested brackets.
     python3 -c 'print("[" * 60000, end="")' >"$BATS_TEST_TMPDIR/deep"
     post /native/events "@$BATS_TEST_TMPDIR/deep"
     expect_status 400

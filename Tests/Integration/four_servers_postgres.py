@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Four servers on one PostgreSQL, and 600 drivers whom all four serve. In each round, servers are killed with SIGKILL
-under load, and sometimes the postmaster of PostgreSQL too. --rounds 100 is the full length.
+"""Four servers on one PostgreSQL, and 600 drivers who use all four servers. Each round kills servers with SIGKILL under
+load, and some rounds also kill the postmaster of PostgreSQL. The full test is --rounds 100.
 
-No acknowledged event is lost, and none is stored twice. Each driver's version and last event number equal the number of
-the driver's events.
+No acknowledged event is lost, and none is stored twice. For each driver, the version and the number of the last event
+are both equal to the count of the driver's events.
 
 PostgreSQL waits for the disk at each COMMIT. The kernel's page cache survives killed processes, so this test does not
 test a loss of power. Whether events survive a loss of power depends on PostgreSQL alone."""
@@ -22,13 +22,12 @@ from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk, p
 from report import Report
 
 SERVERS = 4
-# The test expects exactly the events that its clients sent. With a short grace period, the server would also store
-# expiries.
+# The grace period is long, because its expiry would store an event that no client has sent.
 SETTINGS = {**UNLIMITED, "NATIVE_GRACE_PERIOD_SECONDS": "3600"}
 
 
 class SharedPhone(Phone):
-    """One of several phones of a driver. Their keys differ, their sessions do not."""
+    """One of several phones of a driver. Each phone has its own event keys, but all phones have the same sessions."""
 
     def __init__(self, driver, access_token, suffix):
         super().__init__(driver, access_token)
@@ -48,7 +47,8 @@ class Run:
         self.kills = collections.Counter()
 
     def round(self, number):
-        """Sends events through all servers, kills some of them meanwhile, and sends again what was not acknowledged."""
+        """Sends events through all servers and kills some of the servers meanwhile. Then sends every event again that
+        was not acknowledged."""
         killed = self.chance.sample(range(SERVERS), self.chance.choice((1, 1, 2, 3, 4)))
         kills_postgres = number % 3 == 2
         loads = [
@@ -65,7 +65,8 @@ class Run:
             thread.join()
 
         exchanges = [exchange for load in loads for exchange in load.exchanges]
-        # A server answers every request, also while PostgreSQL is away. A killed server answers none.
+        # A server that was not killed answers every request, even while PostgreSQL is away. A killed server leaves
+        # requests unanswered.
         allowed = (200, 500, 503) if kills_postgres else (200,)
         wrong = [exchange for exchange in exchanges if exchange.status not in allowed]
         wrong += [sent for index, load in enumerate(loads) if index not in killed for sent in load.unanswered]
@@ -79,7 +80,8 @@ class Run:
         self.compare(number)
 
     def kill(self, servers, kills_postgres):
-        """Kills the servers, and PostgreSQL if `kills_postgres`, and starts all of them again."""
+        """Kills these servers, and also PostgreSQL if `kills_postgres` is true. Then starts everything that it
+        killed."""
         for server in servers:
             server.kill()
         if kills_postgres:
@@ -118,9 +120,9 @@ class Run:
         self.acknowledged |= {(sent.driver, sent.key) for sent in events}
 
     def compare(self, number):
-        """Checks that each driver's version and last number equal the number of the driver's events. A server never has
-        two events of a driver in flight. Each event therefore has its own transaction, which increases the driver's
-        version by one."""
+        """Checks that each driver's version and last number equal the count of the driver's events. A driver never has
+        two requests at one server at the same time. Each event is therefore stored in its own transaction, which
+        increments the version."""
         counted = """SELECT driver.driver_id, driver.version, driver.last_seq, max(event.seq), count(event.seq),
                 count(DISTINCT event.idempotency_key)
             FROM driver LEFT JOIN event ON event.driver = driver.id GROUP BY driver.id, driver.lane"""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests clients that two generators make from openapi.json, as the server serves it. Each client has every operation,
-posts single events, events on the v1 routes and a batch, and reads the responses into its types."""
+"""Tests two clients that generators make from the openapi.json of a running server. Each client must have every
+operation. It posts single events, events on the v1 routes and a batch, and parses the responses into its types."""
 
 import contextlib
 import datetime
@@ -17,13 +17,13 @@ from report import Report
 
 METHODS = ("get", "put", "post", "patch", "delete")
 BIN = pathlib.Path(sys.executable).parent
-# Words in a generator's output that show that it left something out.
+# If a generator prints one of these texts, the generator left something out.
 DROPPED = ("will not be generated", "will be omitted", "Unable to", "Failure to process", "Could not find",
            "not supported", "Exception", "ERROR")
 
 
 def generate(report, name, words, folder, operations, count):
-    """Runs the generator. `count` returns the number of operations in the generated client."""
+    """Runs the generator and checks the client. `count` is a function that counts the operations in the client."""
     run = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     said = run.stdout + run.stderr
     report.check(run.returncode == 0, f"{name} takes the description", said[-3000:])
@@ -117,7 +117,7 @@ class PydanticClient:
 
 
 def text(value):
-    """Returns the value of an enumeration's member, or a plain string unchanged."""
+    """Returns the value of a member of an enumeration. Returns a plain string unchanged."""
     return getattr(value, "value", value)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Follows docs/getting-started.md. Runs its `sh` blocks in order, in one shell, with a server that is started as by
-`make run`. Compares the output of each block with the `text` block below it, in which `...` matches any text."""
+"""Follows docs/getting-started.md on a server that is started like that of `make run`. Runs the page's `sh` blocks in
+order in one shell. Each block's output must match the `text` block below it, where `...` stands for any text."""
 
 import os
 import pathlib
@@ -39,7 +39,7 @@ def pattern(expected):
 
 
 class Shell:
-    """One bash for the whole page, as for a reader who pastes the commands."""
+    """One bash that runs the commands of the whole page, like the shell of a reader who pastes them."""
 
     def __init__(self, folder, environment):
         self.mark = uuid.uuid4().hex
@@ -65,8 +65,8 @@ class Shell:
 
 
 class Clone:
-    """A directory that looks like a clone after `make run`: it contains only the binary, in the place where it is
-    built."""
+    """Stands for a reader's clone after `make run`. It contains nothing but the binary, at the path where `make run`
+    builds it."""
 
     def __init__(self, folder, binary):
         (folder / ".build/release").mkdir(parents=True)
@@ -75,8 +75,7 @@ class Clone:
         self.tools.mkdir()
 
     def says_pid(self, pid):
-        """Makes `pidof` print this process id. Other servers may run on this machine; the reader's machine has only
-        one."""
+        """Makes `pidof` print only this process id, because other servers may run on the test machine."""
         stand_in = self.tools / "pidof"
         stand_in.write_text(f"#!/bin/sh\necho {pid}\n")
         stand_in.chmod(0o755)

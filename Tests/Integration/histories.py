@@ -1,10 +1,11 @@
-"""Histories of one driver's requests, and the check that a history is linearizable. In such a history, every answer is
-right for at least one order of the requests. In this order, each request takes effect at one moment between its begin
-and its end.
+"""Histories of one driver's requests, and a check that a history is linearizable. This means that at least one order of
+the requests explains all answers. Each request takes effect at one moment between its begin and its end, and these
+moments are in this order.
 
-The model is the contract's fold: the state does not depend on the order in which the events arrived.
+The model follows the contract's fold, so the state does not depend on the order in which the events arrived.
 
-The model knows only the events before a session, because these have no deadlines. The events' times are distinct."""
+The model has only the events before a session, because the states before a session have no deadlines. No two events
+have the same time."""
 
 import collections
 import itertools
@@ -20,14 +21,14 @@ TRANSITIONS = {
 }
 NAMES = sorted({name for _, name in TRANSITIONS})
 
-# An attempt to post an event, or to read the state. `event` is the index of the event in the driver's list, or None for
-# a read. If there was no answer, `end` is infinite, and `state` and `transition` are None.
+# An attempt to post an event, or to read the state. `event` is the event's index in the driver's list, or None for a
+# read. An attempt without an answer has an infinite `end`, and its `state` and `transition` are None.
 Attempt = collections.namedtuple("Attempt", "begin end event state transition is_repeat", defaults=(False,))
 
 
 def fold(names, stored):
-    """Returns the state, and the transition of each event as a dictionary, after the events of the bit set `stored`.
-    Bit 0 is the event that is first in time."""
+    """Folds the events whose bits are set in `stored`; bit 0 is the event with the earliest time. Returns the final
+    state, and a dictionary from the index of each event to its transition."""
     state, verdicts = "IDLE", {}
     for index, name in enumerate(names):
         if stored >> index & 1:
@@ -37,7 +38,7 @@ def fold(names, stored):
 
 
 class Model:
-    """The fold of one driver's events, remembered for each set of stored events."""
+    """Folds one driver's events, and remembers the result for each set of stored events."""
 
     def __init__(self, names):
         self.names = names
@@ -50,17 +51,18 @@ class Model:
 
 
 def is_linearizable(names, attempts):
-    """`names` are those of the driver's events in the order of their times.
+    """`names` has the names of the driver's events, in the order of the events' times.
 
     An event takes effect at most once, and not before its first attempt begins. An attempt without an answer may take
     effect later, or never.
 
-    An answered attempt sees its own event stored. Its answer says that it is a repeat if and only if an earlier attempt
-    stored the event."""
+    The answer to an attempt includes the effect of the attempt's own event. The answer calls the event a repeat if and
+    only if an earlier attempt stored it."""
     model = Model(names)
     attempts = sorted(needed(attempts), key=lambda attempt: attempt.begin)
     answered = sum(1 << index for index, attempt in enumerate(attempts) if attempt.end != math.inf)
-    # A state of the search: the attempts that have taken effect, and the events that are stored.
+    # Each state of the search is a pair of bit sets: the attempts that have taken effect, and the events that are
+    # stored.
     seen, open_states = set(), [(0, 0)]
     while open_states:
         done, stored = open_states.pop()
@@ -76,8 +78,8 @@ def is_linearizable(names, attempts):
 
 
 def needed(attempts):
-    """Returns the attempts without the redundant ones. Of the unanswered attempts of an event, only the first matters,
-    because it may take effect whenever a later one may."""
+    """Removes redundant attempts: of an event's unanswered attempts, keeps only the first one. The first may take
+    effect whenever a later one may, so the later ones do not matter."""
     first = {}
     for attempt in attempts:
         if attempt.end == math.inf and attempt.begin < first.get(attempt.event, math.inf):
@@ -86,17 +88,17 @@ def needed(attempts):
 
 
 def possible(attempts, done):
-    """Returns the indexes of the attempts that may take effect next. The candidates are all attempts that have not
-    taken effect. A candidate may be next if it begins before the first of the candidates has ended."""
+    """Returns the indexes of the attempts that may take effect next. An attempt is open if it has not taken effect. An
+    open attempt may be next if it begins before the earliest end of all open attempts."""
     first_end = min((attempt.end for index, attempt in enumerate(attempts) if not done >> index & 1), default=None)
     return [
         index for index, attempt in enumerate(attempts) if not done >> index & 1 and attempt.begin <= first_end]
 
 
 def without_effect(attempts, done, stored, model):
-    """Returns `done` together with those reads and repeats whose answers agree with `stored`. They do not change
-    `stored`, so if any order explains the remaining attempts, an order that begins with them does too. The search need
-    not try another one."""
+    """Adds to `done` the reads and repeats that may be next and whose answers agree with `stored`. They change nothing
+    that is stored. If any order explains all attempts, so does one that begins with these, and the search needs no
+    other."""
     while True:
         more = sum(
             1 << index for index in possible(attempts, done)
@@ -107,7 +109,8 @@ def without_effect(attempts, done, stored, model):
 
 
 def effect(attempt, stored, model):
-    """Returns the events that are stored after the attempt took effect; None if it cannot take effect now."""
+    """Returns the set of stored events after the attempt. Returns None if the attempt cannot take effect now, because
+    its answer does not fit."""
     after = stored if attempt.event is None else stored | 1 << attempt.event
     if attempt.end == math.inf:
         return after
@@ -120,8 +123,8 @@ def effect(attempt, stored, model):
 
 
 def is_linearizable_by_trying(names, attempts):
-    """Makes the same check by trying every order, for a few attempts only. Follows the definition directly, so that the
-    search can be compared with it."""
+    """Makes the check of `is_linearizable` by trying every order, so it is usable only for a few attempts. It follows
+    the definition directly, and the tests compare the search with it."""
     model = Model(names)
 
     def explains(order):
@@ -142,8 +145,8 @@ def is_linearizable_by_trying(names, attempts):
 
 
 def random_history(chance):
-    """Returns the names and attempts of a short history. A correct server would produce this history, but one answer or
-    the time of one attempt may have been changed."""
+    """Returns the names and attempts of a short history. First makes a history of a correct server. Then changes one
+    answer, or the time of one attempt, in some of the histories."""
     names = [chance.choice(NAMES) for _ in range(3)]
     model, stored, attempts = Model(names), 0, []
     for moment in range(chance.randint(2, 5)):

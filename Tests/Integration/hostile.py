@@ -5,7 +5,8 @@
 - one that pipelines and never reads, and one that reads late
 - more connections than there are descriptors
 
-Checks a normal client, the server's memory, and when the server disconnects the hostile clients."""
+Measures how well a normal client is served meanwhile and how much memory the server uses. Also measures when the server
+disconnects the hostile clients."""
 
 import contextlib
 import multiprocessing
@@ -56,7 +57,8 @@ class Watched(Server):
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
 
     def warm_up(self):
-        """Sends requests first, so that memory that is allocated once and kept does not count as growth later."""
+        """Sends requests before anything is measured. Memory that the server allocates once and then keeps is thereby
+        not counted as growth."""
         for _ in range(4):
             with Client(self.port, None) as client:
                 for _ in range(500):
@@ -75,8 +77,8 @@ def percentile(sorted_values, share):
 
 
 def healthy_client(port, seconds, results):
-    """Sends at most 200 requests a second and puts the sorted latencies into `results`. Runs in a process of its own,
-    so that the hostile clients do not slow it down in the Python interpreter."""
+    """Sends at most 200 requests a second and puts the sorted latencies into `results`. Runs in its own process,
+    because the hostile clients would slow it down if they shared one Python interpreter."""
     latencies = []
     with Client(port, None) as client:
         end = time.monotonic() + seconds
@@ -89,7 +91,8 @@ def healthy_client(port, seconds, results):
 
 
 def latencies_of_a_healthy_client(port, seconds, meanwhile):
-    """Returns the sorted latencies in seconds. `meanwhile` runs in this process for the same time."""
+    """Runs a healthy client in another process for `seconds`, and calls `meanwhile` in this process. Returns the
+    client's sorted latencies in seconds."""
     results = multiprocessing.Queue()
     process = multiprocessing.Process(target=healthy_client, args=(port, seconds, results))
     process.start()
@@ -167,8 +170,8 @@ def idle_and_slow(options, report):
         for connection in slow:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         clients = SlowClients(slow)
-        # A slow connection's header timeout runs from its first byte, so all of them time out at about the same time.
-        # The healthy client is measured until two seconds after that.
+        # The header timeout of each slow connection begins with its first byte, so all slow connections time out at
+        # about the same time. The measurement of the healthy client ends two seconds after these timeouts.
         grown = []
 
         def meanwhile(until):
@@ -208,8 +211,8 @@ def idle_and_slow(options, report):
 # --- pipelining ---------------------------------------------------------------------------------------------------
 
 def send_what_is_taken(connection, data, seconds):
-    """Sends data until the connection has taken nothing for half a second, or the time is over. Returns the number of
-    bytes taken."""
+    """Sends data until the connection has accepted no byte for half a second, or until `seconds` have passed. Returns
+    the number of accepted bytes."""
     connection.setblocking(False)
     sent, deadline, taken_at = 0, time.monotonic() + seconds, time.monotonic()
     while sent < len(data) and time.monotonic() < min(deadline, taken_at + 0.5):
@@ -280,8 +283,8 @@ def reads_late(options, report):
 # --- descriptors --------------------------------------------------------------------------------------------------
 
 def collect_answers(connections, seconds):
-    """Returns two lists: the connections that get a complete 200 response in time, and those that get another response
-    or are closed without one."""
+    """Returns two lists. The first has the connections that get a complete 200 response in time. The second has the
+    connections that get another response or are closed without a response."""
     answered, broken, received = [], [], {connection: b"" for connection in connections}
     with selectors.DefaultSelector() as selector:
         for connection in connections:
@@ -335,7 +338,7 @@ def too_few_descriptors(options, report):
         for index in range(20):
             statuses.append(first.post("/native/events", hostile_event(f"k{index}"))[0])
         report.check(statuses == [200] * 20, "open connections are served and events stored meanwhile", statuses)
-        # At most 64 of the rejected connections are open at the same time.
+        # The server keeps at most 64 rejected connections open at the same time, so it has descriptors left.
         report.check(open_descriptors(server) <= descriptors_max - 16, "descriptors are left for everything else",
                      open_descriptors(server))
         for connection in connections:

@@ -27,8 +27,8 @@ statuses() {
     grep -aoE 'HTTP/1\.1 [0-9]{3}' <<<"$1" | cut -d' ' -f2 | tr '\n' ' '
 }
 
-# Prints the head of a request that posts an event. Content-Length and Transfer-Encoding are missing: the test adds what
-# it needs. The function raw turns the escapes into bytes.
+# Prints the beginning of the head of a POST of an event, with escapes that the function `raw` expands. The test itself
+# must add Content-Length or Transfer-Encoding.
 head_of_post() {
     # shellcheck disable=SC2028 # raw expands the escapes
     echo "POST /native/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer $token\r\nContent-Type: application/json\r\n"

@@ -27,7 +27,8 @@ teardown() {
     end_server
 }
 
-# Fails the test if the program is missing. scripts/bootstrap --tests installs it.
+# need PROGRAM: fails the test if the program is not installed. The failure names scripts/bootstrap --tests, which
+# installs it.
 need() {
     PATH=$PATH:/usr/sbin
     command -v "$1" >/dev/null || fail "There is no $1; scripts/bootstrap --tests installs it."
@@ -58,7 +59,7 @@ need() {
     [[ $version == '200 1.1' ]] || fail "$version"
     post /native/events "$(event chargerTargeted k1)" --http2
     expect_json '.status == "ok"'
-    # HTTP/2 with prior knowledge is not valid HTTP/1.1, so the server rejects it as malformed.
+    # With prior knowledge, curl begins with HTTP/2. This is not valid HTTP/1.1, so the server rejects it as malformed.
     if curl -sS --http2-prior-knowledge -o /dev/null "$server_url/healthz" 2>/dev/null; then return 1; fi
     get /healthz
     expect_status 200
@@ -106,7 +107,8 @@ need() {
     expect_json '.status == "ok"'
     stop_server
     start_server HTTP_HOST=:: LOG_LEVEL=debug TRUSTED_PROXIES=127.0.0.1
-    # On an IPv6 socket, an IPv4 client is shown with its IPv4 address.
+    # The server listens on an IPv6 socket. It must recognize an IPv4 peer on this socket as 127.0.0.1, the trusted
+    # proxy, and therefore believe its X-Forwarded-For.
     get /healthz -H 'X-Request-Id: from-v4' -H 'X-Forwarded-For: 192.0.2.1'
     expect_client from-v4 192.0.2.1
     server_url="http://[::1]:$server_port"
@@ -178,8 +180,8 @@ expect_client() {
 @test "what a trusted proxy says about the client is believed, what the client says is not" {
     get /healthz -H 'X-Request-Id: proxied-1' -H 'X-Forwarded-For: 6.6.6.6, 192.0.2.1'
     expect_client proxied-1 192.0.2.1
-    # By default, the trusted proxy's field is X-Forwarded-For. `Forwarded` is therefore ignored, whatever the client
-    # sends in it.
+    # By default, the server reads the client's address from X-Forwarded-For. It ignores `Forwarded`, because a client
+    # can send anything in this field.
     get /healthz -H 'X-Request-Id: proxied-2' -H 'Forwarded: for=6.6.6.6' -H 'X-Forwarded-For: 192.0.2.1'
     expect_client proxied-2 192.0.2.1
     get /healthz -H 'X-Request-Id: proxied-3' -H 'Forwarded: garbage' -H 'X-Forwarded-For: 192.0.2.1'
@@ -268,7 +270,8 @@ through_nginx() {
     expect_problem 413 content_too_large
     post /native/events "$(event chargerTargeted n4)"
     expect_json '.status == "ok"'
-    # The request comes from 127.0.0.2, which is no trusted proxy. The log must show 127.0.0.2 as the client.
+    # nginx gets this request from 127.0.0.2, which is not a trusted proxy. The server must therefore log 127.0.0.2 as
+    # the client's address.
     get /healthz -H 'X-Request-Id: through-nginx' -H 'X-Forwarded-For: 6.6.6.6' --interface 127.0.0.2
     expect_status 200
     local bad
@@ -281,7 +284,8 @@ through_nginx() {
 @test "nginx as a reverse proxy with keep-alive upstreams" {
     start_nginx "127.0.0.1:$server_port"
     through_nginx
-    # The log has the address that nginx saw, not the address that the client claimed in its field.
+    # The server logs the address from which nginx got the request. It does not log the address that the client claimed
+    # in X-Forwarded-For.
     expect_client through-nginx 127.0.0.2
     if grep -E 'upstream prematurely closed|Connection reset|no live upstreams' "$BATS_TEST_TMPDIR/nginx/error.log"; then
         return 1

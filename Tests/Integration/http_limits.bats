@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Tests the limits on a client's use of time, connections and memory. Each limit is set low and reached, and the
-# response is checked. hostile.py tests thousands of clients at once.
+# Tests the limits on a client's time, connections and memory. Each test sets one limit low, exceeds it and checks the
+# response. hostile.py tests thousands of clients at once.
 
 load lib
 
@@ -12,7 +12,8 @@ teardown() {
     end_server
 }
 
-# python SCRIPT: runs the script. It may use the names `port`, `token`, `event`, `connect()` and these functions:
+# python SCRIPT: runs the script. The script may use the names `port`, `token`, `event`, `connect()` and these
+# functions:
 #
 #   send(connection, text)
 #   post(body)           returns the head of a request that posts the body
@@ -74,7 +75,7 @@ while time.monotonic() < begun + 20:
         if connection.recv(1, socket.MSG_PEEK): break
     except TimeoutError:
         continue
-# The client sends one byte after the other. If the timeout started anew with each byte, it would never end the
+# The client sends one byte after another. If each byte restarted the timeout, the server would never end the
 # connection.
 assert 0.9 < time.monotonic() - begun < 15, time.monotonic() - begun
 connection.settimeout(5)
@@ -87,8 +88,8 @@ assert ends(connection) < 10'
 
 # Shipped phones drop an event after a 408: docs/decisions/late-requests.md.
 @test "an event that stalls, in its header or its body, is 503; one that is slow but fast enough is stored" {
-    # The timeouts are long enough for a busy machine: the slow client meets them even if the machine pauses for two
-    # seconds.
+    # The timeouts are long enough for a busy machine: even if it pauses for two seconds, the slow client is fast
+    # enough.
     start_server HTTP_HEADER_TIMEOUT_SECONDS=3 HTTP_BODY_TIMEOUT_SECONDS=3 HTTP_BODY_BYTES_PER_SECOND_MIN=20
     sign_in a
     python '
@@ -197,8 +198,8 @@ def stream():
 
 begun = time.monotonic()
 for how in ("reset", "close") * 8:
-    # The loop opens 16 streams, and a driver may have four at a time. From the fifth stream on, each one needs the
-    # place of an earlier stream, whose client has gone away.
+    # A driver may have four streams at a time, and the loop opens 16. From the fifth on, a stream can open only after
+    # the server has freed the place of a stream whose client has gone away.
     deadline = time.monotonic() + 10
     while True:
         connection, status = stream()
@@ -209,8 +210,8 @@ for how in ("reset", "close") * 8:
     if how == "reset":
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
-# The server must notice the end of each connection at once. Otherwise a place becomes free only when a heartbeat fails
-# (after 15 s) or a new stream displaces an old one (after 60 s).
+# The server must notice at once that a client has ended its connection. Otherwise the place becomes free much later:
+# when a heartbeat fails (after 15 s), or when a new stream displaces an old one (after 60 s).
 assert time.monotonic() - begun < 14, time.monotonic() - begun'
     stop_server
 }
@@ -312,7 +313,7 @@ request = post(body).replace("/native/events", "/native/events/batch") + body
 held = []
 for _ in range(24):
     connection = connect()
-    # The responses are larger than what the kernel buffers for a client that does not read.
+    # The kernel cannot buffer responses of this size for a client that does not read them.
     send(connection, "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 40)
     held.append(connection)
 time.sleep(0.3)

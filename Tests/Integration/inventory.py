@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Compares docs/inventory.md with the source. Every table of SQLite or PostgreSQL, Redis key family, log line and
-in-memory collection of the server must have a row without empty cells.
+"""Compares docs/inventory.md with the source. The page must have a complete row for every database table, Redis key
+family, log line and in-memory collection of the server.
 
-`inventory.py --write` adds incomplete rows for new entries and removes the rows of entries that no longer exist."""
+`inventory.py --write` adds incomplete rows for everything that has no row yet, and removes the rows of everything that
+no longer exists."""
 
 import pathlib
 import re
@@ -16,8 +17,8 @@ LEVELS = "trace|debug|info|notice|warning|error|critical"
 
 
 def sources():
-    """Yields the module, the path and the text of each source file of the server. The phone's client library, the
-    simulation and the stateless domain model are not part of it."""
+    """Yields the module, the path and the text of each source file of the server. Leaves out the C modules, the phone's
+    client library, the simulation, and the domain model, which has no state."""
     for module in sorted(path for path in (REPOSITORY / "Sources").iterdir() if path.name not in (
             "JourneyClient", "JourneyModel", "Simulation") and path.is_dir() and not re.match("C[A-Z]", path.name)):
         for file in sorted(module.rglob("*.swift")):
@@ -25,13 +26,14 @@ def sources():
 
 
 def tables():
-    """Returns the tables of the schema that all migrations of SQLite together produce."""
+    """Returns the tables that a SQLite database has after all migrations."""
     schema = (REPOSITORY / "migrations/schema.sql").read_text()
     return set(re.findall(r"^CREATE (?:VIRTUAL )?TABLE (?:IF NOT EXISTS )?(\w+)", schema, re.MULTILINE))
 
 
 def postgres_tables():
-    """Returns the tables that only a PostgreSQL database has: of its migrations, or created by the code."""
+    """Returns the tables that exist only in a PostgreSQL database. Its migrations create some of them, and the module
+    PostgresStore creates the others."""
     texts = [file.read_text() for file in sorted((REPOSITORY / "migrations/postgresql").glob("*.sql"))]
     texts += [text for module, _, text in sources() if module == "PostgresStore"]
     created = r"^\s*CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(\w+)"
@@ -39,7 +41,7 @@ def postgres_tables():
 
 
 def redis_keys():
-    """Returns the strings that begin with Dwell's key prefix. Interpolated values are shown as *."""
+    """Returns the string literals that begin with Dwell's key prefix. Each interpolated value is replaced by *."""
     found = set()
     for module, _, text in sources():
         if module == "RateLimiting":
@@ -62,8 +64,8 @@ def log_lines():
 
 
 def members(text):
-    """Yields the members that are declared with `let` or `var`. Of each member: the enclosing type, the keywords before
-    the name, the name, and the rest of the line."""
+    """Yields a tuple for each member that is declared with `let` or `var`. The tuple has the enclosing type, the
+    keywords before the name, the name, and the rest of the line."""
     scopes = []
     for line in text.splitlines():
         code = re.sub(r'"(\\.|[^"\\])*"', '""', line).split("//")[0]
@@ -99,8 +101,8 @@ SECTIONS = {"Tables": tables, "Tables only in PostgreSQL": postgres_tables, "Red
 
 
 def sections(page):
-    """Yields the name of each section, its text, and its rows: a dictionary from the name in a row's first cell to the
-    cells."""
+    """Yields each section's name, text and rows. The rows are a dictionary. It maps the name in a row's first cell to
+    the list of the row's cells."""
     parts = re.split(r"^(## .+)$", page, flags=re.MULTILINE)
     for title, body in zip(parts[1::2], parts[2::2]):
         name = title[3:]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Measures how long other drivers wait while one driver sends late events, each before a long journey in the order.
-Compares the other drivers' median wait with and without the late events, in one run.
+"""Measures how long other drivers wait while one driver sends late events. Each late event belongs before a long
+journey, so the server must fold the journey again. Compares the other drivers' median wait with and without late
+events.
 
 Also checks that a late event is charged for the rows that it refolds."""
 
@@ -15,9 +16,8 @@ from report import Report
 
 BATCH = 500
 LATE = 4
-# The maximum number of comparisons of the other drivers' waiting times with and without late events. The test stops at
-# the first comparison with similar times. One such comparison is enough, because other work on the machine can only
-# make the times differ more.
+# The test makes at most this many comparisons, and stops as soon as late events do not make the others wait longer. One
+# such comparison is enough, because other work on the machine can only make the waits differ more.
 ATTEMPTS = 3
 
 
@@ -72,7 +72,8 @@ def late(number):
 
 def main():
     options = arguments(__doc__).parse_args()
-    # With PostgreSQL, a refold is one transaction with a time limit. It must end in time on a slow machine too.
+    # PostgreSQL refolds the journey in one transaction, which has a time limit. The journey is shorter there, so that a
+    # slow machine meets the limit too.
     full = 4_000 if POSTGRES else 10_000
     rows = max(int(full * options.scale) // BATCH, 4) * BATCH
     report = Report("late events")
@@ -94,17 +95,17 @@ def main():
                     f"{LATE} late events before {rows} took {took:.1f} s; the others' median wait was "
                     f"{without * 1000:.2f} ms, and {beside * 1000:.2f} ms beside them: {ratios[-1]:.2f} times")
             report.check(all(result["status_code"] == 200 for result in results), "each is stored", *results)
-            # The ratio compares the waiting times of other drivers with late events and without. If the work of a
+            # Each ratio is the other drivers' wait with late events, divided by their wait without. If the work of a
             # refold had no bound, the ratio would be in the hundreds.
             report.check(min(ratios) < 3, "others wait about as long as without", *ratios)
 
-    # Limit the number of rows. With PostgreSQL, a refold of very many rows may take too long, and the late event is
-    # then refused (contract, section 4).
+    # The number of rows is limited, because a refold of very many rows may take too long on PostgreSQL. The late event
+    # would then be refused (contract, section 4).
     rows = min(rows, 40_000)
     with Folder() as folder, Server(options, folder, {"RATE_LIMIT_PRESESSION_EVENTS": str(rows)}) as server:
         with Client(server.port, token("charged"), timeout=120) as client:
-            # The journey and the late events together have as many events as the rate limit allows. Refolded rows are
-            # charged too, so the first late event exceeds the limit, and the later ones get 429.
+            # The rate limit equals the number of events of the journey plus the late events. But the first late event
+            # is also charged for the rows that it refolds. It therefore exceeds the limit, and the others get 429.
             journey(client, rows - LATE)
             results = post(client, [late(number) for number in range(LATE)])
             statuses = [result["status_code"] for result in results]

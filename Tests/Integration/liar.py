@@ -1,7 +1,7 @@
 """A proxy that changes one verdict: python3 liar.py PORT SERVER_PORT.
 
-Used by simulate.bats. It forwards every response unchanged, except that the first applied event of a force-quit drive
-gets the verdict none."""
+Used by simulate.bats. In each response that contains `-force-quit-0`, it changes the first transition `applied` to
+`none`. It forwards all other responses unchanged."""
 
 import http.client
 import http.server
@@ -12,8 +12,8 @@ port, server_port = int(sys.argv[1]), int(sys.argv[2])
 
 class Liar(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # The head and the body are sent in one write. Otherwise the client's delayed acknowledgement would add 40 ms to
-    # each response.
+    # Buffers the response, so that head and body are sent in one write. With two writes, the client's delayed
+    # acknowledgement would add 40 ms to each response.
     wbufsize = -1
 
     def forward(self):

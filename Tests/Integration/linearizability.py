@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Posts the events of many drivers, and kills the server repeatedly meanwhile. Several clients post the events of one
-driver at the same time and in any order. The recorded history of each driver must be linearizable (histories.py).
+"""Several clients post the events of one driver at the same time and in any order, for many drivers. The server is
+killed repeatedly meanwhile. The recorded history of each driver must be linearizable (histories.py).
 
 With PostgreSQL, there are four servers on one database, and PostgreSQL is killed too."""
 
@@ -23,7 +23,7 @@ from report import Report
 
 EVENTS = 12
 CLIENTS = 4
-# An attempt that takes longer ends without an answer, and the event is posted again.
+# The client waits this long for an answer. Then it ends the attempt without an answer, and repeats the request.
 TIMEOUT_SECONDS = 3
 
 
@@ -36,8 +36,8 @@ class Driver:
         self.names = [chance.choice(histories.NAMES) for _ in range(EVENTS)]
         begin = int(time.time() * 1000) - 600_000
         self.times = [begin + 1000 * index + 1 + chance.randrange(998) for index in range(EVENTS)]
-        # The work of all clients: each event once, three of the events a second time, and six reads (the value `None`).
-        # Because of the repetitions, two clients may post the same event.
+        # The work that all clients share: each event once, three of the events a second time, and six reads (`None`).
+        # Two clients may therefore post the same event.
         self.work = list(range(EVENTS)) + chance.sample(range(EVENTS), 3) + [None] * 6
         chance.shuffle(self.work)
         self.attempts = []
@@ -61,7 +61,8 @@ class Driver:
 
 
 class Poster(threading.Thread):
-    """One client. Works on one driver after the other, with a new connection to any server after each failure."""
+    """A client that works on one driver after another. After each failure, it opens a new connection to a random
+    server."""
 
     def __init__(self, servers, drivers, seed):
         super().__init__(daemon=True)
@@ -116,7 +117,7 @@ class Poster(threading.Thread):
 
 
 def check_the_check(report, chance):
-    """Checks that the search finds wrong histories of each kind, and accepts right ones."""
+    """Checks that the search rejects wrong histories of each kind and accepts right histories."""
     names = ["enteredChargerIntentZone", "anchorDwellComplete"]
     entered = Attempt(0, 1, 0, "NEAR_CHARGER", "applied")
     anchored = Attempt(2, 3, 1, "ANCHORED", "applied")
@@ -151,7 +152,8 @@ def check_the_check(report, chance):
 
 
 def record(servers, drivers, faults, chance):
-    """Runs the clients on all drivers, and `faults` until they are done. Returns unexpected answers."""
+    """Runs the clients on all drivers. Runs `faults` at the same time, until all clients are done. Returns the
+    unexpected answers."""
     posters = [Poster(servers, drivers, chance.random()) for _ in range(CLIENTS)]
     done = threading.Event()
     breaking = threading.Thread(target=faults, args=(done,), daemon=True)

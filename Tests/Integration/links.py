@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tests links and pages: what the server sends without the settings, a wrong setting at the start, and pages that
-SIGHUP replaces. proxies.py tests right responses behind nginx and Caddy.
+"""Tests links and pages. Without their settings, they are 404; a wrong setting prevents the start; SIGHUP replaces
+pages. proxies.py tests right responses behind nginx and Caddy.
 
-Also tests `dwell check-config --links` against a TLS server whose responses Apple's and Google's servers would
-reject."""
+Also tests `dwell check-config --links` against a TLS server. Apple's and Google's servers would reject the responses of
+this TLS server."""
 
 import contextlib
 import json
@@ -97,8 +97,8 @@ def pages(report, options, folder):
 
 
 class Host(ThreadingHTTPServer):
-    """A TLS server that responds with the entry of `answers` for the path (status, header fields, body). Responds with
-    404 if there is no entry."""
+    """A TLS server. `answers` maps a path to the response (status, header fields, body). The response to any other path
+    is a 404."""
 
     daemon_threads = True
 

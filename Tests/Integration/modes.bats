@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Checks that only the owner can access the files that Dwell creates, whatever the umask.
+# Checks that only the owner can access the files that Dwell creates, even if the umask permits more.
 
 load lib
 
@@ -45,7 +45,7 @@ serves() {
     while read -r file; do expect_private "$file" || return 1; done < <(find "$server_folder" -mindepth 1 ! -name log)
 }
 
-# Sets token to an access token that is signed with the key which the server created.
+# Sets `token` to an access token that is signed with the server's own key.
 sign_in_as_minted() {
     token=$(dwell token --driver somebody)
 }

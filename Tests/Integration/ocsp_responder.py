@@ -1,5 +1,5 @@
-"""An OCSP responder on loopback (RFC 6960) for the certificates of app_store.py. It answers good or revoked, answers
-wrongly, or stops. Independent of the server under test."""
+"""An OCSP responder (RFC 6960) on loopback for the certificates of app_store.py. It returns the status good or revoked,
+returns a wrong response, or stops. This module is independent of the server under test."""
 
 import datetime
 import http.server
@@ -13,11 +13,11 @@ from loopback import LoopbackServer
 
 
 class OCSPResponder(LoopbackServer):
-    """`says` is the answer: good, revoked, forged (revoked, with a wrong signature) or nonsense. The leaves whose
-    serial numbers are in `revoked` are revoked whatever `says` is.
+    """`says` selects the response: good, revoked, forged (revoked, with a wrong signature) or nonsense. If the serial
+    number of a leaf certificate is in `revoked`, its status is revoked even if `says` is good.
 
-    The responder signs with the issuer's key. After `new_key`, it signs with its own key, which the issuer certified
-    for that (RFC 6960, section 4.2.2.2)."""
+    The responder signs with the issuer's key. After a call of `new_key`, it signs with its own key. The issuer signs a
+    certificate that permits this key to sign OCSP responses (RFC 6960, section 4.2.2.2)."""
 
     def __init__(self):
         super().__init__(Handler)

@@ -51,8 +51,8 @@ PYTHON
     [[ $server_status == 0 ]]
 }
 
-# wait_for_readiness STATUS: waits until /readyz has this status; a response may be up to a second old. Leaves the
-# response in $BATS_TEST_TMPDIR/ready.
+# wait_for_readiness STATUS: polls until /readyz returns this status. The server may repeat a result for up to a second.
+# Writes the last response to $BATS_TEST_TMPDIR/ready.
 wait_for_readiness() {
     local attempt status=
     for ((attempt = 0; attempt < 400; attempt++)); do
@@ -79,7 +79,8 @@ wait_for_readiness() {
     done
     [[ $status == 503 ]]
     gojq -e '.retryable and .retry_after > 0' "$BATS_TEST_TMPDIR/answer"
-    # The disk may still have room for the small write by which the server checks readiness. Use up this room.
+    # The server checks readiness with a small write, and the disk may still have space for it. The filler uses up this
+    # space.
     cat /dev/zero >"$disk/filler" 2>/dev/null || true
     wait_for_readiness 503
     [[ $(gojq -r .checks.database "$BATS_TEST_TMPDIR/ready") == refuses_writes ]]
@@ -223,8 +224,8 @@ PYTHON
 @test "METRICS_PORT has the timeouts of the public port" {
     own=$(free_port)
     start_server METRICS_PORT="$own" HTTP_HEADER_TIMEOUT_SECONDS=1 HTTP_IDLE_TIMEOUT_SECONDS=1
-    # `raw` waits at most 5 s for the server to close the connection. The default timeouts of 10 and 75 s are longer, so
-    # the server was started with timeouts of one second.
+    # `raw` waits at most 5 s for the server to close the connection. By default, the server closes it only after 10 or
+    # 75 s, so this test sets both timeouts to 1 s.
     for port in "$server_port" "$own"; do
         answer=$(server_port=$port raw 'GET /metrics HT' 5)
         [[ $answer == *"HTTP/1.1 408"*"[closed by the server]"* ]] || fail "an unfinished head on $port: $answer"
@@ -240,7 +241,8 @@ PYTHON
         -H 'Authorization: Bearer nobody' "$server_url/native/config"
     curl -sS -o /dev/null -H "traceparent: 00-$trace-zzad6b7169203331-01" -H 'X-Request-Id: traced.2' "$server_url/healthz"
     wait_for_log '"request_id":"traced.2"'
-    # The log has one line with the reason of the rejection. The client does not receive the reason.
+    # The log gives the reason of the rejection, in exactly one line. The response to the client does not contain the
+    # reason.
     lines=$(grep -F '"request_id":"traced.1"' "$server_folder/log")
     [[ $(wc -l <<<"$lines") == 1 ]]
     [[ $(gojq -r .trace_id <<<"$lines") == "$trace" ]]

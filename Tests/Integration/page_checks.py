@@ -3,9 +3,9 @@ Numbers such as 1.4.3 are criteria of WCAG 2.2."""
 
 from chromium import PHONE, TAB, WIDE
 
-# Determines the contrast of each visible text with its background (WCAG 1.4.3). In an SVG, every filled rectangle and
-# circle that the text overlaps is a background too. Returns the number of compared backgrounds, and the texts with a
-# contrast below 4.5, the lowest first.
+# Compares each visible text with its background (WCAG 1.4.3). In an SVG, every filled rectangle or circle below the
+# text is also a background. Returns the number of comparisons, and the texts with a contrast below 4.5, lowest contrast
+# first.
 CONTRAST = r"""
 const parse = (text) => { const n = text.match(/[\d.]+/g)?.map(Number) ?? [0, 0, 0, 0]; return { rgb: n.slice(0, 3), a: n.length > 3 ? n[3] : 1 }; };
 const light = ({ rgb }) => { const [r, g, b] = rgb.map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
@@ -34,7 +34,7 @@ while (walker.nextNode()) {
 return { count, low: low.sort((a, b) => a[0] - b[0]) };
 """
 
-# Returns the elements that must be reachable, in document order (2.1.1, 2.4.3).
+# Returns the elements that a user must be able to reach with Tab, in document order (2.1.1, 2.4.3).
 STOPS = r"""
 window.stopName = (node) => node.id || `${node.tagName} ${(node.getAttribute("aria-label") || node.innerText || node.getAttribute("href") || "").trim().slice(0, 40)}`;
 return [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")]
@@ -49,7 +49,8 @@ const style = getComputedStyle(node);
 return { name: stopName(node), isSeen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2 };
 """
 
-# Returns the changes of text that a screen reader reads aloud (4.1.3), until `clock` has changed `times` times.
+# Collects the texts that a screen reader reads aloud when they change (4.1.3). Stops when the element `clock` has
+# changed `times` times, and returns the texts.
 CHATTER = r"""
 const [clock, times, done] = arguments;
 let spoken = [], ticks = 0;
@@ -65,7 +66,7 @@ UNNAMED = {"table", "group"}
 
 
 class PageChecks:
-    """The checks of one page. Each check writes a line of `report`."""
+    """The checks of one page. They write their results to `report`."""
 
     def __init__(self, browser, report, page):
         self.browser = browser
@@ -73,7 +74,8 @@ class PageChecks:
         self.page = page
 
     def contrast_and_width(self, name):
-        """Checks both colour schemes at both widths. Takes a screenshot of each if they are wanted."""
+        """Checks the page in each colour scheme at each width. If screenshots are wanted, takes one of each
+        combination."""
         for scheme in ("light", "dark"):
             for width_name, size in (("wide", WIDE), ("phone", PHONE)):
                 self.browser.show_as(size, scheme)
@@ -88,7 +90,8 @@ class PageChecks:
         self.browser.show_as(WIDE)
 
     def keyboard(self, name, at_most=400):
-        """Checks that Tab alone reaches the first `at_most` controls, in order, and that the focus is visible."""
+        """Presses Tab repeatedly. Checks that this reaches the first `at_most` controls in their order, and that the
+        focus is visible each time."""
         expected = self.browser.run(STOPS)
         self.browser.run("document.activeElement?.blur(); window.getSelection().removeAllRanges(); window.scrollTo(0, 0);"
                          "document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex')")
@@ -137,6 +140,6 @@ class PageChecks:
                           f"{self.page}: nothing was asked of any other host", *strangers)
 
     def console(self, when, *expected):
-        """Checks that every line of the console contains one of the texts in `expected`."""
+        """Checks that each line of the console contains one of the texts in `expected`."""
         lines = [line for line in self.browser.complaints() if not any(piece in line for piece in expected)]
         self.report.check(not lines, f"{self.page}: the console is silent {when}", *lines)

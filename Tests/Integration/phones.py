@@ -10,8 +10,8 @@ import time
 
 from client import parsed, rendered, token
 
-# One round of the events that a phone sends. Each driver repeats this round. The second value of each pair says whether
-# the event has a session_id.
+# The events that a phone sends, in order. When a phone has sent all of them, it begins again. The second value of each
+# pair says whether the event has a session_id.
 ROUND = [
     ("chargerTargeted", False),
     ("enteredChargerIntentZone", False),
@@ -29,7 +29,7 @@ def rfc3339(milliseconds):
 
 
 class Phone:
-    """One connection of a load, and the driver who uses it. At most one event is in flight, and keys are distinct."""
+    """A driver, and the driver's one connection. At most one event is in flight. Each event has a key of its own."""
 
     def __init__(self, driver, access_token=None):
         self.driver = driver
@@ -60,13 +60,13 @@ Exchange = collections.namedtuple("Exchange", "sent status answered seconds at")
 
 
 class Load:
-    """A client that posts distinct events from one thread over keep-alive connections, with one event in flight on
-    each. It keeps every response. Events without a response are in `unanswered`."""
+    """Posts the events of all phones from one thread. Each phone has a keep-alive connection with at most one event in
+    flight. Responses are kept in `exchanges`, and events without a response in `unanswered`."""
 
     def __init__(self, port, phones, per_second=None, repeat_every=None):
-        """`per_second`: the maximum number of requests a second on each connection. None: the next request follows each
-        response at once. `repeat_every`: every n-th request repeats the event that was last acknowledged on its
-        connection."""
+        """`per_second`: the maximum rate of requests on each connection. With None, a phone sends its next request when
+        it gets a response. `repeat_every`: after this many new events, a phone once repeats the event that was last
+        acknowledged."""
         self.port = port
         self.phones = phones
         self.interval = 1 / per_second if per_second else 0
@@ -76,8 +76,8 @@ class Load:
         self.broken = 0
 
     def run(self, seconds, at_end=None, drain_seconds=10):
-        """Sends events for this many seconds, then calls `at_end` and waits for outstanding responses. A connection
-        that breaks is not reopened in this run."""
+        """Sends events for `seconds`. Then calls `at_end`, and waits at most `drain_seconds` for the outstanding
+        responses. If a connection breaks, this run does not reopen it."""
         self.selector = selectors.DefaultSelector()
         self.due = []
         started = time.monotonic()
@@ -186,8 +186,8 @@ class Load:
         return collections.Counter(exchange.status for exchange in self.exchanges)
 
     def wrong_words(self):
-        """Returns the exchanges whose 200 has the wrong status text. It must be ok for a new event and
-        already_processed for a repeat."""
+        """Returns the exchanges with the status 200 whose body has a wrong `status` member. This member must be ok for
+        a new event, and already_processed for a repeat."""
         return [
             exchange for exchange in self.exchanges if exchange.status == 200
             and exchange.answered != ("already_processed" if exchange.sent.repeat else "ok")
@@ -195,7 +195,8 @@ class Load:
 
 
 def percentile(values, share):
-    """Returns the value at this share of the sorted values, or 0 if there are no values."""
+    """Returns a percentile of the values, for example the median for the share 0.5. Returns 0 if there are no
+    values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
 

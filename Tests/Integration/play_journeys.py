@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Plays the scripted journeys of Tests/Fixtures/journeys against a server. For every delivery, the verdict of each
-event and the final state must be those of the file. `server_events` are not compared, because no route returns them.
+"""Plays the scripted journeys of Tests/Fixtures/journeys against a server. Every order of delivery must give each event
+the verdict in the file, and must lead to the file's final state. The file's `server_events` are not compared, because
+no route returns them.
 
-Each journey is played in three spellings: that of the file, the canonical names, and the names and routes of shipped v1
-clients. It is also played as batches.
+Each journey is played in three spellings of its events. These are the file's own, the canonical names, and the names
+and routes of shipped v1 clients. In the first spelling, it is also played as batches.
 
-The events are sent in the order of the file, in the orders of its `deliveries`, and in random orders with repeats. A
-short journey in the spelling of the file is sent in every order instead of random orders."""
+The events are sent in the file's order, in the orders of its `deliveries`, and in random orders with repeats. For a
+short journey in the first spelling, all possible orders replace the random ones. If `permutable` is false, neither kind
+is sent."""
 
 import datetime
 import itertools
@@ -38,8 +40,8 @@ CANONICAL_NAMES = {v1: canonical for canonical, v1 in V1_NAMES.items()}
 # The only canonical name with two meanings. The session_id distinguishes them.
 DEPARTED, ANCHOR_LOST, EXITED_ANCHOR = "departed_charger", "anchor_lost", "exitedChargerAnchorZone"
 
-# Journeys of at most this many events are played in every order. Five events have 120 orders. No scripted journey that
-# reproduces a failure in the field (40, 42, 45 to 50) has more events.
+# A journey with at most this many events is played in every order. Five events have 120 orders. The journeys that
+# reproduce failures in the field (files 40, 42, 45 to 50) have at most five events.
 EVERY_ORDER_EVENTS_MAX = 5
 
 VARIABLES = {
@@ -78,7 +80,8 @@ def seconds_since_epoch(text):
 
 
 def shifted(text, seconds):
-    """Returns another time in the same notation, with the same offset and number of digits."""
+    """Returns the time that is `seconds` after the time in `text`. The notation, the offset and the number of digits
+    stay the same."""
     date_time, rest = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(.*)", text).groups()
     moved = datetime.datetime.fromisoformat(date_time) + datetime.timedelta(seconds=seconds)
     return moved.isoformat() + rest
@@ -104,8 +107,8 @@ class Play:
         self.requests = [self.request(event, spelling, shift) for event in journey["events"]]
 
     def request(self, event, spelling, shift):
-        """Returns the route and the body, which are the same for every attempt. Two entries of the file with the same
-        key are the same event: the app built its body twice."""
+        """Returns the route and the body of every attempt to send the event. If two entries of the file have the same
+        key, they are one event whose body the app built twice."""
         route, name = spelling(event)
         body = {**event["body"], "event": name}
         for member in ("event_id", "idempotency_key", "session_id"):
@@ -173,7 +176,8 @@ class Play:
                 seen.add(self.key(index))
 
     def compare(self):
-        """Sends every event once more, and compares the present verdicts and the final states with the file."""
+        """Sends every event once more. Compares the verdicts in these responses, and each driver's state, with the
+        file."""
         for index, event in enumerate(self.journey["events"]):
             expected = event["expect"]
             status, answer = self.send(index)
@@ -192,7 +196,8 @@ class Play:
 
 
     def compare_sessions(self):
-        """Checks the reason for which each session ended, in the list of sessions and in the session's timeline."""
+        """Checks why each session ended. The list of sessions and the timeline of the session must both state the
+        reason of the file."""
         for driver, client in self.clients.items():
             _, answer = client.get("/native/sessions?limit=100")
             listed = {session["session_id"]: session.get("ended_by") for session in answer["sessions"]}
@@ -205,13 +210,14 @@ class Play:
 
 
 def orders(journey, chance, random_count, every):
-    """Yields (name, order) for each delivery to play. With `every`, yields all orders of a short journey."""
+    """Yields (name, order) for each delivery to play. If `every` is true and the journey is short, this includes all
+    possible orders."""
     indexes = list(range(len(journey["events"])))
     yield "in order", indexes
     for delivery in journey.get("deliveries", []):
         order = delivery["order"]
-        # A delivery in the file may leave events out. The test sends these events at the end, because it compares the
-        # verdicts of all events.
+        # In the file, a delivery may lack some events. The test compares the verdicts of all events, so it sends the
+        # missing events at the end.
         yield delivery["note"], order + [index for index in indexes if index not in order]
     if journey.get("permutable", True):
         if every and len(indexes) <= EVERY_ORDER_EVENTS_MAX:
@@ -272,8 +278,8 @@ def main():
                     what = f"{journey['name']}, {spelling.__name__.replace('_', ' ')}"
                     differences = play(server, journey, spelling, chance, random_count)
                     report.check(not differences, what, *differences)
-                # A batch has one X-Sent-At for all its events, so journeys whose events have their own header are left
-                # out.
+                # All events of a batch share one X-Sent-At. Journeys in which an event has its own headers are
+                # therefore not played as batches.
                 if not any("headers" in event for event in journey["events"]):
                     differences = play_as_batches(server, journey)
                     report.check(not differences, f"{journey['name']}, as batches", *differences)

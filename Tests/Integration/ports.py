@@ -5,16 +5,17 @@ import fcntl
 import os
 import socket
 
-# These ports are below those that Linux uses for outgoing connections. An outgoing connection could otherwise take a
-# port before the server listens on it.
+# Linux takes the ports of outgoing connections from a higher range. An outgoing connection therefore cannot take one of
+# these ports before a server listens on it.
 FIRST, LAST = 20000, 32767
-# All tests of one user on this machine take their ports in turn from the counter in this file. Two tests that run at
-# the same time therefore never get the same port.
+# The file with the last port that was given out. All tests of one user on this machine share it, so two tests at the
+# same time do not get the same port.
 COUNTER = f"/tmp/dwell-test-port.{os.getuid()}"
 
 
 def free_port():
-    """Returns a TCP port of 127.0.0.1 that no process uses, and that no other test gets soon."""
+    """Returns a TCP port of 127.0.0.1 that no process uses. No test gets the same port again before all others of the
+    range."""
     with open(COUNTER, "a+") as counter:
         fcntl.flock(counter, fcntl.LOCK_EX)
         counter.seek(0)

@@ -1,5 +1,5 @@
-"""A PostgreSQL as processes that can be killed, and a standby that takes over from it. This module is independent of
-what the database stores."""
+"""Starts a PostgreSQL whose processes a test can kill, alone or with a standby that replaces it. This module is
+independent of what the database stores."""
 
 import contextlib
 import os
@@ -21,9 +21,8 @@ class Postgres:
     """A PostgreSQL with a Unix socket only, in a folder of its own. A context manager."""
 
     def __init__(self, settings=(), is_durable=False):
-        """`is_durable`: whether PostgreSQL waits for the disk at each COMMIT, as in production. True is for tests that
-        need the timing of a real server. With False, a test that kills processes loses no data either, because the page
-        cache survives."""
+        """`is_durable`: whether PostgreSQL waits for the disk at each COMMIT, as in production. Tests that measure time
+        need True. Tests that only kill processes may use False, because the page cache keeps the data."""
         self.settings = [*settings, *([] if is_durable else ["fsync = off", "full_page_writes = off"])]
 
     def __enter__(self):
@@ -52,7 +51,8 @@ class Postgres:
             file.write("\n".join(["listen_addresses = ''", *self.settings, ""]))
 
     def run(self, program, *arguments, check=True):
-        # The server would keep a pipe open, so the output goes to a file.
+        # The output goes to a file. With a pipe, this call would not return, because the PostgreSQL that `pg_ctl`
+        # starts keeps the pipe open.
         with open(self.folder / "output", "w+b") as output:
             result = subprocess.run(
                 [*AS_USER, PROGRAMS / program, *arguments], cwd="/", stdin=subprocess.DEVNULL, check=False,
@@ -63,8 +63,8 @@ class Postgres:
             raise AssertionError(f"{program} ended with {result.returncode}: {text}")
 
     def start(self):
-        # The folder of the socket is an argument and not in the configuration file. A standby starts with a copy of
-        # this file, but needs a folder of its own.
+        # The folder of the socket is an argument, and not a line of the configuration file. The standby starts with a
+        # copy of the primary's file, but its socket needs another folder.
         self.run(
             "pg_ctl", "start", "-w", "-D", self.data, "-l", self.folder / "log",
             "-o", f"-c unix_socket_directories={self.folder}")
@@ -83,18 +83,20 @@ class Postgres:
         return postmaster, [int(number) for number in children.split()]
 
     def kill(self):
-        """Kills the postmaster with SIGKILL, and waits until its other processes have noticed and ended."""
+        """Kills the postmaster with SIGKILL. Then waits until its child processes have ended, which they do by
+        themselves."""
         postmaster, children = self.processes()
         os.kill(postmaster, signal.SIGKILL)
         self.wait_for_end(children)
 
     def kill_all(self):
-        """Kills all processes with SIGKILL, as the loss of the machine does."""
+        """Kills all processes with SIGKILL, as if the machine were lost."""
         self.wait_for_end(self.send_to_all(signal.SIGKILL))
 
     @contextlib.contextmanager
     def suspended(self):
-        """Stops all processes, as a machine that hangs does. Connections stay open, and new ones get no answer."""
+        """Pauses all processes with SIGSTOP, as if the machine hung. Open connections stay open, and new ones get no
+        answer."""
         self.send_to_all(signal.SIGSTOP)
         try:
             yield
@@ -104,7 +106,8 @@ class Postgres:
     def send_to_all(self, kind):
         """Sends the signal to the postmaster and to its children. Returns the numbers of the children."""
         postmaster, children = self.processes()
-        # The postmaster is killed first. If a child died before it, the postmaster would begin a recovery.
+        # The postmaster gets the signal before its children. If SIGKILL ended a child first, the postmaster would begin
+        # a recovery.
         for number in [postmaster, *children]:
             try:
                 os.kill(number, kind)
@@ -119,12 +122,12 @@ class Postgres:
 
 
 class Pair:
-    """A primary and a synchronous standby, as a context manager. A commit waits until it is on the standby's disk too.
-    After its promotion, a standby accepts writes without a standby of its own until `copy` or `rewind`."""
+    """A primary and a synchronous standby, as a context manager. A commit waits until the standby has also written it
+    to disk. After `promote`, the new primary accepts writes alone, until `copy` or `rewind` gives it a standby."""
 
     def __init__(self, settings=()):
-        # pg_rewind needs wal_log_hints. It also needs the WAL since the last checkpoint before the two servers
-        # diverged, so much WAL is kept.
+        # pg_rewind needs wal_log_hints. It also needs the WAL since the last common checkpoint of the two servers, so
+        # wal_keep_size is large.
         settings = ["wal_log_hints = on", "wal_keep_size = 512MB", "wal_retrieve_retry_interval = 200ms", *settings]
         self.primary, self.standby = (Postgres(settings, is_durable=True) for _ in range(2))
 
@@ -146,7 +149,8 @@ class Pair:
         self.primary.kill_all()
 
     def promote(self):
-        """Makes the standby accept writes. The old primary becomes the standby; `copy` or `rewind` makes it follow."""
+        """Promotes the standby, so that it becomes the primary and accepts writes. The old primary becomes the standby,
+        but follows the new one only after `copy` or `rewind`."""
         self.standby.run("pg_ctl", "promote", "-w", "-D", self.standby.data)
         self.primary, self.standby = self.standby, self.primary
 
@@ -159,9 +163,9 @@ class Pair:
         self.follow()
 
     def rewind(self):
-        """Makes the standby, which was the primary until it was killed, follow the new primary. Only what differs is
-        copied."""
-        # pg_rewind reads the new primary's timeline from its control file. The control file has the new timeline only
+        """Makes the killed old primary follow the new primary as its standby. In contrast to `copy`, this copies only
+        the differences."""
+        # pg_rewind reads the timeline of the new primary from a control file. This file contains the new timeline only
         # after a checkpoint.
         psql(f"{self.primary.url}/postgres", "CHECKPOINT")
         self.standby.run(

@@ -19,10 +19,10 @@ from client import SECRET, Client
 from ports import free_port
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-# A PostgreSQL for the servers, without the name of a database; None if they use SQLite.
+# The URL of a PostgreSQL for the servers, without a database name. It is None if the servers use SQLite.
 POSTGRES = os.environ.get("INTEGRATION_POSTGRES_URL")
-# Turns off the limits on events and requests of drivers and operators, but not RATE_LIMIT_AUTH and
-# RATE_LIMIT_SERVICE_EVENTS. A test may set them again.
+# Turns off the limits on events and requests of drivers and operators. RATE_LIMIT_AUTH and RATE_LIMIT_SERVICE_EVENTS
+# keep their defaults. A test may set a limit again.
 UNLIMITED = {f"RATE_LIMIT_{name}": "0" for name in (
     "SESSION_EVENTS", "PRESESSION_EVENTS", "REGISTRATIONS", "DEVICES", "ACCOUNT", "READS", "PINGS",
     "PURCHASES", "NOTIFICATIONS", "OPERATOR")}
@@ -44,7 +44,8 @@ def arguments(description):
 
 
 def psql(url, sql):
-    """Runs SQL with psql. Returns the rows of a SELECT as tuples; bytes are texts that begin with \\x."""
+    """Runs SQL with psql. Returns the rows of a SELECT as tuples. A value of type bytea is a text that begins with
+    \\x."""
     is_query = sql.lstrip().upper().startswith("SELECT")
     if is_query:
         sql = f"SELECT coalesce(json_agg(to_json(found)), '[]') FROM ({sql}) AS found"
@@ -59,7 +60,8 @@ def psql(url, sql):
 
 
 def as_bytes(value):
-    """Returns the bytes of a column of bytes, which `psql` returns as a text."""
+    """Returns the value of a binary column as bytes. SQLite returns bytes, but `psql` returns them as a hexadecimal
+    text."""
     return bytes.fromhex(value.removeprefix("\\x")) if isinstance(value, str) else value
 
 
@@ -69,8 +71,8 @@ def literal(value):
 
 
 def wait_until(holds, seconds, what):
-    """Polls until the condition holds. Raises an AssertionError that names the condition if it does not hold in
-    time."""
+    """Polls until `holds` returns true. If this takes longer than `seconds`, raises an AssertionError that contains
+    `what`."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -112,7 +114,7 @@ class Server:
             "JWT_SECRET": SECRET,
             "LOG_FORMAT": "json",
             "LOG_LEVEL": "warning",
-            # On a slow machine, Redis sometimes responds after more than the default of 50 ms.
+            # The default timeout is 50 ms. On a slow machine, Redis sometimes needs longer to respond.
             **({"REDIS_URL": options.redis_url, "REDIS_TIMEOUT_MS": "2000"} if options.redis_url else {}),
             **environment,
         }
@@ -216,8 +218,8 @@ class Server:
             database.close()
 
     def integrity(self):
-        """Returns the result of SQLite's integrity check; "ok" if there is no problem. PostgreSQL has no such check
-        of a whole database."""
+        """Returns the result of SQLite's integrity check, which is "ok" for an undamaged database. Always returns "ok"
+        with PostgreSQL, which has no integrity check of a whole database."""
         if self.database_url:
             return "ok"
         database = sqlite3.connect(f"file:{self.database_path}?mode=ro", uri=True, timeout=10)

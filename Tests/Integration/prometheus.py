@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Tests config/prometheus and config/grafana with a real Prometheus. promtool accepts and tests the rules. Prometheus
-loads them and scrapes a server under load. Every query of a rule, of the dashboard and of docs/operations.md returns
-series."""
+"""Tests config/prometheus and config/grafana. promtool checks and tests the rules. A real Prometheus scrapes a server
+under load, and must find series for each query of the rules, the dashboard and docs/operations.md."""
 
 import json
 import os
@@ -25,18 +24,20 @@ RULES = REPOSITORY / "config/prometheus/rules.yml"
 RULES_TEST = REPOSITORY / "Tests/Integration/prometheus_rules.yml"
 DASHBOARD = REPOSITORY / "config/grafana/dwell.json"
 OPERATIONS = REPOSITORY / "docs/operations.md"
-# Samples are one second apart in this test, or more on a busy machine.
+# The tested queries look back over this time. It contains many samples, because Prometheus scrapes about once a second
+# in this test.
 INTERVAL = "1m"
 SCRAPE_SECONDS_MAX = 60
 PRESESSION_LIMIT = 5
-# The alerts whose condition may be true in this test. The load has rejected tokens, events over the limit, and
-# codes and notifications that no service accepts. The other alerts depend on the machine.
+# The alerts whose condition may be true in this test. The load causes rejected tokens, events over the limit, and codes
+# and notifications that cannot be delivered. The other alerts depend on the machine.
 TRUE_HERE = {"DwellTokensRefused", "DwellManyRateLimited", "DwellCodesWait", "DwellPushWaits",
              "DwellDiskAlmostFull", "DwellDiskFillsUp", "DwellSlowCommits", "DwellLoopStuck"}
 
 
 class Prometheus:
-    """A Prometheus with the configuration of the repository, which scrapes `target_port`. A context manager."""
+    """A Prometheus with the repository's configuration, except that it scrapes `target_port`, and does so every second.
+    A context manager."""
 
     def __init__(self, folder, target_port):
         self.folder = folder / "prometheus"
@@ -87,7 +88,7 @@ class Prometheus:
 
 
 class Traffic(threading.Thread):
-    """A thread that sends the requests for whose metrics there are queries, until it is stopped."""
+    """A thread that sends requests until it is stopped. Its requests produce the metrics that the queries ask for."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -99,7 +100,8 @@ class Traffic(threading.Thread):
         try:
             with (Client(self.port, token("scraped")) as driver, Client(self.port, "no-token") as stranger,
                   Client(self.port, None) as anyone):
-                # A session of a driver with a device causes a notification, which no service accepts.
+                # When this driver's session begins, the server sends a notification to the driver's device. No push
+                # service accepts it.
                 driver.request("PUT", "/native/devices/ab12", b'{"platform":"ios","environment":"production"}')
                 for event in ("enteredChargerIntentZone", "anchorDwellComplete"):
                     driver.post("/native/events", {
@@ -120,16 +122,15 @@ class Traffic(threading.Thread):
 
 
 def threshold_removed(query):
-    """Returns a rule's query without the comparison at its end, so that it finds series whether or not the alert
-    fires."""
+    """Removes the comparison at the end of a rule's query. The rest finds series even if the alert does not fire."""
     value, count = re.subn(r"\s*(?:==|<|>)\s*[0-9.e+]+$", "", query.strip())
     assert count == 1, f"{query} does not end in a comparison with a number"
     return value
 
 
 def dashboard_queries():
-    """Yields the title and the query of each target of a panel, and the name and the query of each variable. Grafana's
-    variables in the queries are replaced."""
+    """Yields (title, query) for each query of a panel, and (name, query) for each variable of the dashboard. Replaces
+    Grafana's variables in the queries."""
     dashboard = json.loads(DASHBOARD.read_text())
     queries = [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel.get("targets", [])]
     for variable in dashboard["templating"]["list"]:
@@ -166,7 +167,8 @@ def runbooks(report):
 
 
 def without_series(prometheus, queries):
-    """Returns the (name, query) pairs whose query finds no series within SCRAPE_SECONDS_MAX."""
+    """Returns a line with the name and the query for each pair whose query finds no series within
+    SCRAPE_SECONDS_MAX."""
     deadline = time.monotonic() + SCRAPE_SECONDS_MAX
     while empty := [f"{name}: {query}" for name, query in queries if not prometheus.series(query)]:
         if time.monotonic() > deadline:
@@ -193,8 +195,8 @@ def under_load(report, prometheus, traffic):
     report.check(traffic.failure is None, "the load was one", traffic.failure)
     firing = {rule["name"] for rule in prometheus.rules() if rule["state"] == "firing"}
     report.check(not firing - {"DwellDiskAlmostFull"}, "no alert fires on a server that is well", *firing)
-    # Most alerts fire only after their condition was true for minutes, longer than this test. A condition that is true
-    # makes an alert pending at once.
+    # Most alerts fire only when their condition has been true for minutes, which this test does not last. They become
+    # pending, however, as soon as the condition is true.
     true = {rule["name"] for rule in prometheus.rules() if rule["state"] != "inactive"}
     report.check(not true - TRUE_HERE, "no alert has a true condition, except those that the load causes", *true)
 

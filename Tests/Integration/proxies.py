@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tests the two proxy configurations of config/, with TLS, in front of a server (docs/deploy.md). The tests change only
-addresses, ports, names and paths in the configurations, and for one check the rate.
+"""Tests the two proxy configurations of config/, with TLS, in front of a server (docs/deploy.md). In the
+configurations, the tests change only addresses, ports, names and paths. One check also changes the rate limit.
 
-Requests and streams pass, and the server sees the client's address. The server's own limit on bodies applies, and its
-internal routes are not reachable. An unreachable server is reported in the error format of the contract."""
+Requests and streams pass, and the server sees the client's address. The server's limit on bodies applies, and its
+internal routes are not reachable. If the server is unreachable, the proxy responds in the contract's error format."""
 
 import contextlib
 import datetime
@@ -30,7 +30,7 @@ FINGERPRINTS = [":".join([pair] * 32) for pair in ("AA", "BB")]
 LINKS = {"LINK_APPS": "ABCDE12345.com.example.app", "LINK_PATHS": "!/open/web/*,/open/*",
          "ANDROID_APPS": ",".join(f"com.example.app:{fingerprint}" for fingerprint in FINGERPRINTS)}
 
-# An address that is neither the proxy's nor trusted by the server.
+# The address from which the client connects. It is not the proxy's address, and the server does not trust it.
 CLIENT = "127.0.0.9"
 PATIENCE_SECONDS = 60
 
@@ -82,7 +82,8 @@ class Nginx:
             ("dwell.example.org", "localhost"), *more)
         paths = "".join(f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         (folder / "nginx.conf").write_text(
-            # Only the user of the tests may access the directory. By default nginx's workers would run as another user.
+            # If root runs the tests, only root may access the directory. nginx's workers must then also run as root,
+            # which is not their default.
             ("user root; " if os.geteuid() == 0 else "") + f"daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log; worker_processes 1;\n"
             f"events {{}}\nhttp {{ access_log off; {paths}\n{site}\n}}\n")
         self.command = ["nginx", "-p", str(folder), "-e", str(folder / "nginx.log"), "-c", str(folder / "nginx.conf")]
@@ -130,7 +131,7 @@ def connection(proxy, client=CLIENT):
 
 
 def ask(proxy, method, path, body=None, fields=None, client=CLIENT):
-    """Sends a request through the proxy. Returns the status, the fields and the body."""
+    """Sends a request through the proxy. Returns the status, the header fields and the body of the response."""
     each = connection(proxy, client)
     try:
         each.request(method, path, body, {
@@ -179,7 +180,7 @@ class Echo(ThreadingHTTPServer):
 
 
 def check_forwarding(report, name, kind):
-    """Checks that the values which a client sends in any of these fields do not reach the server."""
+    """Checks that the server receives no value that a client sends in a field of FORWARDING."""
     claims = {field: f"claimed-{number}" for number, field in enumerate(FORWARDING)}
     with Folder() as folder, Echo() as echo, running(kind(folder, echo.port), folder) as proxy:
         status, _, body = ask(proxy, "GET", "/", fields=claims)
@@ -192,8 +193,8 @@ def check_forwarding(report, name, kind):
 
 
 def check_rate(report):
-    """Checks that nginx rejects the requests of one address that exceed the rate and the burst. Requests of another
-    address must pass. The rate and the burst are lower than in the file."""
+    """Checks the rate limit of nginx. Requests over the rate and the burst of one address are rejected, and requests of
+    another address pass. This check lowers the rate and the burst of the configuration."""
     slower = (("rate=100r/s", "rate=1r/m"), ("burst=500 nodelay", "burst=5 nodelay"))
     with Folder() as folder, Echo() as echo, running(Nginx(folder, echo.port, *slower), folder) as proxy:
         answers = [ask(proxy, "GET", "/", client="127.0.0.11") for _ in range(9)]
@@ -208,8 +209,8 @@ def check_rate(report):
 
 
 def check_garbage(report, proxy, server, name):
-    """Checks that a client cannot pass itself off as the proxy. The log and the limit per address must use the client's
-    own address."""
+    """Checks that a client cannot hide behind the proxy's address. The log and the limit per address must use the
+    client's address."""
     before = len(lines_of(server))
     # More requests than RATE_LIMIT_AUTH allows.
     statuses = [ask(proxy, "GET", "/auth/me", fields={"Forwarded": "garbage", "X-Forwarded-For": "garbage"})[0] for _ in range(4)]
@@ -233,8 +234,8 @@ def clients_in(server):
 
 
 def stream(proxy, name):
-    """Checks that the stream sends the newest state, and then the state after an event. Each must arrive at once, so
-    the proxy must not buffer the stream."""
+    """Checks that the proxy does not buffer the stream. The newest state must arrive at once, and so must the state
+    after an event."""
     each = connection(proxy)
     each.request("GET", "/native/session/stream", headers={"Authorization": f"Bearer {token('proxied')}"})
     answer = each.getresponse()
@@ -289,7 +290,7 @@ def curl(proxy, path, *words):
 
 
 def check_links(report, proxy, server, name):
-    """Checks that links and pages pass unchanged, and that `dwell check-config --links` agrees."""
+    """Checks that the proxy does not change links and pages, and that `dwell check-config --links` reports no error."""
     apple = curl(proxy, "/.well-known/apple-app-site-association")
     report.check(apple[:3] == (200, "application/json", 0), f"{name}: Apple's document: 200, its type, no redirect", apple)
     detail = json.loads(apple[3])["applinks"]["details"][0]

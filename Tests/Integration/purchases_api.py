@@ -25,7 +25,8 @@ def driver():
 
 
 def asking(lab, **environment):
-    """Starts the API and a second server that may call it, with its own database."""
+    """Starts a replacement for Apple's API. Also starts a second server with its own database, which may call this
+    API."""
     api = lab.stack.enter_context(AppStoreAPI(lab.folder))
     return api, lab.start_server(f"asking-{secrets.token_hex(4)}", **api.environment(), **environment)
 
@@ -37,7 +38,8 @@ def coins(lab, server, buyer):
 
 
 def read_to(server):
-    """Returns until when the history of each environment was read, in milliseconds since 1970."""
+    """Returns for each environment the time up to which the server has read Apple's history, in milliseconds since
+    1970."""
     return {name: int(at) for name, at in server.rows("SELECT environment, read_to_ms FROM notification_history")}
 
 
@@ -157,8 +159,8 @@ def _(lab):
         return lab.store.notification("ONE_TIME_CHARGE", transaction=lab.store.product(
             COINS, "Consumable", appAccountToken=mine))
     server.stop()
-    # Set the database back as if the server had been away for 40 days. Apple's sandbox keeps notifications only for 30
-    # days, so the server cannot read all of this time from the sandbox.
+    # The database now looks as if the server had been off for 40 days. Apple's sandbox keeps notifications for only 30
+    # days, so the server cannot get the older ones.
     server.rows("UPDATE notification_history SET read_to_ms = read_to_ms - ?", 40 * DAY)
     before = read_to(server)
     api.history["production"] = [(now_ms() - 35 * DAY, bought(), True) for _ in range(45)]
@@ -222,8 +224,8 @@ def _(lab):
     def unanswered():
         return server.log_path.read_text().count("certificate status is unavailable")
 
-    # The server asks Apple's OCSP responder about the certificate in the background. Each step below therefore waits
-    # for the result, before the next step changes how the responder answers.
+    # The server asks the OCSP responder about the certificate in the background. Each step therefore waits for the
+    # result of its question before the next step changes the responder's behaviour.
     responder.stop()
     show().expect(200)
     sql("UPDATE purchase_signer SET checked_at_ms = NULL")
@@ -232,7 +234,7 @@ def _(lab):
     wait_until(lambda: unanswered() > before, 10, "the check without a responder")
     assert len(found()) == 1, found()
     responder.start()
-    # A body that is not an OCSP response, such as the page of a proxy, counts as no answer.
+    # If the body is not an OCSP response, for example a page of a proxy, the server acts as if there were no answer.
     responder.says = "nonsense"
     before = unanswered()
     restart()
@@ -244,7 +246,7 @@ def _(lab):
     wait_until(lambda: sql("SELECT checked_at_ms FROM purchase_signer") != [(None,)], 10, "the record of an answer")
     assert responder.requests == asked + 1, responder.requests
     assert len(found()) == 1, found()
-    # The server asks once a day for each leaf certificate, so it does not ask again now.
+    # The server has an answer for this leaf certificate, so it asks again only after a day.
     asked = responder.requests
     restart()
     time.sleep(0.5)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests the answers to Apple's requests for consumption information (CONSUMPTION_REQUEST). The server answers only if
-the owner's consent is recorded. Also tests an unavailable Apple, a withdrawn consent, and a server that is killed
-during the request."""
+"""Tests how the server answers Apple's requests for consumption information (CONSUMPTION_REQUEST). It answers only if
+the owner's consent is recorded. In some checks, Apple is unavailable, the consent is withdrawn, or the server is killed
+before it has answered."""
 
 import json
 import secrets
@@ -129,7 +129,7 @@ def _(lab):
     shop.server.kill()
     shop.api.stop()
     shop.server.start()
-    # Make the next attempt due now. Otherwise it would be eight or more seconds later.
+    # Make the next attempt due now, because it is otherwise due only after eight or more seconds.
     due = f"UPDATE consumption_request SET next_attempt_at_ms = {now_ms()} WHERE outcome IS NULL"
     shop.sql(due)
     wait_until(lambda: shop.sql("SELECT attempt_count FROM consumption_request") == [(2,)], 20, "another failed attempt")

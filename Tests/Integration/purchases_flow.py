@@ -168,7 +168,7 @@ def _(lab):
     assert account_token(lab, ann) == mine != account_token(lab, eve)
     signed = lab.store.transaction(appAccountToken=mine.upper())
     post(lab, eve, signed).expect_problem(409, "purchase_owned_by_another")
-    # The server rejected eve's request, but stored the purchase for ann, whose account token it names.
+    # The server rejected eve's request. It stored the purchase for ann, because the purchase names ann's account token.
     assert statuses(lab, ann) == {MONTHLY: "active"}
     post(lab, ann, signed).expect(200)
 
@@ -235,8 +235,8 @@ def _(lab):
 
 
 def documented_types():
-    """Returns the types and subtypes of the table in docs/purchases.md, which is the table of the code
-    (NotificationTypesTests)."""
+    """Returns the types and subtypes in the table of docs/purchases.md. NotificationTypesTests checks that this table
+    agrees with the code."""
     page = (REPOSITORY / "docs/purchases.md").read_text()
     rows = re.findall(r"^\| `([A-Z_]+)` \| (?:`([A-Z_]+)`)? \| ", page, re.MULTILINE)
     return [(kind, subtype or None) for kind, subtype in rows]
@@ -245,8 +245,8 @@ def documented_types():
 @suite.check("each documented type is taken, and one that nobody knows is kept")
 def _(lab):
     app = {"appAppleId": APPLE_ID, "bundleId": BUNDLE_ID, "environment": "Production"}
-    # Some notification types have their details in another member than `data`. This dictionary maps the type and the
-    # subtype to the name and the value of this member.
+    # Some notification types have their details in a member other than `data`. In `objects`, each key is such a type
+    # with its subtype. Each value is the name of the member and its content.
     objects = {
         "RENEWAL_EXTENSION SUMMARY": ("summary", {**app, "productId": MONTHLY, "succeededCount": 5, "failedCount": 0}),
         "RESCIND_CONSENT": ("appData", {**app, "signedAppTransactionInfo": "x.y.z"}),
@@ -269,8 +269,8 @@ def _(lab):
             payload = lab.store.notification(kind, subtype, transaction, notificationUUID=id)
         notify(lab, payload).expect(200).expect_no_store()
         rows = lab.sql("SELECT type, subtype, payload IS NOT NULL AS is_kept FROM store_notification WHERE uuid = ?", id)
-        # The payload is stored only if the details are in such a member. If they are in a transaction, the payload is
-        # not needed, because the transaction has a row of its own.
+        # The server stores the payload only if its details are in a member of `objects`. It does not store the payload
+        # of a transaction, because the transaction has its own row.
         assert rows == [(kind, subtype, what in objects)], (what, rows)
     notify(lab, lab.store.notification("FROM_THE_FUTURE", "X")).expect(200).expect_no_store()
     kept = lab.sql("SELECT payload FROM store_notification WHERE type = 'FROM_THE_FUTURE'")
@@ -338,7 +338,8 @@ def _(lab):
     post(lab, buyer, stranger.sign(store.transaction_claims())).expect_pointers("/signed_transaction")
     post(lab, buyer, store.transaction(bundleId="com.other")).expect_pointers("/signed_transaction")
     post(lab, buyer, store.transaction(), store.renewal("1")).expect_pointers("/signed_transaction")
-    # A signed transaction is not accepted in the place of the signed renewal.
+    # The last argument must be a signed renewal. A signed transaction in its place is rejected, although its signature
+    # is valid.
     transaction = store.transaction()
     post(lab, buyer, transaction, transaction).expect_pointers("/signed_transaction")
     lab.call("POST", PURCHASES, {"transactionId": "1", "productId": "p", "originalTransactionId": "1"},
@@ -358,8 +359,8 @@ def _(lab):
     before = rows()
 
     def ends(text):
-        """Returns the lengths to test: about 150 spread over the text, each of the last 90, and those around each
-        dot."""
+        """Returns the lengths to which `text` is truncated. These are about 150 lengths spread over the text, the last
+        90, and those around each dot."""
         dots = [place for place, character in enumerate(text) if character == "."]
         return sorted({*range(1, len(text), len(text) // 150), *range(len(text) - 90, len(text)),
                        *(place + step for place in dots for step in range(-2, 4))})
@@ -419,7 +420,7 @@ def _(lab):
         notify(lab, lab.store.notification("TEST")).expect(200)
     for _ in range(2):
         notify(lab, "x.y.z").expect(401)
-    # Apple signed these two, but the first is no notification, and the second is for another app.
+    # Apple signed both of the following payloads, but the first is a transaction, and the second is for another app.
     for _ in range(2):
         notify(lab, lab.store.transaction()).expect(401)
     notify(lab, lab.store.notification("TEST", data={"bundleId": "com.example.other"})).expect(401)

@@ -104,8 +104,8 @@ def _(lab):
            "no remaining data")
     (kept,) = lab.sql("SELECT payload, signature FROM purchase_transaction WHERE transaction_id = ?", id)
     assert json.loads(as_bytes(kept[0]))["productId"] == MONTHLY and kept[1] is None, kept
-    # The subscription of the deleted driver continues. The server also stores what Apple signs about it from now on,
-    # without anything that leads to the person.
+    # The deleted driver's subscription continues, and Apple signs new transactions for it. The server stores them, but
+    # without the members that identify the person.
     name = {"appAccountToken": token, "appTransactionId": account}
     renewed = lab.store.transaction(transactionId=number(), originalTransactionId=id, **name)
     refunded = lab.store.transaction(transactionId=id, revocationDate=now_ms(), **name)
@@ -117,8 +117,8 @@ def _(lab):
            "no remaining data")
     assert lab.sql("""SELECT count(*) FROM purchase_transaction JOIN purchase ON purchase.id = purchase
                       WHERE original_transaction_id = ? AND signature IS NULL""", id) == [(2,)]
-    # The same person signs in again and gets a new account. The renewal and the refund are stored, but without the
-    # members that lead to a person. When the app sends them for the new account, the server stores them whole.
+    # The same person signs in again and gets a new account. So far, the stored renewal and refund lack the members that
+    # identify a person. When the app sends them for the new account, the server stores them completely.
     again = lab.apple_driver()
     buy(lab, again, refunded)
     assert statuses(lab, again) == {MONTHLY: "active"}

@@ -2,7 +2,8 @@
 """Tests the notifications about journeys, from the posted event to APNs and FCM (push_services.py). A journey causes
 notifications of every kind. Late or unwanted notifications are not sent.
 
-Also tests the delay of notifications after a deadline, and deliveries in spite of outages and kill -9."""
+Also tests the delay between a deadline and its notification. After kill -9 or an outage, no notification may be
+lost."""
 
 import collections
 import concurrent.futures
@@ -16,8 +17,8 @@ from processes import UNLIMITED, Folder, Server, arguments, wait_until
 from push_services import FCM, APNs, error
 from report import Report
 
-# The server warns three minutes before the grace period ends. With this grace period, that is two seconds after the
-# departure.
+# The server sends a warning three minutes before the grace period ends. With this grace period of 182 s, the warning is
+# due two seconds after the departure.
 GRACE_SECONDS = 182
 METRICS = "a-token-for-the-figures"
 
@@ -69,8 +70,8 @@ STEPS = {
 
 
 def post(server, driver, *steps, ago=0.0, session=None):
-    """Posts these events of the driver. They occur a hundredth of a second apart, and the last one `ago` seconds before
-    now. Returns the time of the last event in seconds since 1970."""
+    """Posts an event of the driver for each of `steps`. The events are a hundredth of a second apart, and the last one
+    occurred `ago` seconds ago. Returns the time of the last event in seconds since 1970."""
     now = time.time()
     with Client(server.port, token(driver)) as client:
         for index, step in enumerate(steps):
@@ -97,7 +98,8 @@ def figure(server, series):
 
 
 def expect(phones, driver, kinds, seconds=30):
-    """Waits until the driver's phone has these notifications, and returns whether it has exactly these."""
+    """Waits until the driver's phone has as many notifications as `kinds`. Returns whether their kinds are exactly
+    `kinds`."""
     try:
         wait_until(lambda: len(phones.of(driver)) >= len(kinds), seconds, f"{len(kinds)} notifications")
     except AssertionError:
@@ -182,8 +184,8 @@ def returned(report, server, phones):
 
 
 def killed(report, server, phones):
-    """Checks the notifications of an app that is killed after the departure: only the server knows that the session
-    ends."""
+    """Checks the notifications to a phone whose app is killed after the departure. The server must announce the end of
+    the session, because the app cannot detect it."""
     delays = []
     for number in range(8):
         driver = f"killed-{number}"
@@ -205,7 +207,8 @@ def killed(report, server, phones):
 
 
 def silent(report, server, phones):
-    """Checks that nothing is sent for what is late, unwanted or simulated, or to a device of the platform `web`."""
+    """Checks that no notification is sent for late events, for simulated drivers, or for kinds that the driver has
+    turned off. Devices of the platform `web` also get none."""
     register(server, "late")
     post(server, "late", "near", "anchored", "active", ago=65)
     register(server, "quiet", notifications={"quiet": True})
@@ -241,7 +244,8 @@ def android(report, server, fcm):
 
 
 def gone(report, server, phones):
-    """Checks that a 410 removes the device if it registered before Apple's timestamp."""
+    """Checks the status 410 of Apple. The server removes the device if it registered before the timestamp in the
+    response."""
     register(server, "gone")
     register(server, "again")
     phones.by_device[hexadecimal("gone")] = error(410, "Unregistered", timestamp=int((time.time() + 1) * 1000))
@@ -257,7 +261,8 @@ def gone(report, server, phones):
 
 
 def outage(report, server, phones, count):
-    """Checks that nothing due is lost while APNs responds with 503, and when the server is killed while it delivers."""
+    """Checks that no notification is lost while APNs responds with 503, or when the server is killed during a
+    delivery."""
     drivers = [f"outage-{number}" for number in range(count)]
     phones.always = error(503, "ServiceUnavailable")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -279,7 +284,8 @@ def outage(report, server, phones, count):
     wait_until(lambda: drain() or sum(delivered.values()) > count / 4, 90, "the first deliveries")
     server.kill()
     server.start()
-    # The entries that the killed server was sending are reserved for it for 45 seconds.
+    # When the server was killed, it was sending some entries of push_outbox. They stay reserved for up to 45 seconds,
+    # so the wait is longer.
     wait_until(drain, 90, "every delivery")
     wait_until(lambda: rows(server, "SELECT count(*) FROM push_outbox") == [(0,)], 60, "the empty outbox")
     drain()

@@ -198,8 +198,8 @@ class Connection:
         if action in ("reset", "refuse"):
             self.h2.reset_stream(stream, codes.INTERNAL_ERROR if action == "reset" else codes.REFUSED_STREAM)
         elif action in ("goaway", "goaway before"):
-            # The GOAWAY frame is written by hand. After a GOAWAY of its own, the h2 library would refuse to send the
-            # response that follows here.
+            # The test writes the GOAWAY frame itself. If the h2 library sent the frame, the library would then refuse
+            # to send the response below.
             self.last_stream = stream if action == "goaway" else stream - 2
             frame = GoAwayFrame(0, last_stream_id=max(0, self.last_stream), error_code=codes.NO_ERROR)
             self.socket.sendall(self.h2.data_to_send() + frame.serialize())
@@ -219,8 +219,9 @@ def error(status, reason, **more):
 
 
 class APNs(HTTP2Server):
-    """`script` has the actions for the next requests to any device, in order. After these, `always` is the action for
-    every valid request; None stands for 200. `complaints` lists the rules of Apple's documents that requests broke."""
+    """`script` contains the actions for the next requests, in order, whatever their device. When it is empty, `always`
+    is the action for every valid request, or 200 if it is None. `complaints` lists the violations of Apple's documented
+    rules."""
 
     def __init__(self, folder, **options):
         super().__init__(folder, **options)
@@ -233,7 +234,7 @@ class APNs(HTTP2Server):
         self.tokens = set()
 
     def environment(self):
-        """Returns the settings with which the server under test calls this APNs, in both environments."""
+        """Returns settings that make the server under test use this APNs for both environments of Apple."""
         return {"PUSH_APNS_TEAM_ID": TEAM_ID, "PUSH_APNS_KEY_ID": KEY_ID, "PUSH_APNS_KEY_FILE": str(self.key_path),
                 "PUSH_APNS_TOPIC": TOPIC, "PUSH_APNS_URL": self.url, "PUSH_APNS_SANDBOX_URL": self.url,
                 "PUSH_CA_FILE": str(self.certificate)}
@@ -280,8 +281,8 @@ class APNs(HTTP2Server):
 
 
 class FCM(HTTP2Server):
-    """`script` as for APNs. Issues access tokens at /token on the same port, over HTTP/1.1, or responds there with
-    `token_answer` (status, body) if that is set."""
+    """`script` works as in `APNs`. The path /token issues access tokens over HTTP/1.1 on the same port. If
+    `token_answer` (status, body) is set, /token responds with it instead."""
 
     def __init__(self, folder, **options):
         super().__init__(folder, alpn=("h2", "http/1.1"), **options)
@@ -372,7 +373,7 @@ class FCM(HTTP2Server):
 
 
 def fcm_error(status, word, code=None, **fields):
-    """Returns an answer of FCM: Google's general status, and FCM's error code in the details."""
+    """Returns an error response of FCM. `word` is Google's general status, and `code` is FCM's own error code."""
     details = [{"@type": "type.googleapis.com/google.firebase.fcm.v1.FcmError", "errorCode": code}] if code else []
     return status, {"content-type": "application/json", **fields}, json.dumps(
         {"error": {"code": status, "message": "text", "status": word, "details": details}}).encode()

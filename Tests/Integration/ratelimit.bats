@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Tests rate limits: the events and requests that are charged, and the quota in the response (contract, section 4).
+# Tests rate limits: which events and requests count towards a limit, and the quota in the response (contract, section
+# 4).
 
 load lib
 
@@ -30,7 +31,7 @@ expect_rate_limited() {
         { (($(field Retry-After) <= ${1:-600})) || fail "Retry-After is over ${1:-600}."; }
 }
 
-# expect_remaining N: checks that the RateLimit field has N remaining (r=N), and a time (t=...) if there is one.
+# expect_remaining N: checks that the RateLimit field says that N events remain (r=N). A time (t=...) may follow.
 expect_remaining() {
     expect_field RateLimit '"[^"]+";r='"$1"'(;t=[0-9]+)?'
 }
@@ -160,7 +161,7 @@ expect_remaining() {
 }
 
 @test "the window slides: after Retry-After there is room again, and a 429 did not cost any" {
-    # The window is long enough for a slow machine to post six times within it.
+    # The window is so long that even a slow machine posts all six events within it.
     limited_server RATE_LIMIT_WINDOW_SECONDS=20
     pre_session k1
     pre_session k2
@@ -221,10 +222,10 @@ expect_remaining() {
     stop_server
 }
 
-# The batch consists of pairs of events with the same key. The first event of a pair is charged, so the second one is
-# admitted without a charge. The store then rejects the first event, and its charge is refunded.
+# The batch consists of pairs of events with the same key. The limiter charges only the first event of each pair. The
+# store then rejects this event, and the limiter refunds the charge.
 #
-# The second event must now be charged itself.
+# After this refund, the limiter must charge the second event of the pair.
 @test "an event beside a refused one with its key is charged" {
     limited_server
     sign_in b
@@ -264,8 +265,8 @@ expect_remaining() {
     stop_server
 }
 
-# The store rejects all events of the batch. The charge of each event is refunded, which makes room for one more event.
-# If the server decided about all remaining events after each refund, it would make about 125,000 decisions.
+# The store rejects all events of the batch. Each refund makes room for one more event. If the server then decided about
+# all remaining events again, it would make about 125,000 decisions.
 @test "a batch whose events pass one place on is decided about in linear time" {
     limited_server METRICS_PORT="$(free_port)"
     sign_in b
@@ -299,8 +300,7 @@ expect_remaining() {
     pre_session p2
     pre_session p3
     expect_rate_limited
-    # Refused events have a window of their own, whose limit still applies: after 600 refused events, every event gets
-    # 429.
+    # Rejected events have a separate limit, which 0 does not turn off. After 600 rejected events, every event gets 429.
     for attempt in 1 2; do
         post /native/events/batch "$(gojq -cn '{events: [range(500) | {}]}')"
         expect_json '.results | length == 500 and all(.status_code == 400)'
@@ -373,13 +373,14 @@ expect_remaining() {
     post /api/push/register-token '{"token":"ef56"}'
     expect_rate_limited
     [[ $(sql "SELECT push_token FROM device") == ab12 ]] || fail "The devices changed all the same."
-    # Pings have their own limit, shared by the three paths, so the limit on reads does not affect them.
+    # The three paths for pings share one limit. Requests that read data have another limit, so they use up nothing of
+    # it.
     for path in /native/background-ping /v1/native/background-ping /v1/charging-sessions/background-ping; do
         post "$path" '{}'
         if [[ $path == /v1/charging-sessions/* ]]; then expect_rate_limited; else expect_status 204; fi
         expect_field RateLimit-Policy '"pings";q=2;w=600'
     done
-    # Another driver's limits are not affected, events are still accepted, and the configuration is read without a
+    # The driver's exhausted limits do not affect events or another driver's requests. Reading the configuration has no
     # limit.
     pre_session k1
     expect_status 200

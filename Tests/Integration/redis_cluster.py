@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tests Redis Cluster, Redis Sentinel and TLS with real Redis servers. The rate limits hold over all nodes, while slots
-move, while a primary is replaced by its replica, and while all nodes are down.
+"""Tests Redis Cluster, Redis Sentinel and TLS with real Redis servers. Drivers stay limited while slots move to another
+node, while a replica replaces its primary, and while all nodes are down.
 
-Two Dwell servers use each group of Redis servers. They have separate databases, so they can count together only through
-Redis. Starts its own Redis servers, whatever --redis-url says."""
+Two Dwell servers share each group of Redis servers. Their databases are separate, so only Redis can combine their
+counts. The test starts its own Redis servers and ignores --redis-url."""
 
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ from processes import Folder, Redis, Server, arguments, compare_with_disk, wait_
 from redis_groups import PASSWORD, SENTINEL_PASSWORD, SLOTS, Authority, Cluster, Sentinels, TLSRedis, slot
 from report import Report
 
-# The number of events of a driver in these tests.
+# The number of events that the limit allows a driver in these tests.
 LIMIT = 6
 # The time within which a server must notice a promotion.
 NOTICE_SECONDS = 30
@@ -41,7 +41,7 @@ class Drivers:
                 return driver
 
     def third(self, index):
-        """Returns a driver whose slot belongs to the primary number `index` of a new cluster."""
+        """Returns a driver whose slot belongs to primary `index` (0, 1 or 2) before any slot has moved."""
         return self.one(lambda number: number * 3 // SLOTS == index)
 
 
@@ -51,7 +51,7 @@ def event(key):
 
 
 class Servers:
-    """Two servers with databases of their own, which count together only through Redis."""
+    """Two servers with separate databases. Only Redis can combine their counts of a driver's events."""
 
     def __init__(self, options, folder, urls, timeout_milliseconds=2000):
         self.all = []
@@ -86,7 +86,8 @@ class Servers:
         return [self.post(self.all[index % 2], driver, f"{driver}-{prefix}{index}") for index in range(count)]
 
     def fill(self, driver):
-        """Posts more events of the driver than the limit to the first server, whose own window is then full too."""
+        """Posts more events of the driver to the first server than the limit allows. The driver is then over the limit
+        in Redis, and also in this server's memory."""
         return [self.post(self.all[0], driver, f"{driver}-full-{index}") for index in range(LIMIT + 2)]
 
     def figure(self, server, name, label=""):
@@ -97,7 +98,8 @@ class Servers:
         return float(found[1]) if found else None
 
     def by(self, which):
-        """Returns how many decisions for both servers were made by `which`: "redis" or "process"."""
+        """Returns the number of decisions that `which` made, as the sum over both servers. `which` is "redis" or
+        "process"."""
         return sum(
             self.figure(server, "dwell_redis_decisions_total", f'{{by="{which}"}}') or 0 for server in self.all)
 
@@ -120,13 +122,13 @@ class Servers:
             return (self.connected(server) == (nodes, 0)
                     and self.figure(server, "dwell_redis_breaker_state", '{state="closed"}') == 1)
         except ConnectionRefusedError:
-            # The port for metrics is not open yet. A server opens it shortly after the port for requests.
+            # The server opens the port for metrics shortly after the port for requests, so it may not be open yet.
             return False
 
 
 def check_shared(report, servers, drivers, what, is_complete=True):
-    """Checks that Redis counts the drivers: both servers together permit as many events as the limit says.
-    `is_complete`: whether every node of Redis works. If so, the processes must make no decision themselves."""
+    """Checks that both servers together allow each driver only as many events as the limit. `is_complete` says whether
+    all nodes of Redis work. If so, Redis must make every decision."""
     before = servers.by("process")
     for driver in drivers:
         statuses = servers.alternate(driver, LIMIT + 2)
@@ -137,8 +139,8 @@ def check_shared(report, servers, drivers, what, is_complete=True):
 
 
 def check_refusals(report, servers, driver, what):
-    """Checks that the servers share the window of refused events. A server reads this window from its own memory,
-    without a call to Redis. From Redis's reply to its first own charge, it learns what the other server has charged."""
+    """Checks that the servers share the limit on rejected events. A server compares this limit with a count in its
+    memory. When the server charges an event, Redis's reply updates this count."""
     invalid = {"event": "chargerTargeted"}
     one, two = servers.all
 
@@ -153,8 +155,8 @@ def check_refusals(report, servers, driver, what):
     statuses = [post(one), post(two)]
     report.check(
         statuses == [429, 400], f"{what}: after 600 refused events, the other server reads only the first body", statuses)
-    # The other server learns of the full window from Redis's reply to its own charge. This reply arrives about when the
-    # response does. On a busy machine it arrives a few responses later, so the test posts until it gets 429.
+    # The other server's first charge brings Redis's reply with the total count. On a busy machine, this reply arrives a
+    # few responses late, so the test posts until it gets 429.
     read = 1
     while read < 50 and post(two) != 429:
         read += 1
@@ -229,8 +231,8 @@ def move_slot(report, servers, cluster, drivers):
         statuses = servers.alternate(old_driver, 2, "before-")
         target.ask("CLUSTER", "SETSLOT", str(moving), "IMPORTING", source_id)
         source.ask("CLUSTER", "SETSLOT", str(moving), "MIGRATING", target_id)
-        # The old driver's window is still on the source node, which answers TRYAGAIN for it. The source answers ASK for
-        # the new driver, so this driver's window is created on the target node.
+        # The source node has the window of `old_driver`, and answers TRYAGAIN for it. It answers ASK for `new_driver`,
+        # so the server creates that window on the target node.
         statuses += servers.alternate(old_driver, 2, "migrating-")
         new_statuses = servers.alternate(new_driver, 3, "migrating-")
         report.check(
@@ -265,8 +267,8 @@ def kill_primary(report, servers, cluster, drivers):
     victim = cluster.primary(slot(full))
     with under_load(report, servers, "a primary is killed"):
         victim.kill()
-        # readyz reports the loss before a replica replaces the dead primary, because Redis first waits for
-        # NODE_TIMEOUT_MILLISECONDS.
+        # Redis waits for NODE_TIMEOUT_MILLISECONDS before a replica replaces the dead primary. Until then, /readyz
+        # reports the loss.
         report.run("a primary is killed: readyz says that a part of Redis is lost", lambda: wait_until(
             lambda: all(servers.ready(server) == (200, "partly_lost") for server in servers.all), 10,
             "readyz with partly_lost"))
@@ -286,8 +288,8 @@ def kill_primary(report, servers, cluster, drivers):
 
 
 def check_shared_by_others(report, servers, drivers):
-    """Checks the time while one primary of three is dead and its replica not promoted yet."""
-    # Each server decides for the drivers of the dead primary by itself.
+    """Checks the servers while one of three primaries is dead, before its replica is promoted."""
+    # For the dead primary's drivers, each server decides with the counts in its memory.
     alone = drivers.third(2)
     statuses = servers.alternate(alone, LIMIT)
     report.check(statuses == [200] * LIMIT, "a primary is killed: its drivers go on", statuses)
@@ -334,7 +336,8 @@ def command(options, server, *words):
 
 
 def erase_everywhere(report, servers, drivers, options):
-    """Checks that the server, and the commands without a server, find and delete a driver's keys at each node."""
+    """Checks, for each node, that `verify-erased` finds a driver's keys and that `driver erase` deletes them. The
+    commands must do this while the server runs, and also after it has stopped."""
     server = servers.all[0]
     for index, is_running in ((0, True), (1, True), (2, True), (0, False), (1, False), (2, False)):
         what = f"shard {index}, with{'' if is_running else 'out'} a server"
@@ -458,8 +461,8 @@ def check_tls(report, options):
 
         (folder / "wrong").mkdir()
         with TLSRedis(folder / "wrong", authority, "127.0.0.1") as redis:
-            # The certificate does not have the host name of the first URL, and the authority of the second URL did not
-            # sign it.
+            # Both connections must fail. The first URL has a host name that is not in the certificate. The second URL
+            # has an authority that did not sign the certificate.
             urls = [redis.url_over_tls("localhost"), redis.url_over_tls(authority=stranger)]
             with Servers(options, folder / "wrong", urls) as servers:
                 for server, mistake in zip(servers.all, ("another host", "another authority")):

@@ -1,5 +1,5 @@
-"""Several Redis servers that belong together: a cluster, and a primary with a replica and sentinels. Each is started
-here, on free ports of 127.0.0.1."""
+"""Groups of Redis servers: a cluster, and a primary with a replica and sentinels. This module starts them on free ports
+of 127.0.0.1."""
 
 import binascii
 import datetime
@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from ports import free_port
 from processes import Redis, wait_until
 
-# Every Redis here requires this password, and the sentinels have one of their own.
+# Each Redis in this module requires this password. The sentinels require SENTINEL_PASSWORD instead.
 PASSWORD = "redis-p4ss,w/rd"
 ESCAPED_PASSWORD = "redis-p4ss,w%2Frd"
 SENTINEL_PASSWORD = "sentinel-p4ss"
@@ -220,7 +220,8 @@ class Authority:
         return builder.sign(self.key, hashes.SHA256())
 
     def issue(self, host):
-        """Returns the paths of a certificate for the host, an IP address or a name, and of its key."""
+        """Issues a certificate for `host`, which is an IP address or a name. Returns the paths of the certificate and
+        its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         try:
             name = x509.IPAddress(ipaddress.ip_address(host))
@@ -236,7 +237,8 @@ class Authority:
 
 
 class TLSRedis(GroupedRedis):
-    """A Redis that takes only TLS, and only from clients with a certificate of the authority. A context manager."""
+    """A Redis that accepts only TLS connections. The client must have a certificate that `authority` has signed. A
+    context manager."""
 
     def __init__(self, folder, authority, host, arguments=()):
         (folder / host).mkdir()

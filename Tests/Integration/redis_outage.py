@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes Redis unavailable in many ways, under load: killed, restarted empty, hung, slow, read-only, full, flushed.
-Every event is stored and answered correctly, no request waits noticeably longer, and a driver over the limit stays over
-it. Starts its own Redis, whatever --redis-url says.
+"""Makes Redis unavailable under load: killed, restarted empty, hung, slow, read-only, full, flushed. Events are stored
+and answered correctly, no request waits noticeably longer, and a driver over the limit stays over it. The test ignores
+--redis-url.
 
-Waits are measured with the database in memory, because other users of the disk affect its speed. If requests waited too
-long in a phase, all phases are repeated with a fresh server and Redis.
+The database is in memory while waits are measured, because other programs slow down a disk. If requests wait too long
+in a phase, all phases are repeated with a new server and Redis.
 
-A check fails only if requests waited too long in three attempts. A wait for Redis occurs in every attempt, a delay
-of the machine does not."""
+The check of a phase's waits fails only if they were too long in all three attempts. If Redis is the cause, this happens
+in every attempt. If the machine is the cause, it usually does not."""
 
 import os
 import pathlib
@@ -21,13 +21,13 @@ from ports import free_port
 from processes import Folder, Redis, Server, arguments, compare_with_disk
 from report import Report
 
-# The number of events of each class that a driver may post during the whole run. A phone of the load test stays below
-# this limit. A batch of this many events uses it up at once.
+# The number of events of each class that a driver may post during the whole run. A phone under load stays below it.
+# `use_up` reaches it with one batch.
 LIMIT = 500
 PER_SECOND = 10
 REDIS_TIMEOUT_SECONDS = 0.05
-# The time within which the server must adapt when Redis goes away or comes back. The test checks the median waiting
-# time only of requests after this time.
+# When Redis goes away or comes back, the server must adapt within this time. The median waiting time includes only
+# requests after this time.
 SETTLED_SECONDS = 1
 ATTEMPTS = 3
 MEMORY = pathlib.Path("/dev/shm")
@@ -57,8 +57,8 @@ def pre_session_event(key, milliseconds_ago=0):
 
 
 def use_up(client, report):
-    """Posts as many events as one driver may. Each event has its own millisecond, because ordering hundreds of events
-    of the same millisecond is slower."""
+    """Posts as many events as the limit allows a driver. Each event has a different millisecond, because the server
+    orders hundreds of events of one millisecond more slowly."""
     events = [pre_session_event(f"greedy-{index}", milliseconds_ago=LIMIT - index) for index in range(LIMIT)]
     status, answer = client.post("/native/events/batch", {"events": events})
     stored = [result for result in answer["results"] if result["status_code"] == 200] if status == 200 else []
@@ -68,8 +68,8 @@ def use_up(client, report):
 
 
 def check_phase(report, name, exchanges, started, baseline, tolerance):
-    """Checks the `exchanges` of one phase. `baseline` is the (median, max) in seconds of the first phase. Returns
-    whether the phase had waits that were too long."""
+    """Checks the `exchanges` of one phase. `baseline` is (median, maximum) of the waits in the first phase, in seconds.
+    Returns whether requests of this phase waited too long."""
     report.note(f"Redis {name}: {len(exchanges)} requests, {latencies(exchanges)}")
     refused = [exchange for exchange in exchanges if exchange.status != 200]
     report.check(exchanges and not refused, f"Redis {name}: every answer is 200", *refused)
@@ -78,8 +78,8 @@ def check_phase(report, name, exchanges, started, baseline, tolerance):
     allowed = baseline[1] + 0.1 + tolerance
     if slowest > allowed:
         late.append(f"Redis {name}: somebody waited {slowest * 1000:.1f} ms, over {allowed * 1000:.0f} ms")
-    # By now the circuit breaker has opened, or Redis is available again. If each request still waited for Redis, most
-    # would take the whole timeout. A few long waits may be the breaker's probes or delays of the machine.
+    # After SETTLED_SECONDS, the circuit breaker is open or Redis is available again. If requests still waited for
+    # Redis, most would take the whole timeout. The check ignores a few long waits, such as the breaker's probes.
     later = [exchange.seconds for exchange in exchanges if exchange.at > started + SETTLED_SECONDS]
     allowed = baseline[0] + REDIS_TIMEOUT_SECONDS / 2
     if not later or percentile(later, 0.5) > allowed:
@@ -97,7 +97,7 @@ def main():
     options = parser.parse_args()
 
     report = Report("redis outage")
-    # `late` says for each phase whether requests waited too long in every attempt so far.
+    # For each phase, whether its requests waited too long in every attempt so far.
     late = play(options, report)
     for _ in range(1, ATTEMPTS):
         if any(late.values()):

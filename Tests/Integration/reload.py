@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests how reloads are reported. Three cases must be visible: a reload fails, a changed setting needs a restart, or a
-name is misspelled. The places are the log, /metrics, /ops, `dwell config history` and `dwell config show`.
+"""Tests that operators see three results of a reload: it fails, a changed setting needs a restart, or a name is
+misspelled. The log, /metrics, /ops, `dwell config history` and `dwell config show` must report them.
 
 Also tests two servers with different settings on one database."""
 
@@ -144,7 +144,8 @@ def two_servers(report, options, folder):
 
 
 def reload_one_by_one(report, options, folder):
-    """Checks that two servers compare the settings that a reload has put in force."""
+    """Checks that each server compares its own settings with the other server's, also after a reload has changed
+    them."""
     name = "NATIVE_GRACE_PERIOD_SECONDS"
     servers, files = [], []
     for instance in ("one", "two"):
@@ -159,7 +160,8 @@ def reload_one_by_one(report, options, folder):
         return [{state["name"]: state["differences"] for state in picture(server)["instances"]} for server in servers]
 
     def expect(one, two, what):
-        """`one`: the settings in which server two differs, as server one shows them. `two`: the reverse."""
+        """`one` lists the settings that server one shows as different on server two. `two` lists those that server two
+        shows as different on server one."""
         expected = [{"one": [], "two": one}, {"one": two, "two": []}]
         try:
             wait_until(lambda: differences() == expected, 20, what)
@@ -180,7 +182,7 @@ def reload_one_by_one(report, options, folder):
 
 
 def change_together(report, options, folder):
-    """Checks that a change which two servers read at the same moment is recorded once."""
+    """Two servers reload the same changed file at the same moment. The history must contain the change only once."""
     path = folder / "settings.env"
     path.write_text("NATIVE_CHARGER_DWELL_SECONDS=100\n")
     common = {**UNLIMITED, "LOG_LEVEL": "info", "ENV_FILE": str(path)}

@@ -1,4 +1,4 @@
-"""Reports results as TAP, with figures as comments. This module is independent of the subject of the checks."""
+"""Reports results as TAP, with measurements as comments. This module is independent of what is tested."""
 
 import sys
 import traceback

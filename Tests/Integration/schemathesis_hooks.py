@@ -1,5 +1,5 @@
-"""Corrects values that Schemathesis cannot derive from the description, or generates wrongly, before a request is sent.
-The checks are unchanged: requests that are generated to be rejected stay invalid."""
+"""Corrects a request of Schemathesis before it is sent, if the description cannot express a rule or a generated value
+is wrong. The checks stay the same, and requests that are generated to be rejected stay invalid."""
 
 import re
 
@@ -17,15 +17,15 @@ def before_call(context, case, kwargs):
         # Only the driver of the token is accepted.
         if is_positive and isinstance(case.body, dict) and isinstance(case.body.get("driver_id"), str):
             case.body["driver_id"] = "made-up"
-        # Schemathesis's coverage phase generates "0" for X-Sent-At and treats it as valid. It does not match the
-        # header's pattern, so the header is removed.
+        # The coverage phase of Schemathesis considers the value "0" valid for X-Sent-At. The value does not match the
+        # header's pattern, so this hook removes the header.
         if is_positive and not SENT_AT.match(str(case.headers.get("X-Sent-At", ""))):
             case.headers.pop("X-Sent-At", None)
 
 
 def agree_on_the_key(case, is_positive):
-    """Removes Idempotency-Key if it would contradict the key in the body, or would complete a body that was generated
-    without a key."""
+    """Removes Idempotency-Key if it might contradict the key in the body. Also removes it if the body was generated
+    without a key, because the header would supply this key."""
     body = case.body if isinstance(case.body, dict) else {}
     has_key = isinstance(body.get("idempotency_key"), str)
     has_none = not has_key and not isinstance(body.get("event_id"), str)

@@ -23,7 +23,7 @@ setup() {
     start=$(($(date +%s) - 800))
 }
 
-# at SECONDS: prints the time this long after the start of the test's visit.
+# at SECONDS: prints the time that is this many seconds after `start`.
 at() {
     date -u -d "@$((start + $1))" +%Y-%m-%dT%H:%M:%S.1Z
 }
@@ -32,7 +32,7 @@ teardown() {
     end_server
 }
 
-# as_service EVENT_NAME KEY OCCURRED_AT [gojq program]: posts the event of driver a as the service.
+# as_service EVENT_NAME KEY OCCURRED_AT [gojq program]: posts an event of driver a with the service's token.
 as_service() {
     local app=$token
     token=$service

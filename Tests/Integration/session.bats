@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Tests session state. The server enforces deadlines, across restarts and beside another instance. Drivers read their
+# Tests session state. The server enforces deadlines after a restart, and also if two instances run. Drivers read their
 # own journeys, as documents and as a stream (contract, sections 1 and 3).
 
 load lib
@@ -43,19 +43,20 @@ depart() {
     expect_verdict IN_TRANSIT applied
 }
 
-# event_now NAME KEY [JQ-FILTER]: like event, but with milliseconds, so that events within the same second are in order.
+# event_now NAME KEY [JQ-FILTER]: like event, but the time has milliseconds. Two events of the same second are therefore
+# in order.
 event_now() {
     event "$1" "$2" ".occurred_at = \"$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)\" | ${3:-.}"
 }
 
-# expiries NAME: prints the stored events of source server of driver NAME. For each event: name, transition, state after
-# the event, and the milliseconds between the deadline and the storing.
+# expiries NAME: prints the driver's stored events that the server itself created. A line has the name, the transition,
+# the state after the event, and the milliseconds from the deadline to the storing.
 expiries() {
     stored_events 'name, transition, after_state, received_at_ms - corrected_at_ms' \
         "source = 'server' AND driver_id = '$(driver "$1")'" corrected_at_ms
 }
 
-# wait_for_expiry NAME: waits at most twenty seconds for a stored expiry of driver NAME.
+# wait_for_expiry NAME: waits at most twenty seconds until the server has stored an expiry of driver NAME.
 wait_for_expiry() {
     local attempt
     for ((attempt = 0; attempt < 100; attempt++)); do
@@ -102,8 +103,8 @@ last_id() {
     forget_server
     start_server NATIVE_GRACE_PERIOD_SECONDS=1
     local driver delay soonest=1000000
-    # The test checks the earliest of three expiries. One of them may be late because the machine paused. If the server
-    # checks deadlines too rarely, all three are late.
+    # The test checks the shortest of three delays. If the machine pauses, one expiry may be late. If the server checks
+    # deadlines too rarely, all three are late.
     for driver in a b c; do
         depart "$driver"
         wait_for_expiry "$driver"

@@ -14,8 +14,8 @@ teardown() {
     end_server
 }
 
-# drain SCRIPT: runs a Python script that talks to the server while the server is told to stop. These names are defined:
-# `port`, `pid`, `token`, `event`, `connect()`, `request(path, body)`, `answer(connection)` and `refused()`.
+# drain SCRIPT: runs a Python script that sends requests and stops the server. The script may use `port`, `pid`,
+# `token`, `event`, `connect()`, `request(path, body)`, `answer(connection)` and `refused()`.
 drain() {
     python3 - "$server_port" "$server_pid" "$token" "$(event chargerTargeted k1)" "$1" <<'PYTHON'
 import os, re, signal, socket, sys, time
@@ -80,7 +80,7 @@ connection = connect()
 connection.sendall(request("/native/config"))
 status, head, _ = answer(connection)
 assert status == 200 and "connection: close" not in head, head
-# A second connection with an incomplete request keeps the drain from ending at once.
+# Without a second connection with an incomplete request, the drain would end at once.
 busy = connect()
 busy.sendall(request("/native/events", event)[:-10])
 time.sleep(0.2)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tests signals at many moments of a start. SIGHUP never ends the server. SIGTERM and SIGINT end it with status 0, and
-the database stays whole.
+"""Sends signals at many moments of a start. SIGHUP never ends the server. SIGTERM and SIGINT end it with status 0 and
+without damage to the database.
 
-Until the dynamic linker is done, no code of the server has run, so the signal itself may end the process. SigCgt in
-/proc/PID/status shows whether this time is over."""
+Before the dynamic linker has finished, the server cannot catch a signal, so the signal may end the process. SigCgt in
+/proc/PID/status shows whether the server already catches signals."""
 
 import pathlib
 import signal
@@ -14,8 +14,8 @@ import time
 from processes import Folder, Server, arguments, wait_until
 from report import Report
 
-# The moments at which the signal is sent, in milliseconds after the start. On a slow machine, `stretch_of` multiplies
-# them. The server must catch signals after at most half of the longest moment.
+# The moments at which the signal is sent, in milliseconds after the start. On a slow machine, they are multiplied, so
+# that the server catches signals within half of the longest moment.
 MOMENTS = [0, 1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, 140, 150]
 HELD = 1 << (signal.SIGHUP - 1) | 1 << (signal.SIGINT - 1) | 1 << (signal.SIGTERM - 1)
 
@@ -40,8 +40,8 @@ class StartedServer(Server):
 
 
 def round_of(server, number, moment):
-    """Starts the server and sends the signal after `moment` milliseconds. Returns whether the server already caught
-    signals then, and its exit status."""
+    """Starts the server, and sends the signal after `moment` milliseconds. Returns whether the server caught signals at
+    that moment, and its exit status."""
     server.launch_now()
     time.sleep(moment / 1000)
     held = holds(server.process)
@@ -86,8 +86,8 @@ def second_signal(report, server):
     busy = socket.create_connection(("127.0.0.1", server.port))
     busy.sendall(b"POST /auth/otp/start HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
     time.sleep(0.2)
-    # The kernel would merge two pending SIGTERM into one. The test therefore sends the second SIGTERM only when the log
-    # says that the drain has begun. `earlier` skips the part of the log that belongs to earlier starts.
+    # The kernel merges two pending SIGTERM into one. The second is therefore sent only when the log says that the drain
+    # has begun. `earlier` is the size of the log of earlier starts.
     earlier = server.log_path.stat().st_size
     server.process.send_signal(signal.SIGTERM)
     wait_until(lambda: b"draining" in server.log_path.read_bytes()[earlier:], 20, "the drain")
@@ -112,8 +112,8 @@ def many_at_once(report, server):
 
 
 def closed_streams(report, server):
-    """Starts the server with closed standard output and standard error. The log must not be written to the pipe of the
-    signals, where its bytes would be taken for signals."""
+    """Starts the server with closed standard output and standard error. The server must not write its log to the pipe
+    for signals, because it would read the log's bytes as signals."""
     server.process = subprocess.Popen(
         ["sh", "-c", 'exec "$0" serve </dev/null >&- 2>&-', server.binary], env=server.environment, cwd=server.folder)
     wait_until(server.is_alive, 30, "the start")
@@ -132,8 +132,8 @@ def broken_pipe(report, server):
 
 
 def others_end(report, options, folder):
-    """Checks that SIGTERM ends a command other than serve, as it ends other programs. The command waits for the
-    response of a listener that never sends one, so the command does not end by itself before the signal."""
+    """Checks that SIGTERM ends `dwell simulate` as it ends other programs. The command waits for a response that a
+    listener never sends, so only the signal can end it."""
     server = Server(options, folder, {})
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(20)
@@ -152,8 +152,8 @@ def others_end(report, options, folder):
 
 
 def main():
-    # If a shell runs this script in the background, the script and its child processes ignore SIGINT. This call ends
-    # that.
+    # If a shell runs this script in the background, the script and its child processes ignore SIGINT. This call makes
+    # them react to SIGINT again.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     options = arguments(__doc__).parse_args()
     report = Report("signals")

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Tests Sign in with Apple (contract, section 6). The key set, the token endpoint and the revoke endpoint are on
-loopback, and are slow, return wrong data, or stop. Also tests attacks with identity tokens, each of which must be
-rejected."""
+"""Tests Sign in with Apple (contract, section 6). Apple's key set, token endpoint and revoke endpoint are replaced on
+loopback, where they are slow, return wrong data, or stop. Attacks with identity tokens must all be rejected."""
 
 import pathlib
 import re
@@ -124,14 +123,14 @@ def refuse(lab, token, raw_nonce, why):
 
 
 def refuse_all(lab, attacks):
-    """Checks that all `attacks`, (why, token, raw nonce), get the same problem, so that no detail helps the next
-    attempt."""
+    """Checks that all `attacks` get the same problem, so that an attacker learns nothing from it. Each attack is (why,
+    token, raw nonce)."""
     answers = [refuse(lab, token, raw, why) for why, token, raw in attacks]
     assert all(answer == answers[0] for answer in answers), answers
 
 
 def variants(lab, *changes):
-    """Yields an attack, (why, token, raw nonce), for each (why, claims, header)."""
+    """Takes changes (why, claims, header). Yields an attack (why, token, raw nonce) for each."""
     for why, claims, header in changes:
         raw = nonce()
         yield why, lab.apple.identity_token(subject(), raw, header=header, **claims), raw

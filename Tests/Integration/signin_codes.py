@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests one-time codes (contract, section 6). A signed webhook sends them to a receiver that rejects, stalls and stops.
-Attackers guess codes one at a time and a thousand at once.
+"""Tests one-time codes (contract, section 6). The server sends them by a signed webhook to a receiver that rejects,
+stalls and stops. Attackers guess codes, one at a time or a thousand at once.
 
-Codes are limited per number, per address and in total."""
+The codes that the server sends are limited per phone number, per address and in total."""
 
 import collections
 import hashlib
@@ -147,9 +147,8 @@ def _(lab):
 
 
 def next_different(lab, phone):
-    """Requests a code and returns it. Counts the calls for this phone number, because `next_code` would fail if the new
-    code happened to equal the old one. Calls for other numbers are not counted: a code of an earlier check may be sent
-    again at any time."""
+    """Requests a code and returns it. The new code may equal the old one, so the function waits for another call to the
+    receiver. Calls for other numbers do not count, because the server may repeat them at any time."""
     def codes():
         calls = [json.loads(body) for _, body in list(lab.receiver.calls)]
         return [call["code"] for call in calls if call["phone"] == phone]
@@ -248,7 +247,7 @@ def _(lab):
 
 
 def guesses_looked_at(lab, phone_guesses):
-    """Returns how many of the guesses made by `phone_guesses` are compared with a code."""
+    """Calls `phone_guesses`. Returns how many of its guesses the server compared with a code."""
     before = lab.sql("SELECT coalesce(max(id), 0) FROM audit")[0][0]
     phone_guesses()
     return lab.sql("SELECT count(*) FROM audit WHERE id > ? AND action = 'sign_in_otp' AND reason = 'wrong'", before)[0][0]
@@ -308,8 +307,8 @@ def _(lab):
 
 
 def guess_at_once(lab, phone, codes, connections=50):
-    """Sends all codes as fast as possible: each connection sends its share before it reads the first response. Returns
-    the statuses."""
+    """Sends all codes as fast as possible. Each connection sends all its requests before it reads a response. Returns
+    the number of responses for each status."""
     shares = [codes[index::connections] for index in range(connections)]
     statuses = collections.Counter()
     lock, ready = threading.Lock(), threading.Barrier(connections)
@@ -400,8 +399,8 @@ def _(lab):
     statuses = collections.Counter(
         start(new_phone(), f"2001:db8:0:{number * 64:x}::1").status for number in range(74) for _ in range(3))
     assert statuses == {200: 100, 429: 122}, statuses
-    # In each loop, the numbers have one prefix, and each request comes from another address. The limit for a prefix is
-    # 200 messages. Beyond the limit, the response is the same, but no message is sent.
+    # The numbers of a loop have the same prefix, and each request has another address. A prefix may get 200 messages.
+    # After that, the server still responds with 200, but sends no message.
     for number in range(150):
         start(f"+491511{number:07}", f"198.51.{number}.1").expect(200)
     for number in range(250):

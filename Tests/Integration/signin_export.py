@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the export of a driver with much data (contract, section 6). The export is complete, contains each event once,
-uses constant memory, and is produced at the speed of the reader. Also tests exports that are interrupted."""
+"""Tests the export of a driver with much data (contract, section 6). It must contain each event once, use constant
+memory, and be produced only as fast as the client reads. Some exports are interrupted."""
 
 import http.client
 import json
@@ -19,7 +19,7 @@ suite = Suite(__doc__)
 EVENTS = 3000
 # Metadata may have at most 8 KiB in JSON.
 TEXT = "x" * (8 * 1024 - 40)
-# A batch may have at most 1 MiB, and a batch of 120 events of this test is smaller.
+# A batch may have at most 1 MiB. This number of events stays below this limit.
 BATCH = 120
 GROWTH_KIB_MAX = 25 * 1024
 PATH = "/auth/me/export"
@@ -28,7 +28,8 @@ PATH = "/auth/me/export"
 def store(lab, pair, count=EVENTS):
     """Stores events with nearly the largest possible metadata. Returns their keys."""
     keys = [f"export-{secrets.token_hex(4)}-{number}" for number in range(count)]
-    # The events are sent in the order of their times. No event is therefore late, and no event causes a refold.
+    # The events are sent in the order of their times. No event is therefore late, and the server does not have to fold
+    # earlier events again.
     first = int(time.time() * 1000) - count
     occurred_at = {key: rfc3339(first + number) for number, key in enumerate(keys)}
     with Client(lab.server.port, pair["access_token"]) as client:
@@ -55,7 +56,7 @@ class Exporting:
 
     def __init__(self, lab, pair):
         self.connection = http.client.HTTPConnection("127.0.0.1", lab.server.port, timeout=20)
-        # The receive buffer is small, so that the server soon notices when the client does not read.
+        # With a small receive buffer, the server soon notices that the client does not read.
         self.connection.sock = socket.socket()
         self.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
         self.connection.sock.settimeout(20)
@@ -87,7 +88,8 @@ def expect_whole(document, pair, keys):
 def _(lab):
     pair = lab.apple_driver()
     keys = store(lab, pair)
-    # The server's first response allocates memory that the server keeps, so this response is not measured.
+    # With its first response, the server allocates memory that it keeps. The test makes this request before it
+    # measures.
     lab.me(pair["access_token"]).expect(200)
     forget_peak(lab)
     before = memory_kib(lab, "VmRSS")
@@ -134,7 +136,7 @@ def _(lab):
             head = received.lower()
             assert head.startswith(b"http/1.1 200 ") and b"content-type: application/json" in head, received
             assert b"content-disposition: attachment" in head and b"cache-control: no-store" in head, received
-            # RFC 9110 section 8.6: Content-Length is that of GET's content, or absent.
+            # For HEAD, Content-Length must be absent or have the value that it has for GET (RFC 9110, section 8.6).
             assert b"content-length" not in head, received
         client.socket.sendall(rendered("HEAD", PATH, "no-token"))
         assert client.socket.recv(65536).startswith(b"HTTP/1.1 401 ")
@@ -195,7 +197,8 @@ def _(lab):
         read += export.answer.read()
     document = json.loads(read)
     assert [event["event_id"] for event in document["events"]] in (keys, keys + later)
-    # The driver may export again after the previous export was read completely, and also after its reader disconnected.
+    # The driver may export again, because the previous export was read completely. The reader of the next export
+    # disconnects, after which the driver may also export again.
     with Exporting(lab, pair) as export:
         assert export.answer.status == 200
         export.answer.read(1000)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests the limit of the sign-in routes (contract, sections 4 and 8). All these routes together accept RATE_LIMIT_AUTH
-requests per address and window, and the RateLimit fields report this limit. The limit never fails open, and it is
-independent of the limits on events."""
+"""Tests the limit of the sign-in routes (contract, sections 4 and 8). RATE_LIMIT_AUTH limits the requests to all these
+routes per address and window, and the RateLimit fields report it. It never fails open, and it is independent of the
+limits on events."""
 
 import re
 import time
@@ -18,7 +18,7 @@ LIMITED = {"limits": True, "RATE_LIMIT_AUTH": str(LIMIT), "OTP_SENDS_PER_ADDRESS
 
 
 def requests(lab):
-    """Returns one request of each kind of route. None of them signs a driver in."""
+    """Returns functions that send a request, one for each kind of route. No request signs a driver in."""
     return [
         lambda **more: lab.refresh("unknown", **more),
         lambda **more: lab.verify_code(new_phone(), "000000", **more),
@@ -118,7 +118,7 @@ def _(lab):
         server = servers[0]
 
         def statuses_from(address, count, asked):
-            """Sends requests of one address to the servers in turn. Returns their statuses."""
+            """Sends `count` requests from `address` to the servers in turn. Returns their statuses."""
             return [lab.refresh("unknown", server=asked[index % len(asked)], headers={"X-Forwarded-For": address}).status
                     for index in range(count)]
 
@@ -132,8 +132,7 @@ def _(lab):
             assert statuses == [401] * LIMIT + [429] * 2, ("each process decides by itself", statuses)
         redis.start()
         wait_for_redis(lab, servers)
-        # Redis was restarted and has lost the counts of requests. The server that counted the requests still has its
-        # own count.
+        # The restarted Redis has no counts. The first server still has its own count of the requests.
         assert lab.refresh("unknown", server=server).status == 429
         statuses = statuses_from("192.0.2.2", LIMIT + 4, servers)
         assert statuses == [401] * LIMIT + [429] * 4, ("both agree", statuses)
@@ -142,8 +141,8 @@ def _(lab):
 @suite.alone("two servers with one Redis share the limit", limits=True, RATE_LIMIT_AUTH="0")
 def _(lab):
     with Folder() as folder, Redis(folder) as redis:
-        # A busy Redis may need more than the default timeout to answer, and the servers would then decide by their own
-        # counts.
+        # If a busy Redis needs longer than the timeout, each server decides by its own counts. The default timeout is
+        # therefore too short for this test.
         settings = {"RATE_LIMIT_AUTH": str(LIMIT), "REDIS_URL": redis.url, "REDIS_TIMEOUT_MS": "2000",
                     "METRICS_TOKEN": METRICS_TOKEN}
         servers = [lab.start_server(name, **settings) for name in ("one", "two")]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tests the operator commands for a driver: find, sign out, delete, and delete again after a restore. Output and audit
-are always the same.
+"""Tests the operator commands that find a driver, sign a driver out, delete a driver, and repeat deletions after a
+restore. Their output and the audit are the same whether the command or the server makes the change.
 
-A running server makes the changes itself, when a command requests them on its control socket. If the server is stopped,
-the command changes the database file. With PostgreSQL, the command always changes the database."""
+With SQLite, a command asks a running server to make the change, through the control socket. If the server is stopped,
+the command changes the database file itself. With PostgreSQL, the command always changes the database itself."""
 
 import json
 import os
@@ -34,15 +34,15 @@ def post_event(lab, token, key):
     return lab.call("POST", "/native/events", body, token)
 
 
-# Without the signing key, a command that changes the SQLite file itself fails with status 78. This environment thus
-# makes sure that the commands ask the running server. On PostgreSQL, commands always change the database themselves, so
-# they keep the key.
+# If a command changes the SQLite file itself, it fails with status 78 without the signing key. An environment without
+# this key therefore proves that a running server made the change. PostgreSQL needs the key, because the command always
+# makes the change.
 KEYLESS = {} if POSTGRES else {"JWT_SECRET": ""}
 
 
 def expect_refused_soon(lab, token):
-    """Expects that the server refuses the token. If the server made the change itself, it refuses at once. With
-    PostgreSQL, where the command made the change, the server refuses within two seconds."""
+    """Expects that the server rejects the token. With SQLite, the server itself has made the change, so it must reject
+    the token at once. With PostgreSQL, it must notice the command's change within two seconds."""
     if POSTGRES:
         wait_until(lambda: lab.call("GET", "/native/config", token=token).status == 401, 2, "the server reads of the change")
     lab.expect_refused(token)
@@ -124,8 +124,8 @@ def _(lab):
     driver = pair["user"]["id"]
     expect(lab.dwell("driver", "erase", "--id", driver), 1, "confirm with --yes", phone)
     lab.expect_alive(pair["access_token"])
-    # With this event, the rate limiter also has data about the driver: a charge in memory, and in Redis if there is
-    # one.
+    # The limiter charges the driver for this event. The charge is in the server's memory and, if there is a Redis, also
+    # in Redis, so that the deletion must remove it.
     post_event(lab, pair["access_token"], f"k-{driver}").expect(200)
     run = expect(lab.dwell("driver", "erase", "--id", driver, "--yes", **KEYLESS), 0, "receipt rcp_")
     receipt = run.stdout.split("receipt ")[1].strip()
@@ -188,8 +188,8 @@ def _(lab):
     lab.expect_alive(second["access_token"])
     expect(lab.dwell("driver", "sign-out", "--id", second["user"]["id"], **KEYLESS), 0, "1 sign-in session ended")
     lab.expect_refused(second["access_token"])
-    # An ordinary file is at the path of the control socket. The server leaves the file as it is, and logs that it has
-    # no control socket.
+    # An ordinary file now has the path of the control socket. The server must keep this file, and log that it has no
+    # control socket.
     lab.server.stop()
     control_socket(lab.server).write_text("mine")
     lab.server.start()
@@ -202,7 +202,7 @@ def _(lab):
 
 @suite.alone("a server on another database is not asked", on=["sqlite"])
 def _(lab):
-    # The other server's database is a copy, in which the driver is signed in too.
+    # The driver is also signed in on the other server, because its database is a copy.
     pair, copy = lab.phone_driver(), lab.folder / "copy.sqlite3"
     driver = pair["user"]["id"]
     expect(lab.dwell("backup", str(copy)), 0)
@@ -236,7 +236,7 @@ def _(lab):
     shutil.copy(copy, lab.server.database_path)
     expect(lab.dwell("driver", "sign-out", "--id", pair["user"]["id"]), 1, "another file than the one that this server has open")
     lab.call("GET", "/native/config", token=pair["access_token"]).expect(200)
-    # GET /auth/me may store an account token. The server writes nothing until its file is back.
+    # GET /auth/me may store an account token. The server refuses to write, because its path names another file.
     lab.me(pair["access_token"]).expect_problem(503, "store_unavailable")
     lab.server.database_path.unlink()
     moved.rename(lab.server.database_path)
@@ -315,8 +315,8 @@ def _(lab):
     old = run.stdout.split("the previous database is now ")[1].splitlines()[0]
     assert f"dwell driver repeat-erasures --from {old}" in run.stdout, run.stdout
     expect(lab.dwell("driver", "find", "--phone", phones[1]), 0)
-    # The server is stopped, so the command works on the file itself. It repeats one deletion from a list in a file. It
-    # then repeats the others from the old database, which the restore has kept.
+    # The server is stopped, so the command changes the database file. It first repeats one deletion, from a list in a
+    # text file. It then repeats the other deletion, from the old database that the restore has kept.
     erasures.write_text(lines[0] + "\n")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures)), 1, "confirm with --yes")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 0, "1 driver deleted again")
@@ -331,8 +331,8 @@ def _(lab):
     erasures.write_text("nonsense\n")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 1, "line 1 is not from")
     lab.server.start()
-    # A running server can repeat deletions too. This is needed if an operator started the server before repeating the
-    # deletions.
+    # A command can also repeat deletions on a running server. Operators need this if they have started the server too
+    # early after a restore.
     lab.sql("DELETE FROM erased_driver")
     pair = lab.phone_driver(phones[0])
     expect(lab.dwell("driver", "repeat-erasures", "--from", old, **KEYLESS), 0, "0 drivers deleted again, 2 only recorded")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests every route of openapi.json, except those for operators. Each route is called with every kind of invalid
-credential, and with a valid credential for another driver's data. A route without a case here fails the test.
+"""Tests every route of openapi.json, except those for operators. Each route gets every kind of invalid credential, and
+a valid credential with another driver's data. The test fails if a route has no entry in CASES.
 
 (PageTests checks that openapi.json has every route.)"""
 
@@ -35,14 +35,16 @@ def ping(driver):
 
 @dataclasses.dataclass
 class Case:
-    """The request for a route. `body` and the parts of the path name data of the given driver."""
+    """A request for a route, and the expected results. The path and the body name data of one driver, who is the
+    argument of `body`."""
     body: typing.Callable = lambda driver: None
-    # Whether the route needs a driver's access token; otherwise it needs none.
+    # Whether the route needs a driver's access token. The other routes need no token.
     driver: bool = True
     # The status for a request that names another driver's data. None: the request cannot name such data.
     others: typing.Optional[int] = None
     streams: bool = False
-    # If set, the server refuses the request for another reason even with a good token, with this status.
+    # The status with which the server rejects this request even with a valid token, for another reason. None: the
+    # server accepts the request.
     refused: typing.Optional[int] = None
 
 
@@ -54,8 +56,8 @@ CASES = {
     "GET /native/sessions": Case(),
     "GET /native/sessions/{session_id}": Case(others=404),
     "POST /native/sessions/{session_id}/verify": Case(lambda driver: {"code": "123456"}, others=404, refused=409),
-    # Only services may use this route. A driver's token gets 403. services.bats and verification_codes.bats test it
-    # with a service's token.
+    # Only services may use this route, so a driver's token gets 403. services.bats and verification_codes.bats test the
+    # route with a service's token.
     "POST /native/sessions/{session_id}/verification-code": Case(others=403, refused=403),
     "GET /native/session": Case(),
     "GET /native/session/stream": Case(streams=True),
@@ -98,8 +100,8 @@ CASES = {
     "POST /v1/auth/refresh": Case(lambda driver: {"refresh_token": "x"}, driver=False),
 
     "POST /api/auth/apple": Case(lambda driver: {"identity_token": "x", "nonce": "n"}, driver=False),
-    # Clients of /api/auth sign in with a single token. Other clients have a pair: an access token and a refresh token.
-    # This route accepts only the single token.
+    # Clients of /api/auth have a single token. Other clients have a pair of an access token and a refresh token. This
+    # route accepts the single token, but no token of a pair.
     "POST /api/auth/refresh": Case(),
     "POST /api/auth/validate": Case(),
     "GET /api/auth/me": Case(),
@@ -125,7 +127,7 @@ def described(lab):
 
 
 def routes():
-    """Returns the cases. The first check fails if they differ from the described routes."""
+    """Returns (route, case) for each route. The first check fails if these routes are not those of openapi.json."""
     return CASES.items()
 
 
@@ -224,7 +226,8 @@ def _(lab):
     theirs = somebody(lab)
     before = standing(lab, theirs)
     for route, case in routes():
-        # A push token belongs to a phone, so it moves to the driver who registers it. See signin_accounts.py.
+        # If a driver registers a push token, it moves to this driver from any other, because it belongs to the phone.
+        # signin_accounts.py tests this.
         if not case.driver or case.streams or route.startswith("PUT /native/devices"):
             continue
         mine = somebody(lab)
@@ -272,8 +275,8 @@ def _(lab):
         expected = ask(lab, route, case, nobody, None).status
         for what, token in tokens:
             status = ask(lab, route, case, nobody, token).status
-            # The loop sends many guesses and code requests for one phone number, so some of them get 429 instead of the
-            # expected status.
+            # The loop requests and guesses many codes for one phone number. Some requests therefore get 429 instead of
+            # the expected status.
             if status != expected and 429 not in (status, expected):
                 wrong.append(f"{route} with {what}: {status} instead of {expected}")
     assert not wrong, "\n".join(wrong)

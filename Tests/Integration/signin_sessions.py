@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests sign-in sessions (contract, section 6): refresh, signing out, the list of sessions, single tokens of shipped
-clients, and published keys. A used refresh token may be presented again for ten seconds. The tests include kill -9,
-races, and a second server on the same database."""
+"""Tests sign-in sessions (contract, section 6): refresh, sign-out, the list of sessions, single tokens of shipped
+clients, and published keys. For ten seconds, a client may use a refresh token again. Some tests use kill -9, races, or
+a second server."""
 
 import collections
 import datetime
@@ -77,7 +77,8 @@ def _(lab):
         lab.refresh(first["refresh_token"]).expect_pair()
         lab.restart()
         answer = lab.refresh(first["refresh_token"])
-        # If the machine was too busy to do this within the ten seconds, the check is tried again.
+        # The second refresh must come within ten seconds of the first. If the machine was too slow for this, the loop
+        # tries again.
         if time.monotonic() - started < REPEAT_SECONDS:
             break
     pair = answer.expect_pair()
@@ -102,7 +103,7 @@ def _(lab):
         lab.refresh(descendants[name]["refresh_token"]).expect_problem(401, "unauthorized")
     entries = [entry for entry in lab.audit(thief["user"]["id"]) if entry["action"] == "refresh_reuse"]
     assert entries and entries[0]["outcome"] == "refused", entries
-    # The same person's other phone and the other drivers stay signed in.
+    # The other phone of the same person, `other_device`, stays signed in, and so do other drivers.
     lab.expect_alive(other_device["access_token"])
     lab.refresh(other_device["refresh_token"]).expect_pair()
     lab.expect_alive(bystander["access_token"])
@@ -399,8 +400,8 @@ def _(lab):
         lab.expect_alive(pair["access_token"], second)
         end(pair)
         started = time.monotonic()
-        # The check uses /native/config, where only a rejected token can cause a 401. On /auth/me, the deletion of the
-        # account could cause it too.
+        # On /native/config, only a rejected token can cause a 401. On /auth/me, the deleted account could also be the
+        # cause.
         wait_until(lambda: lab.call("GET", "/native/config", token=pair["access_token"], server=second).status == 401,
                    30, "the other server's refusal")
         print(f"# signin_sessions: the other server refused after {time.monotonic() - started:.2f} s")

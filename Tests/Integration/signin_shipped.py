@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests the requests of shipped apps, in their order and with their members (contract, sections 3 and 6). The driver
-app has one token. The native part of the v1 web app posts events with the token of its web view."""
+app uses a single token. The v1 web app has a native part, which posts events with the web view's token."""
 
 import secrets
 import time
@@ -60,7 +60,8 @@ def _(lab):
 
 
 def native_event(name, session=None, **more):
-    """Returns an event as the app's native part writes it: whole seconds, its own keys, strings in metadata."""
+    """Returns an event as the native part of the app writes it. Its times are whole seconds, it has a key of its own,
+    and the values in its metadata are strings."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     event_id = secrets.token_hex(16).upper()
     return {"schema_version": "1.0", "event_id": event_id, "idempotency_key": event_id, "event": name,
@@ -70,7 +71,7 @@ def native_event(name, session=None, **more):
 
 
 def visit(lab, token):
-    """Posts the events of one visit as the native part does, with one token. Returns the state in the last response."""
+    """Posts the events of one visit with one token, as the native part does. Returns the state in the last response."""
     session = secrets.token_hex(16)
     for name in ("charger_targeted", "entered_charger_intent_zone", "anchor_dwell_complete"):
         answer = lab.call("POST", "/v1/native/pre-session-events", native_event(name), token).expect(200)
@@ -93,8 +94,8 @@ def _(lab):
     claims = claims_of(pair["access_token"])
     assert pair["expires_in"] == claims["exp"] - claims["iat"] == 86400, pair
 
-    # The test waits until an access token of /auth expires. The web app's native part uses only the token of /v1/auth,
-    # which is valid for a day.
+    # The test waits until an access token of /auth has expired. At this time, the token of /v1/auth is still valid,
+    # because it lasts a day. The native part of the web app uses only this token.
     short = lab.phone_driver()["access_token"]
     time.sleep(max(0, claims_of(short)["exp"] - time.time()) + 0.1)
     lab.expect_refused(short)
@@ -110,7 +111,7 @@ def _(lab):
     assert "\ndwell_background_pings_total 3\n" in metrics, metrics[:3000]
     assert "13.404954" not in lab.log() and "52.520008" not in lab.log(), "a coordinate in the log"
 
-    # The web view wakes up and refreshes. The old refresh token is spent; the session is the same.
+    # The web view refreshes its tokens. This uses up the old refresh token, but the session stays the same.
     renewed = lab.call("POST", "/v1/auth/refresh", {"refresh_token": pair["refresh_token"]}).expect_pair()
     assert renewed["expires_in"] == 86400 and claims_of(renewed["access_token"])["sid"] == claims["sid"], renewed
     short_lived = lab.refresh(renewed["refresh_token"]).expect_pair()

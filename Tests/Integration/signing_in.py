@@ -1,5 +1,5 @@
-"""Shared by the sign-in checks: a server with Apple and a code receiver on loopback, the routes as functions, and the
-required responses. This module depends on the contract (sections 5 and 6), not on the server's code."""
+"""What the sign-in checks share: a server with replacements for Apple and the code receiver, functions for the routes,
+and the required responses. This module depends on the contract (sections 5 and 6), but not on the server's code."""
 
 import argparse
 import base64
@@ -72,7 +72,7 @@ class Answer:
         return self
 
     def expect_pair(self):
-        """Expects a token pair in the contract's form, with no-store. Returns the pair."""
+        """Expects a token pair as the contract defines it, in a response with no-store. Returns the pair."""
         self.expect(200).expect_no_store()
         pair = self.json
         assert set(pair) == {"access_token", "refresh_token", "token_type", "expires_in", "user"}, self
@@ -104,7 +104,8 @@ def keep_exchange(answer):
 
 
 def same_refusal(answers):
-    """Checks that all responses are the same rejection, except for the request id."""
+    """Checks that all responses are the same rejection. Ignores the request id, the date, the content length and the
+    RateLimit field."""
     def essence(answer):
         fields = {name: value for name, value in answer.headers.items()
                   if name not in ("x-request-id", "date", "ratelimit", "content-length")}
@@ -118,11 +119,11 @@ def same_refusal(answers):
 
 
 class Lab:
-    """A server with Apple and a code receiver, in a directory of its own. A context manager."""
+    """A server in its own directory, with replacements for Apple and the code receiver. A context manager."""
 
     def __init__(self, options, exchanging=False, limits=False, **environment):
-        # Limits are counted per address, and all labs have the same address. Labs with limits must therefore not share
-        # a Redis.
+        # All labs send requests from the same address, and some limits are per address. A lab that tests limits
+        # therefore uses no Redis, where other labs could add to its counts.
         self.options = argparse.Namespace(**{**vars(options), "redis_url": None}) if limits else options
         self.exchanging = exchanging
         self.stack = contextlib.ExitStack()
@@ -179,7 +180,8 @@ class Lab:
         return answer
 
     def remember(self, body, token, answer):
-        """Remembers the secrets and phone numbers that must not be found afterwards."""
+        """Records the secrets and phone numbers of a request and its response. Later, `leaks` searches for them in logs
+        and files."""
         sent = body if isinstance(body, dict) else {}
         said = answer.json if answer.body[:1] == b"{" else {}
         names = ("identity_token", "nonce", "authorization_code", "refresh_token", "access_token", "token")
@@ -219,8 +221,8 @@ class Lab:
         return self.call("GET", "/auth/me", token=token, server=server)
 
     def user(self, token):
-        """Returns the user as in the sign-in responses. They do not have the account token for purchases, which only
-        /auth/me returns."""
+        """Returns the user without the account token for purchases. The sign-in responses lack this token too, because
+        only /auth/me returns it."""
         user = self.me(token).expect(200).json
         user.pop("app_account_token", None)
         return user
@@ -240,7 +242,7 @@ class Lab:
         self.call("GET", "/native/config", token=access_token, server=server).expect(200)
 
     def expect_refused(self, access_token, server=None):
-        """Expects 401 on /auth/me and on /native/config, which check tokens in the same way."""
+        """Expects that both /auth/me and /native/config reject the token with 401."""
         self.me(access_token, server).expect_problem(401, "unauthorized")
         self.call("GET", "/native/config", token=access_token, server=server).expect_problem(401, "unauthorized")
 
@@ -261,8 +263,8 @@ class Lab:
         return self.server.rows(statement, *values)
 
     def bytes_on_disk(self):
-        """Returns the contents of all files in the server's directory except the log. With SQLite, these files include
-        the database and its WAL. With PostgreSQL, they contain nothing of the database."""
+        """Returns the contents of all files in the server's directory, except the log. With SQLite, the database and
+        its WAL are among them. With PostgreSQL, the database is elsewhere."""
         return {path.name: path.read_bytes() for path in sorted(self.server.folder.iterdir())
                 if path.is_file() and path.name != "log"}
 
@@ -270,11 +272,12 @@ class Lab:
         return self.server.log_path.read_text(errors="replace")
 
     def leaks(self):
-        """Returns the secrets of this run that were found in wrong places. A log or the audit must not contain tokens,
-        codes, nonces or phone numbers. No other file may contain tokens or nonces."""
+        """Returns the secrets that were found where they must not be. The logs and the audit must contain no tokens,
+        keys, codes, nonces or phone numbers. Other files must contain no tokens or nonces."""
         found = []
         logs = {path: path.read_text(errors="replace") for path in self.folder.glob("*/log")}
-        # Numbers and digests are left out, because any six digits can occur in them.
+        # The audit's columns of numbers and digests are left out, because they may contain the six digits of a code by
+        # chance.
         logs["the audit"] = "\n".join(
             repr(row) for row in self.sql("SELECT action, outcome, reason, sid, address, request_id FROM audit"))
         keys = {self.settings.get("JWT_SECRET", SECRET), self.receiver.secret, self.environment.get("DATA_KEY", SECRET)}
@@ -309,7 +312,8 @@ def other_code(code):
 
 
 def resigned(access_token, **changes):
-    """Returns the access token with changed claims, signed with the server's secret."""
+    """Returns the access token with the claims in `changes`, signed with the server's secret. A claim that is None is
+    removed."""
     claims = {**claims_of(access_token), **changes}
     header = access_token.split(".")[0]
     claims = {name: value for name, value in claims.items() if value is not None}
@@ -343,8 +347,8 @@ def at_once(*bodies):
 
 
 class Suite:
-    """Checks that are functions of a lab. The checks added with `check` share one lab; each check added with `alone`
-    has its own."""
+    """A list of checks, which are functions with a lab as argument. Checks added with `check` share a lab. Each check
+    added with `alone` has a lab of its own."""
 
     def __init__(self, description, **lab):
         self.description = description

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Tests dwell simulate. A correct server passes, also one with low limits and one that is killed during the run. A
-# server with one wrong response fails, and the printed seed reproduces the failure.
+# Tests dwell simulate. A correct server passes, even if its limits are low or it is killed during the run. A server
+# with one wrong response fails, and a run with the printed seed finds the same failure.
 
 load lib
 
@@ -22,7 +22,8 @@ simulate() {
     printf '%s\n' "$err" "$out"
 }
 
-# start_liar: starts a proxy to the server that changes one verdict of the force-quit drive. Sets liar_url and liar_pid.
+# start_liar: starts a proxy in front of the server. The proxy changes one verdict in the scenario force-quit. Sets
+# liar_url and liar_pid.
 start_liar() {
     local port
     port=$(free_port)
@@ -59,7 +60,7 @@ start_liar() {
         verified-anywhere stale-timestamp rebuilt-body early-end same-second target-set-again; do
         grep -qE "^drives .*$scenario 6" <<<"$out"
     done
-    # Without a terminal, progress is written as lines and not as a bar.
+    # The output is not a terminal, so progress must be written as lines, not as a bar.
     grep -qE '^100 %: ([0-9]+) of \1 events$' <<<"$err"
     if grep -q $'\r' <<<"$err"; then return 1; fi
     # The server ends a force-quit session within a second of its deadline.
@@ -85,7 +86,7 @@ start_liar() {
     [[ $(sql "SELECT (SELECT count(*) FROM driver), (SELECT count(*) FROM event)") == "1|1" ]]
     simulate --clean
     [[ $ended == 0 && $out == "simulated data removed: 0 drivers, "* ]]
-    # After the removal the server works as before, also when drivers with the same ids appear again.
+    # After the removal, the server works as before. Drivers may appear again with the ids of removed ones.
     simulate --drivers 2 --rate 1000 --seed 42
     [[ $ended == 0 ]]
     post /native/events "$(event chargerTargeted k2)"

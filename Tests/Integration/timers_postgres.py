@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests sessions whose deadlines pass while all four servers on one PostgreSQL are down. All servers then start at the
-same moment, and each expiry must be stored exactly once. In every second round, the servers are stopped with SIGKILL,
-and PostgreSQL is killed while the servers store the expiries."""
+"""Tests deadlines that pass while all four servers on one PostgreSQL are down. When all servers then start together,
+each expiry must be stored exactly once. In every second round, SIGKILL ends the servers, and PostgreSQL is killed while
+the servers store the expiries."""
 
 import contextlib
 import json
@@ -22,8 +22,8 @@ SETTINGS = {
 
 
 def events(driver, departs, deadline):
-    """Returns the events of a session whose deadline is at this time in milliseconds. If the driver departs, the
-    deadline is the end of the grace period, otherwise the hard timeout."""
+    """Returns the events of a session with the given deadline, in milliseconds since 1970. If the driver departs, the
+    deadline is the end of the grace period. Otherwise it is the hard timeout."""
     last = deadline - 1000 * (GRACE_SECONDS if departs else HARD_SECONDS)
     steps = [("enteredChargerIntentZone", False), ("anchorDwellComplete", False), ("exclusiveActivatedByWeb", True)]
     steps += [("exitedChargerAnchorZone", True)] if departs else []
@@ -37,8 +37,8 @@ def events(driver, departs, deadline):
 
 
 def begin(servers, drivers, deadline):
-    """Sends the events of all drivers, each driver's to one of the servers. Returns the answers that do not show the
-    expected state."""
+    """Sends the events of all drivers. Each driver uses one of the servers. Returns the responses without the expected
+    state."""
     wrong = []
 
     def send(server, part):
@@ -68,10 +68,12 @@ def expiries(url):
 
 
 def run(report, postgres, servers, number, count, kills):
-    """One round. `kills`: ends the servers with SIGKILL, and kills PostgreSQL while they store."""
+    """Plays one round. `kills`: whether SIGKILL ends the servers, and PostgreSQL is killed while the restarted servers
+    store the expiries."""
     what = f"round {number}, {'SIGKILL' if kills else 'SIGTERM'}"
     url = servers[0].database_url
-    # On a busy machine, the servers may need longer to take the events and to end.
+    # All servers must be down before the deadlines. A busy machine may need longer for this, so each further attempt
+    # gives it more seconds.
     for seconds in (8, 40, 200):
         before = {tuple(row) for row in expiries(url)}
         drivers = [(f"timer-{os.getpid()}-{number}-{seconds}-{index}", index % 2 == 0) for index in range(count)]

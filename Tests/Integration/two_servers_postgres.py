@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Two servers on one PostgreSQL. The same drivers send events through both. One server is killed, then PostgreSQL is
-killed and started again.
+"""Tests two servers on one PostgreSQL. The same drivers send events to both. First one server is killed, and later
+PostgreSQL is killed and started again.
 
-No acknowledged event is lost, and none is stored twice. A stream on one server shows the changes that come through the
-other."""
+No acknowledged event is lost, and none is stored twice. A stream on one server also shows the changes from events that
+the other server received."""
 
 import os
 import socket
@@ -22,7 +22,7 @@ SCRAPE_SECONDS_MAX = 5
 
 
 class SharedPhone(Phone):
-    """A phone whose driver also uses another phone. The keys of the two differ, their sessions do not."""
+    """One of two phones of the same driver. The two phones use different event keys, but the same sessions."""
 
     def __init__(self, driver, suffix):
         super().__init__(driver)
@@ -48,7 +48,8 @@ class Stream:
         self.socket.close()
 
     def wait_for(self, text):
-        """Waits until the stream has sent the text, and discards everything that was received."""
+        """Waits until the stream has sent the text. Then forgets everything that it has received, so that the next call
+        waits for new text."""
         while text not in self.received:
             more = self.socket.recv(65536)
             if not more:
@@ -66,8 +67,8 @@ class Run:
         self.acknowledged, self.sent = set(), set()
 
     def load(self, what, drivers, seconds, at_end=None, statuses=(200,)):
-        """Sends events of the drivers through both servers, and calls `at_end` after half of the time. Returns the
-        events that were not acknowledged."""
+        """Sends events of the drivers to both servers for `seconds`. Calls `at_end` in the middle of this time. Returns
+        the events that were not acknowledged."""
         loads = [
             Load(server.port, [SharedPhone(driver, f"-{letter}-{what}") for driver in drivers], repeat_every=10)
             for server, letter in zip(self.servers, "ab")]
@@ -118,7 +119,7 @@ class Run:
 
 
 def start_together(servers):
-    """Starts the servers at the same time. Raises the first error of a start."""
+    """Starts the servers at the same time. If one cannot start, raises the first error."""
     errors = []
 
     def start(server):
@@ -137,8 +138,8 @@ def start_together(servers):
 
 
 def start_on_empty_database(servers):
-    """Checks that both servers are ready. Only one of them may have applied the migrations: all migrations have the
-    same time."""
+    """Checks that both servers become ready, and that one of them applied all migrations. In this case, the database
+    has the same time for all migrations."""
     tables = psql(servers[0].database_url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
     assert not tables, tables
     start_together(servers)
@@ -150,7 +151,7 @@ def start_on_empty_database(servers):
 
 
 def follow(report, run, count):
-    """Measures how long a change takes from the request to one server to the stream of the other."""
+    """Sends requests to one server, and measures how long each change takes to appear on a stream of the other."""
     servers = run.servers
     driver = f"followed-{os.getpid()}"
     seconds = []
@@ -175,7 +176,7 @@ def follow(report, run, count):
 
 
 def metrics(server):
-    """Returns the lines of /metrics, and the seconds that the response took."""
+    """Requests /metrics. Returns the lines of the response, and its duration in seconds."""
     begin = time.monotonic()
     with Client(server.port, METRICS_TOKEN, timeout=90) as client:
         text = client.request("GET", "/metrics").body.decode()
@@ -187,9 +188,10 @@ def instances(server):
 
 
 def metrics_in_outage(report, what, server, before):
-    """Checks that Prometheus gets the metrics while PostgreSQL does not answer. `before`: the line of
-    `dwell_instances` before the outage."""
-    # The result of a test write before the outage counts for one second.
+    """Checks that the server still serves /metrics while PostgreSQL does not respond. `before` contains the line of
+    `dwell_instances` from before the outage."""
+    # The server uses the result of a test write for one second. After that, a result from before the outage is no
+    # longer used.
     time.sleep(1.1)
     scrapes = [metrics(server) for _ in range(3)]
     seconds = [round(seconds, 1) for _, seconds in scrapes]

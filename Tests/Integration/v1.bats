@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Tests the routes of shipped v1 clients: the same handlers with the old names and the old rules (contract, section 3).
+# Tests the routes of shipped v1 clients. They share the handlers of the other routes, but use the old names and rules
+# (contract, section 3).
 
 load lib
 

@@ -26,7 +26,8 @@ teardown() {
     end_server
 }
 
-# activate SESSION DRIVER: brings the driver, whose token is $token, into a session that the service activates.
+# activate SESSION DRIVER: the driver anchors, and then the service activates the session. $token must be the driver's
+# token.
 activate() {
     local own=$token
     post /native/events "$(event enteredChargerIntentZone "$1-1" ".occurred_at = \"$(seconds_ago 90)\"")"
@@ -38,7 +39,8 @@ activate() {
     token=$own
 }
 
-# issue SESSION: requests a code as the service. Sets `code` to this code, and `wrong` to another code.
+# issue SESSION: requests a code with the service's token. Sets `code` to the received code, and `wrong` to a different
+# code.
 issue() {
     local own=$token
     token=$service
@@ -157,7 +159,8 @@ verify() {
     local rows
     rows=$(sql "SELECT * FROM session_code")
     [[ -n $rows ]] || fail "No code is stored."
-    # A time may contain the code's digits, so the code is searched as a whole number.
+    # The six digits of the code may also occur inside a longer number, such as a time. The search therefore finds the
+    # code only as a whole number.
     run -1 grep -E "(^|[^0-9])$code([^0-9]|$)" <<<"$rows"
     get /auth/me/export
     expect_json '.session_codes | length == 1 and (.[0] | has("code_digest") | not)'

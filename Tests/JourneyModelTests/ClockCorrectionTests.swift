@@ -10,12 +10,12 @@ struct ClockCorrectionTests {
     private let minute = Self.minute
     private let hour = Self.hour
 
-    /// A driver whose phone sends events. The methods are called in the order of arrival.
+    /// A driver whose phone sends events. Call the methods in the order in which the server receives the events.
     private struct Driver {
         var memory = ClockMemory()
 
-        /// Returns the correction of an event that arrives `at` milliseconds after the beginning. The other parameters
-        /// are the event's times by the phone's clock, in milliseconds before the arrival.
+        /// Returns the correction of an event that the server receives `at` milliseconds after an arbitrary start. Each
+        /// other parameter is a time of the phone's clock, given as milliseconds before this moment.
         mutating func event(
             at: Int64 = 0, occurredAgo: Int64, sentAgo: Int64? = nil, timestampAgo: Int64? = nil
         ) -> ClockCorrection {
@@ -29,8 +29,8 @@ struct ClockCorrectionTests {
             return result
         }
 
-        /// Returns the correction of an event that is sent when it occurs: its `timestamp` is the time at which it
-        /// occurred.
+        /// Returns the correction of an event whose `timestamp` equals its `occurred_at`, because the phone sends it
+        /// when it occurs.
         mutating func live(at: Int64 = 0, ago: Int64) -> ClockCorrection {
             event(at: at, occurredAgo: ago, timestampAgo: ago)
         }
@@ -119,8 +119,8 @@ struct ClockCorrectionTests {
         #expect(stale.correctionMilliseconds == 0)
         #expect(stale.skewMilliseconds == 320_000)
         #expect(driver.live(at: 900_000, ago: 400).rule == .rightClock)
-        // The `timestamp` of this event is later than its `occurred_at`, so it was sent late. The phone's clock is
-        // known to be right, so the event is not corrected.
+        // The `timestamp` of this event is later than its `occurred_at`, so the phone sent the event late. The event is
+        // not corrected, because the phone's clock is known to be right.
         #expect(driver.event(at: 950_000, occurredAgo: hour, timestampAgo: 500_000).correctionMilliseconds == 0)
     }
 

@@ -1,6 +1,6 @@
-// Tests of confirmations that only a service may make (contract, section 3, "Services"). A confirmation by an app has
-// no effect, and an app's evidence does not prove an activation. This holds in whatever order the events of the app and
-// the service arrive.
+// Tests of activations and verified visits, which only a service may confirm (contract, section 3, "Services"). An
+// app's event that claims one of them changes nothing. The evidence in an app's event does not prove an activation, in
+// whatever order the events arrive.
 
 import JourneyModel
 import TestSupport
@@ -41,7 +41,8 @@ struct ConfirmationTests {
     }
 
     @Test func `a service's activation with evidence counts before the dwell of a phone whose clock is ahead`() {
-        // The clock of the phone is 2 s ahead. The service sees the dwell and activates 0.8 s after it.
+        // The phone's clock is 2 s ahead, so the dwell that it reports at 122 s was complete at 120 s. The service
+        // activates the session 0.8 s later.
         func visit(_ evidence: JourneyState?) -> [OrderedEvent] {
             [
                 .client(.enteredChargerIntentZone, at: .at(0), id: "a", was: .idle, from: .unconfirmedApp),

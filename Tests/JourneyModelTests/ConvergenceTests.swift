@@ -1,11 +1,12 @@
-// Tests of convergence (contract, section 1). A journey ends in the same state and its events have the same verdicts,
-// however the deliveries are permuted, repeated or delayed.
+// Tests of convergence (contract, section 1). However the deliveries of a journey's events are ordered, repeated or
+// delayed, the journey ends in the same state. Its events also get the same verdicts.
 //
-// Random journeys, legal and illegal, have many deadlines and many events at the same time. A JourneyLog gets their
-// events in random order with repeats, while the expiry worker runs at random times. The result must equal that of one
-// fold in order.
+// The journeys are random, legal or illegal, with many deadlines and many events of the same time. The test appends
+// their events to a JourneyLog in random order with repeats, while the expiry worker runs at random times. The result
+// must equal one fold of all events in order.
 //
-// DWELL_PROPERTY_JOURNEYS=100000 makes a long run. A failure prints its seed, and DWELL_PROPERTY_SEED repeats it.
+// Set DWELL_PROPERTY_JOURNEYS=100000 for a long run. A failure prints its seed. If DWELL_PROPERTY_SEED is set to this
+// seed, the next run begins with it.
 
 import JourneyModel
 import TestSupport
@@ -101,7 +102,7 @@ struct ConvergenceTests {
         #expect(staleExpiries > 10)
     }
 
-    /// Returns the events in random order, some of them up to three times.
+    /// Returns the events in random order. Some events occur twice, and up to two of them three times.
     private func deliveries(of events: [OrderedEvent], _ random: inout SeededRandom) -> [OrderedEvent] {
         let repeats = events.filter { _ in random.chance(1, in: 4) }
         return (events + repeats + repeats.prefix(2)).shuffled(using: &random)
@@ -113,7 +114,8 @@ struct ConvergenceTests {
         return deliveries.filter { keys.insert($0.idempotencyKey).inserted }
     }
 
-    /// Appends the deliveries to a log. In between, the expiry worker runs, with a clock that jumps forward and back.
+    /// Appends the deliveries to a log. Between the deliveries, the expiry worker runs, with a clock that jumps forward
+    /// and back.
     private func arrive(_ deliveries: [OrderedEvent], _ random: inout SeededRandom) -> JourneyLog {
         var log = JourneyLog()
         for event in deliveries {

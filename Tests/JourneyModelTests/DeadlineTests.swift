@@ -1,5 +1,5 @@
-// Tests of deadlines (contract, section 1). A deadline takes effect before the first event that lies after it. A late
-// event that moves or clears a deadline changes the verdict on the stored expiry.
+// Tests of deadlines (contract, section 1). A deadline takes effect before the first event that comes after it. If a
+// late event moves or clears a deadline, the verdict on the expiry that was stored for this deadline changes.
 
 import JourneyModel
 import Testing

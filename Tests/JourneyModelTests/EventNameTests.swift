@@ -1,6 +1,6 @@
-// Tests the event names against a copy of the contract's table (section 1) that is written by hand. The tests check
-// both spellings, whether a session is required, the lifecycle rank, and whether errors point to /event or to
-// /session_id.
+// Tests the event names against a handwritten copy of the contract's table (section 1). For each name, the tests check
+// both spellings, the lifecycle rank and whether a session is required. They also check whether errors point to /event
+// or to /session_id.
 
 import JourneyModel
 import Testing

@@ -60,7 +60,7 @@ struct EvidenceTests {
         }
     }
 
-    /// A visit that ended with a verification, and the way into the anchor zone of the next journey.
+    /// A visit that ended with a verification, followed by the phone's events up to the anchoring in the next journey.
     private static let anchoredAgain: [OrderedEvent] = [
         .client(.exclusiveActivatedByWeb, at: .at(0), session: "one", id: "a", was: .anchored),
         .client(.visitVerifiedByWeb, at: .at(10), session: "one", id: "b", was: .inTransit),
@@ -149,9 +149,9 @@ struct EvidenceTests {
         #expect(steps[0].journey.closing(by: steps[1].journey) == .superseded)
     }
 
-    /// The time of the activation is from the service's clock, which is right. The phone's clock is four minutes ahead.
-    /// In the order, the phone's entry event therefore comes after the activation, although the driver entered the zone
-    /// before it.
+    /// The service reports the activation, and its clock is right. The phone's clock is four minutes ahead. In the
+    /// order, the phone's entry event therefore comes after the activation, although the driver entered the zone before
+    /// it.
     @Test func `an entry of a phone whose clock is ahead does not end the session that a service began`() {
         let events: [OrderedEvent] = [
             .client(.exclusiveActivatedByWeb, at: .at(0), session: "one", id: "a", was: .anchored),

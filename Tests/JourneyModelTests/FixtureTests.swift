@@ -1,8 +1,9 @@
 // Runs the scripted journeys of Tests/Fixtures/journeys without a server: decodes the events, corrects their times,
 // puts them in order and folds them. Verdicts, states and expiries must be those of the file.
 //
-// The events arrive in the order of the file and in every other order that it lists. They also arrive in random orders
-// with repeats, if the file does not exclude this. Short journeys are played in every possible order.
+// The events arrive in the order of the file, and in each order that the file lists in `deliveries`. Unless the file
+// forbids other orders, the events also arrive in random orders with repeats. Short journeys then also arrive in every
+// possible order.
 
 import Foundation
 import JourneyModel
@@ -35,7 +36,8 @@ struct FixtureTests {
         }
     }
 
-    /// Journeys of up to this many events are tested in every order. Six events have 720 orders.
+    /// A permutable journey with at most this many events is tested in every order of its events. Six events already
+    /// have 720 orders.
     private static let everyOrderEventsMax = 6
 
     private static func everyOrder(of events: [Int]) -> [[Int]] {

@@ -1,5 +1,5 @@
-// Tests of the members of a journey other than its state: the session, the targets, and the beginnings and ends of
-// deadlines.
+// Tests of all members of a journey except its state: the session, the targets and the deadlines. The tests also check
+// which events start and clear a deadline.
 
 import JourneyModel
 import Testing

@@ -4,7 +4,7 @@ import JourneyModel
 import Testing
 
 struct IdentifierTests {
-    /// The two forms of é are equal as Strings. The database and all digests compare bytes.
+    /// The two forms of é are equal as Strings, but the database and all digests compare bytes.
     @Test func `drivers are equal only if their ids have the same bytes`() {
         let (composed, decomposed) = (DriverID("jos\u{E9}"), DriverID("jose\u{301}"))
         #expect(composed.rawValue == decomposed.rawValue)

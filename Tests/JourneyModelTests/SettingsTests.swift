@@ -139,13 +139,13 @@ struct SettingsTests {
     @Test("The version is a function of the values: the same for the same, another for any other")
     func version() throws {
         #expect(Settings().version == Settings().version)
-        // The version is the 64-bit FNV-1a hash of the bytes that the test above checks. Clients and stored events
-        // contain the version, so a change of the code must not change it by accident.
+        // The version is the 64-bit FNV-1a hash of the JSON that the test above checks. Clients and stored events refer
+        // to the settings by this version, so a change of the code must not alter it by accident.
         #expect(Settings().version == "2dc2c112dbf76568")
         var versions: Set<String> = [Settings().version]
         for row in Self.rows {
-            // Each round changes one setting to a value that is not its default. The value is within the limit that
-            // another setting may set.
+            // Each round sets one setting to a value that is not its default. The value is also valid beside the
+            // defaults of the other settings, because some settings limit each other.
             versions.insert(
                 try make([
                     row.variable: row.variable == "NATIVE_HARD_TIMEOUT_SECONDS"

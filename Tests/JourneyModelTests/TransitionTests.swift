@@ -1,7 +1,7 @@
 // Tests every event in every state against the contract's table of transitions (section 1). Events name the session in
 // progress, another session, or a session that has ended. The entries of the handwritten table below mean:
 //
-// - A letter is the state to which the event leads; "." means no change and no rejection.
+// - A letter stands for the state to which the event leads. "." means that the event is accepted and changes no state.
 // - "x" is a rejection as no_such_transition, "na" as not_anchored, "nm" as not_at_merchant, "md" as must_depart_first.
 // - "r+N" leads to NEAR_CHARGER with an implied reset, "l+I" to IDLE with an implied loss of the anchor.
 // - "dm+E" leads to SESSION_ENDED with an implied departure and arrival, "m+E" with an implied arrival.
@@ -90,7 +90,7 @@ struct TransitionTests {
             for session in name.requiresSession ? ["own"] : ["own", nil] where !(name == .anchorLost && session != nil)
             {
                 var journey = Self.journey(in: state)
-                // A webRequestedEnd without a session id ends the journey only if its session has not begun.
+                // While a session is in progress, a webRequestedEnd without a session id is rejected.
                 let endsNone = name == .webRequestedEnd && session == nil && journey.hardDeadline != nil
                 let verdict = journey.apply(.client(name, session: session))
                 let expected = Self.read(endsNone ? "x" : cell, in: state)

@@ -1,7 +1,8 @@
-// Tests of visits with lost events (contract, section 1, "What is implied"). One or two events of a visit are lost, and
-// a later event proves them. The visit must end as the complete visit does, in any order of arrival.
+// Tests of visits with lost events (contract, section 1, "What is implied"). One or two events of a visit are lost, but
+// a later event proves that they happened. The visit must end as the complete visit does, in any order of arrival.
 //
-// DWELL_PROPERTY_JOURNEYS sets the number of journeys. A failure prints its seed, and DWELL_PROPERTY_SEED repeats it.
+// DWELL_PROPERTY_JOURNEYS sets the number of journeys. A failure prints its seed. If DWELL_PROPERTY_SEED is set to this
+// seed, the next run begins with it.
 
 import JourneyModel
 import TestSupport
@@ -41,8 +42,8 @@ struct VisitTests {
             var log = JourneyLog()
             for event in (left + repeats).shuffled(using: &random) {
                 log.append(event)
-                // The server's clock is set to long after the visits, so every deadline has passed. The server
-                // therefore stores each expiry that follows from the events that it has so far.
+                // The server's clock is set to long after the visits, so every deadline that follows from the events so
+                // far has passed. The server stores an expiry for each of these deadlines.
                 if random.chance(1, in: 2) { log.expire(before: .at(1_000_000)) }
             }
             let client = log.points.filter { $0.event.origin == .client }

@@ -17,7 +17,7 @@ func code(_ digits: String = "012345", phone: String = "+4915112345678", issuedA
 }
 
 @Suite(.timeLimit(.minutes(1))) struct CodeWebhookTests {
-    /// The expected signature was computed by another program: HMAC-SHA256 of `1794859200.` and the body.
+    /// The expected signature is the HMAC-SHA256 of `1794859200.` followed by the body. Another program computed it.
     @Test func theCallAsTheContractWritesIt() async throws {
         try await LoopbackServer.with(.always(.answer(204))) { server, url, http in
             let webhook = CodeWebhook(http: http, url: url, secret: Secret("a webhook secret"))

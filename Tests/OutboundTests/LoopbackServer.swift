@@ -1,5 +1,5 @@
-// A loopback server that misbehaves in the ways of real servers: it stalls, sends wrong data, disconnects or never ends
-// a response. It reads and records whole requests; each test chooses the responses.
+// A loopback server that misbehaves as real servers do: it stalls, sends wrong data, disconnects, or sends a response
+// without an end. It reads and records whole requests; each test chooses the responses.
 
 import Foundation
 import Outbound

@@ -1,5 +1,5 @@
-// Tests the limits of outgoing calls, against a server that stalls, sends wrong data, disconnects or never ends. No
-// test measures time. If the deadline of a call had no effect, the test would run into its own time limit.
+// Tests the limits of outgoing calls. The server stalls, sends wrong data, disconnects, or sends a response without an
+// end. No test measures time: if a call's deadline had no effect, the test would exceed its own time limit.
 
 import Foundation
 import Testing
@@ -255,7 +255,8 @@ import Testing
             #expect(await outcome(http, OutgoingRequest(.get, other)) == .failure(.busy))
             for call in calls { call.cancel() }
             for call in calls { _ = await call.value }
-            // A call counts against the limit of concurrent calls until its thread has ended.
+            // A cancelled call counts against `callsMax` until its thread has ended. The next call may therefore still
+            // fail as busy.
             var last = await outcome(http, OutgoingRequest(.get, other))
             while last == .failure(.busy) {
                 await Task.yield()

@@ -1,5 +1,5 @@
-// Tests the body that is sent to a capture endpoint, and the meaning of its responses. Tests/Integration/analytics.py
-// uses a real server.
+// Tests the body that is sent to a capture endpoint, and the meaning of the endpoint's responses.
+// Tests/Integration/analytics.py tests the delivery by a running Dwell server.
 
 import Engine
 import Foundation

@@ -20,7 +20,8 @@ struct UntrustedServer {
             "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out",
             certificate,
         ]).output
-        // Waits for the end of the process: its output ends then. `waitUntilExit` would need a thread with a run loop.
+        // The output ends when the process ends, so this read waits for the process. `waitUntilExit` would need a
+        // thread with a run loop.
         _ = try making.readToEnd()
         let (server, output) = try Self.start(["s_server", "-accept", "0", "-www", "-key", key, "-cert", certificate])
         process = server
@@ -39,7 +40,7 @@ struct UntrustedServer {
     }
 
     func stop() {
-        // SIGTERM would not end the child, because the child inherits a signal mask that blocks it.
+        // SIGTERM would not end the child, because the child inherits a signal mask that blocks SIGTERM.
         kill(process.processIdentifier, SIGKILL)
         try? FileManager.default.removeItem(at: folder)
     }

@@ -1,6 +1,8 @@
-// Tests the delivery of sign-in codes, which happens outside the request and is retried until a code expires. The
-// number of waiting codes is bounded. Codes that remain at shutdown are dropped after one last attempt, and no log line
-// contains a code.
+// Tests the delivery of sign-in codes. The request for a code does not wait for the delivery, which is retried until
+// the code expires.
+//
+// The number of waiting codes is bounded. At shutdown, each waiting code gets one last attempt and is then dropped. No
+// log line contains a code.
 
 import Foundation
 import Identity
@@ -18,7 +20,7 @@ import Testing
     private let clock = ManualClock()
     private let log = LoggedLines()
 
-    /// Runs the body with a delivery to a server that follows the script.
+    /// Runs the body with a `WebhookCodeDelivery` whose server follows the script.
     private func with(
         _ script: LoopbackServer.Script,
         _ body: @escaping (WebhookCodeDelivery, LoopbackServer, _ run: Task<Void, Never>) async throws -> Void
@@ -108,8 +110,8 @@ import Testing
             let last = server.requests.suffix(2).map(\.text)
             #expect(last.contains { $0.contains("111111") })
             let firstOfNew = try #require(server.requests.firstIndex { $0.text.contains("543210") })
-            // The newer code for this number replaces the older one. Only a call that was already in progress may still
-            // deliver the older code, and there is at most one.
+            // The newer code for this number replaces the older one. After the newer code, the older one may arrive at
+            // most once, in a call that was already in progress.
             #expect(server.requests[firstOfNew...].filter { $0.text.contains("012345") }.count <= 1)
         }
     }

@@ -1,5 +1,5 @@
-// Tests of the store's check. It finds no problem in the rows that the store writes, and names each row that a test has
-// changed.
+// Tests of the check of a store. The check finds no problem in rows that the store has written, and reports each row
+// that a test has changed.
 
 import Engine
 import JourneyModel
@@ -44,8 +44,8 @@ struct CheckTests {
         }
     }
 
-    /// The check reads a driver's events in parts of five, or of more if the last events of a part share a second. Here
-    /// the parts are the events 1 to 5, 6 to 12 and 13 to 17, and an empty part.
+    /// The check reads a driver's events in parts of five. If events after the fifth share its second, they belong to
+    /// the same part. Here the parts are the events 1 to 5, 6 to 12 and 13 to 17, and an empty part.
     @Test func `a divergence is named in whatever part of a driver's events it is`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database, tailMax: 4) { (stores) async throws in
@@ -78,7 +78,8 @@ struct CheckTests {
             }
             #expect(try await Self.check(store) == whole)
 
-            // The settings of all events in the first part are missing. The other parts are checked all the same.
+            // The settings of all events in the first part are missing. The events of the other parts must be checked
+            // nevertheless.
             _ = try await database.rows("UPDATE event SET settings_version = 'missing' WHERE seq <= 5")
             let rest = try await Self.check(store)
             #expect(rest.events == 12 && rest.problems == ["5 events were stored with settings that are missing"])

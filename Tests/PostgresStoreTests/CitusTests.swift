@@ -36,8 +36,8 @@ struct CitusTests {
     /// shards.
     static let noFanOut = "%20-ccitus.multi_task_query_log_level%3Derror"
 
-    /// With `noFanOut`, Citus rejects each statement that goes to more than one shard. Citus plans a statement when it
-    /// arrives, so the test covers every statement in the form in which the store sends it.
+    /// With `noFanOut`, Citus rejects each statement that goes to more than one shard. Citus decides this when a
+    /// statement arrives, so the test covers every statement exactly as the store sends it.
     @Test func `no statement of a driver's requests goes to more than one shard`() async throws {
         let database = try await StoreFixture.database()
         let user = try PostgresConfiguration(url: database.url + Self.noFanOut)
@@ -106,14 +106,14 @@ struct CitusTests {
 
     // MARK: The feed
 
-    /// The test prepares a transaction on a worker, one of the servers other than the coordinator, and leaves it
-    /// prepared.
+    /// The test runs PREPARE TRANSACTION on a worker, which is a server other than the coordinator. The transaction
+    /// stays prepared while the test reads the feed.
     ///
-    /// Every transaction that writes on several servers is in this state between the coordinator's commit and the
-    /// worker's. After a crash of the coordinator, it can remain in this state.
+    /// A transaction that writes on several servers is prepared on a worker until the worker commits it, which happens
+    /// after the coordinator's commit. If the coordinator crashes in between, the transaction can stay prepared.
     ///
-    /// The transaction's name contains the group number of another server than the coordinator, so that Citus does not
-    /// end the transaction itself.
+    /// Citus itself ends a prepared transaction whose name contains the coordinator's group number. The name in this
+    /// test therefore contains another group number.
     @Test func `readers of the feed wait for transactions that are prepared on another server`() async throws {
         let database = try await StoreFixture.database()
         let other = try await database.rows(

@@ -1,8 +1,8 @@
-// Tests of connections that are lost during COMMIT, at one of two exactly known moments:
+// Tests of connections that are lost during COMMIT. The connection is lost at one of these two moments:
 //
-// - The transaction is not committed yet: a deferred trigger, which runs before the commit, sleeps.
-// - The transaction is committed on the primary and only the answer is missing: the COMMIT waits for a standby that
-//   does not exist.
+// - Before the transaction is committed, because a deferred trigger, which runs before the commit, sleeps.
+// - After the transaction is committed on the primary, but before the answer, because the COMMIT waits for a standby
+//   that does not exist.
 
 import Engine
 import JourneyModel
@@ -46,10 +46,11 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event WHERE idempotency_key = 'k'") == ["1"])
     }
 
-    /// Two servers store the same event, received at the same time, and both lose their connections. Afterwards both
-    /// find the event. Only one of them has stored it, and the other must answer that it is a repeat.
+    /// Two servers store the same event at the same time, and both lose their connections. Afterwards both find the
+    /// event in the database. The server that has not stored it must answer that the event is a repeat.
     ///
-    /// The driver is new, because the insert of a new driver's row makes the second server wait for the first one.
+    /// The driver is new, so both servers insert the driver's row. The second insert therefore waits for the first
+    /// server's transaction.
     @Test func `of two servers in doubt about one event, one has stored it`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
@@ -107,8 +108,8 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*), max(seq) FROM event") == ["1|1"])
     }
 
-    /// When the backend that waits for the standby has ended, other sessions see the event, whether the standby has it
-    /// or not. The same holds after a crash and recovery.
+    /// If the backend that waits for the standby ends, other sessions see the event, even if the standby does not have
+    /// it. The same happens after a crash and recovery of the database server.
     @Test func `a repeat is not acknowledged before the standby has the event`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
@@ -138,7 +139,7 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event") == ["1"])
     }
 
-    /// Before the event becomes visible, the server that gets the repeat has committed a write on its connections. That
+    /// Before the event is stored, the server that later gets the repeat commits a write on the same connections. This
     /// earlier commit does not prove that the standby has the event.
     @Test func `a repeat is not acknowledged because of an earlier commit of the connection`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
@@ -165,8 +166,8 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event WHERE idempotency_key = 'k'") == ["1"])
     }
 
-    /// A batch whose drivers are all locked by another transaction writes nothing, so its COMMIT waits for no standby.
-    /// The repeat comes in the same batch, or later on the same connection.
+    /// If a batch has only repeats and events of locked drivers, it writes nothing, so its COMMIT waits for no standby.
+    /// The repeat comes in one batch with an event of a locked driver, or afterwards on the same connection.
     @Test(arguments: [false, true])
     func `a repeat is not acknowledged because of a batch that wrote nothing`(isSameBatch: Bool) async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
@@ -210,8 +211,8 @@ struct CommitInDoubtTests {
         }
     }
 
-    /// After the loss of the connection, an instance of a newer release refolds the driver. The instance of the old
-    /// release leaves the driver alone, so it does not find out whether its batch has stored the event.
+    /// After the connection is lost, an instance of a newer release refolds the driver. The older instance then leaves
+    /// the driver alone, so it cannot find out whether its own batch has stored the event.
     @Test(arguments: [false, true])
     func `an event in doubt of a driver of a newer release is answered as unknown`(isInDoubt: Bool) async throws {
         var row = StoredDriver(new: driver)

@@ -3,7 +3,8 @@
 import TestSupport
 
 extension StoreFixture {
-    /// A database on a server of its own, for tests that change the server's settings. The test stops the server.
+    /// Returns a database on a server of its own, for tests that change the server's settings. The caller must stop the
+    /// server.
     static func databaseOnOwnServer() async throws -> Database {
         let server = try await PostgresServer()
         let database = Database(server: server, name: try await server.createDatabase())
@@ -13,8 +14,8 @@ extension StoreFixture {
 }
 
 extension StoreFixture.Database {
-    /// Makes each COMMIT wait for the standby `name`, or for none if `name` is empty. If no standby has this name, a
-    /// COMMIT waits until the setting changes. The commit record is flushed to disk before this wait.
+    /// Makes each COMMIT wait for the standby `name`. If `name` is empty, a COMMIT waits for no standby. If no standby
+    /// has this name, a COMMIT flushes its record to disk and then waits until the setting changes.
     func setStandby(_ name: String) async throws {
         try await rows("ALTER SYSTEM SET synchronous_standby_names = '\(name)'")
         try await rows("SELECT pg_reload_conf()")
@@ -24,7 +25,7 @@ extension StoreFixture.Database {
     }
 
     /// Makes each transaction that inserts into `table` sleep for a minute in its COMMIT, before anything is committed.
-    /// If a test deletes the row of the table `slow`, later transactions do not sleep.
+    /// To let later transactions commit at once, a test deletes the row of the table `slow`.
     func slowCommits(of table: String) async throws {
         _ = try await rows(
             """

@@ -1,5 +1,5 @@
-// Tests of corrections of settings. The trial and the refold count the same, and the result equals the fold with the
-// other settings. A correction can be undone.
+// Tests of corrections of settings. A trial and the refold itself report the same counts. The corrected rows equal the
+// fold with the other settings, and a correction can be undone.
 
 import Engine
 import JourneyModel
@@ -40,8 +40,8 @@ struct CorrectionTests {
         } while request.after != nil
     }
 
-    /// Begins a correction, or continues an unfinished one, and completes it. Returns the counts and the id of the
-    /// correction, and whether an unfinished correction was continued.
+    /// Begins a correction, or continues the unfinished one, and completes it. Returns the correction's counts, its id,
+    /// and whether it was an unfinished one.
     private static func correct(
         _ order: CorrectionOrder, in store: PostgresEventStore
     ) async throws -> (counts: RefoldCounts, id: Int64, continues: Bool) {
@@ -96,8 +96,8 @@ struct CorrectionTests {
 
             let order = CorrectionOrder(since: Self.received, settings: .current)
             let tried = try await store.tryRefold(.correction(order), now: Self.end) { _, _ in }
-            // A trial covers the events received until its `now`. This `now` is before the events were received, so the
-            // trial finds none.
+            // A trial covers the events that were received up to its `now`. Here `now` is earlier than the receipt of
+            // every event, so the trial covers none.
             #expect(tried.counts.events == 0)
             let trial = try await store.tryRefold(.correction(order), now: Self.now) { _, _ in }
             let inParts = try await StoreFixture.withStores(on: database, tailMax: 1) { (stores) async throws in
@@ -165,7 +165,7 @@ struct CorrectionTests {
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             let store = stores[0]
             let stored = try await Self.store(3, in: store)
-            // Move the receipt of all events but the last to before the time span of the correction.
+            // For all events except the last, set the time of receipt to before the correction's time span.
             _ = try await database.rows(
                 """
                 UPDATE event SET received_at_ms = received_at_ms - 500000000
@@ -182,8 +182,8 @@ struct CorrectionTests {
         }
     }
 
-    /// These statements may read the events of all drivers, or of up to a thousand drivers, and may therefore take
-    /// long.
+    /// A check, a trial and the search may read the events of all drivers, or of up to a thousand drivers. Their
+    /// statements may therefore take long.
     @Test(.enabled(if: CitusCluster.named == nil, "on Citus, the table of events cannot become a view"))
     func `a check, a trial and the search for a driver to refold may exceed the session's limit for a statement`()
         async throws
@@ -288,8 +288,8 @@ struct CorrectionTests {
         }
     }
 
-    /// Runs a trial with a grace period and a hard timeout of one second each. Returns the trial's counts, and the
-    /// events for which the trial requested these durations.
+    /// Runs a trial in which every event gets a grace period and a hard timeout of one second each. Returns the trial's
+    /// counts, and the events for which the trial asked for these durations.
     private static func tryShorter(
         since: Moment, in store: PostgresEventStore
     ) async throws -> (events: [TrialEvent], counts: RefoldCounts) {
@@ -326,8 +326,8 @@ struct CorrectionTests {
         }
     }
 
-    /// An event below the floor has no effect, so the trial must not begin with the journey that is stored after that
-    /// event.
+    /// The events before the driver's floor are deleted. A late event before the floor has no effect, so the trial must
+    /// not begin with the journey that is stored after it.
     @Test func `a trial that begins after the floor continues the journey at the floor`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database) { (stores) async throws in

@@ -1,5 +1,5 @@
-// Tests that an event with a higher number among its driver's events also has a later position in the feed. A batch may
-// wait for the driver's row while other transactions change the row.
+// Tests that a driver's events have the same order in the feed as by their numbers. This must also hold if a batch
+// waits for the driver's row while other transactions change the row.
 
 import Engine
 import Foundation
@@ -16,11 +16,11 @@ struct EventPositionTests {
 
     private func request(_ key: String) -> AppendRequest { .sample(.sample(.diagnostic("d"), key: key), of: driver) }
 
-    /// The transaction number of a batch decides the positions of its events. In this test, the batch waits for a lock
-    /// on the driver's row, and gets its number when the transaction with the lock ends.
+    /// The number of a batch's transaction decides the positions of the batch's events in the feed. In this test, the
+    /// batch waits for a lock on the driver's row. It gets its number when the transaction with the lock ends.
     ///
-    /// If a further transaction has updated the row in the meantime, the batch waits a second time, now with a number.
-    /// During this second wait, a faster batch gets a later number.
+    /// If another transaction has updated the row in the meantime, the batch waits a second time and already has its
+    /// number. During this second wait, a faster batch gets a later number.
     @Test(.enabled(if: CitusCluster.named == nil, "the backends of a cluster may run on another machine"))
     func `a batch that got its number before a faster batch is run again with another one`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
@@ -91,8 +91,8 @@ struct EventPositionTests {
         #expect(events == ["first|1", "slow|2"])
     }
 
-    /// Returns when a statement that begins with `sql` waits for a lock on a server of the cluster. The result is the
-    /// global process id of the statement's backend on the coordinator.
+    /// Waits until a statement that begins with `sql` waits for a lock on a server of the cluster. Returns the global
+    /// process id of the backend that runs the statement on the coordinator.
     private static func backend(waitingWith sql: String, _ database: StoreFixture.Database) async throws -> String {
         while true {
             let found = try await database.rows(

@@ -31,8 +31,8 @@ struct InstancesTests {
         }
     }
 
-    /// Checks that every event is stored once, that the events' numbers have no gaps, and that the table is the fold of
-    /// all events.
+    /// Checks that every event is stored once and that each driver's events are numbered without gaps. The stored rows
+    /// must equal the fold of all events.
     private static func check(_ sent: [Sent], _ database: StoreFixture.Database) async throws {
         let stored = try await ExpectedEvent.stored(in: database)
         let numbers = try await database.rows(
@@ -69,7 +69,8 @@ struct InstancesTests {
                 for (index, journey) in sent.enumerated() {
                     for (number, store) in stores.enumerated() {
                         group.addTask {
-                            // Both instances get every event, in different orders and in different parts.
+                            // Each instance gets every event. The two instances get the events in different orders and
+                            // in different batches.
                             var random = SeededRandom(seed: UInt64(index * 2 + number))
                             var left = journey.events.shuffled(using: &random)[...]
                             var count = 0

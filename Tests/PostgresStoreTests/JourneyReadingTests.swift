@@ -36,8 +36,8 @@ struct JourneyReadingTests {
         PostgresQuery(PostgresStatement("sleep \(seconds)", "SELECT 1 FROM pg_sleep(\(seconds))"))
     }
 
-    /// A read may wait five seconds for a connection. The time limit of the read's call begins after this wait. If the
-    /// wait shortened the time of the call, the call could time out, and a call that times out closes its connection.
+    /// A read may wait five seconds for a connection. The time limit of the read's call begins only after this wait.
+    /// Otherwise the call could time out, and a call that times out closes its connection.
     @Test func `a read that has waited for a connection has the time of any other`() async throws {
         try await with { (store) async throws in
             _ = try await store.read([sleep(seconds: 0)])

@@ -1,5 +1,5 @@
-// Tests of late events: the number of events that are folded again and written, and the charges for them to the
-// driver's rate limit.
+// Tests of late events: how many stored events the store folds again and writes, and how it charges the driver's rate
+// limit for them.
 
 import Engine
 import JourneyModel
@@ -52,8 +52,8 @@ struct LateEventTests {
             }
             #expect(late.verdict == .applied && late.chargesRefold && late.journey.state == .nearCharger)
             #expect(charging.charged.withLock { $0 } == [120])
-            // This diagnostic event changes no state. The refold therefore stops at the next event, after which the
-            // journey equals the stored one.
+            // This diagnostic event changes no state. The refold therefore stops at the next event, because the journey
+            // after that event equals the stored one.
             guard case .stored(let quiet) = await stores[0].append(request(.diagnostic("pong"), "quiet", at: 60)) else {
                 Issue.record("the quiet event")
                 return
@@ -77,7 +77,7 @@ struct LateEventTests {
         let count = 3_000
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             let events = (1...count).map { number in
-                // From the 300th event on, the journey does not depend on the events before it.
+                // The journey after the 300th event does not depend on the events before that event.
                 let name: EventName = number == 300 ? .chargerTargeted : .diagnostic("ping")
                 return request(name, "\(number)", at: number)
             }
@@ -113,11 +113,11 @@ struct LateEventTests {
         }
     }
 
-    /// With more than 100 events of the same time, each further event counts against a rate limit. If the limit is off,
-    /// such an event must not have a batch of its own.
+    /// If more than 100 events have the same time, each further event is charged to a rate limit. If the limit is off,
+    /// each further event must not need a batch of its own.
     ///
-    /// Otherwise 500 events would need 400 batches, each of which reads the stored events, and their request would
-    /// exceed its time limit.
+    /// Otherwise 500 events would need 400 batches. Each batch reads the stored events, so the request would exceed its
+    /// time limit.
     @Test func `events of one time and without a limit share batches`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database, charging: Self.unlimited) { (stores) async throws in
@@ -127,8 +127,9 @@ struct LateEventTests {
         #expect(rows == ["500|t"])
     }
 
-    /// A late event needs the stored events that come after it. Each batch reads the stored events after its earliest
-    /// late event, which is enough for all of them. Otherwise each of these 300 events would need a batch of its own.
+    /// To fold a late event, a batch needs the stored events after it. Each batch reads the stored events after its
+    /// earliest late event, so it has them for its other late events too. Otherwise each of these 300 events would need
+    /// its own batch.
     @Test(arguments: [120, 1_500])
     func `late events in any order share batches`(laterCount: Int) async throws {
         let database = try await StoreFixture.database()
@@ -142,8 +143,7 @@ struct LateEventTests {
         #expect(rows == ["300|t"])
     }
 
-    /// The late events lie between stored events. A batch must therefore read more stored events than it reads at
-    /// first.
+    /// The late events lie between stored events, so a batch must read more stored events than it reads at first.
     @Test func `late events between many others share batches`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database, charging: Self.unlimited) { (stores) async throws in
@@ -173,8 +173,9 @@ struct LateEventTests {
         func charge(_ claim: AdmissionClaim, rowCount: Int) {}
     }
 
-    /// A service shares its limit among its drivers. A batch of another driver may use up the limit at any time, also
-    /// while the parts of this driver's refold are written. The event and its refold must be stored both, or neither.
+    /// All drivers of a service share the service's limit. While the parts of this driver's refold are written, a batch
+    /// of another driver may use up the limit. Even then, the store must keep both the event and its refold, or
+    /// neither.
     @Test func `a refold in parts is not committed without its event`() async throws {
         var permitted = 0
         while try await !isStored(permitting: permitted) {
@@ -184,9 +185,9 @@ struct LateEventTests {
         #expect(permitted > 1, "the limit was asked more than once")
     }
 
-    /// Stores a late event that comes before 1,200 others in the order, and returns whether it is stored. The rate
-    /// limit permits only the first `permitted` refolds that the store asks about. If the event is refused, expects
-    /// that no event was folded again.
+    /// Appends a late event that comes before 1,200 stored events, and returns whether the event was stored. The rate
+    /// limit permits only the first `permitted` refolds. If the event is refused, expects that no stored event was
+    /// folded again.
     private func isStored(permitting permitted: Int) async throws -> Bool {
         let database = try await StoreFixture.database()
         let outcome = try await StoreFixture.withStores(on: database, charging: Permits(permitted), tailMax: 500) {
@@ -257,8 +258,8 @@ struct LateEventTests {
         #expect(rows == ["1201|1201"])
     }
 
-    /// The deadlines of both drivers have passed. The expiry of the late event's driver must wait until the refold is
-    /// complete, but the other driver's must not.
+    /// The deadlines of both drivers have passed. The driver of the late event must get the expiry only after the
+    /// refold, but the other driver must get one at once.
     @Test(.enabled(if: CitusCluster.named == nil, "Citus has no triggers on distributed tables"))
     func `the deadlines of other drivers do not wait for a long refold`() async throws {
         let database = try await StoreFixture.database()
@@ -362,7 +363,7 @@ struct LateEventTests {
                 return
             }
             #expect(event.verdict == .applied && event.journey.state == .nearCharger)
-            // The refold ends at the event that already led to this state.
+            // The refold ends at the event `entered`, because the journey was already in this state after it.
             #expect(charging.charged.withLock { $0 } == [650, 351])
         }
         #expect(try await database.rows("SELECT count(*) FILTER (WHERE after_state = 1) FROM event") == ["1002"])

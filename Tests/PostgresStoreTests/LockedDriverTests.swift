@@ -1,4 +1,4 @@
-// Tests of drivers whose rows another transaction keeps locked: the other drivers do not wait.
+// Tests that other drivers do not wait while another transaction keeps a driver's row locked.
 
 import Engine
 import JourneyModel
@@ -47,7 +47,8 @@ struct LockedDriverTests {
         }
     }
 
-    /// After three conflicts, a batch waits for the driver's row. Two such drivers must not occupy both writers.
+    /// After three conflicts, a batch waits for the driver's row. The batches of two locked drivers must not occupy
+    /// both writers of the store.
     @Test func `an event of another driver is stored at once while two drivers wait for their locks`() async throws {
         let database = try await StoreFixture.database()
         let locked = [DriverID("locked-1"), DriverID("locked-2")]

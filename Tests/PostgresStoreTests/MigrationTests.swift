@@ -1,5 +1,5 @@
-// Tests of the migrations: the binary contains those of `migrations/postgresql/`, they run once, and a database of
-// another version is refused.
+// Tests of the migrations. The binary contains the migrations of `migrations/postgresql/`, and each migration runs
+// once. A database of another version is refused.
 
 import Foundation
 import TestSupport
@@ -57,7 +57,8 @@ struct MigrationTests {
 
     @Test func `tables of an extension do not make a database another program's`() async throws {
         let database = try await StoreFixture.emptyDatabase()
-        // PostGIS has a table of this name. Without PostGIS, another extension gets it.
+        // PostGIS has a table of this name. PostGIS is not always installed, so the test adds the table to another
+        // extension.
         _ = try await database.rows("CREATE TABLE spatial_ref_sys (srid int4)")
         _ = try await database.rows("ALTER EXTENSION plpgsql ADD TABLE spatial_ref_sys")
         #expect(try await database.migrate() == PostgresMigration.all.map(\.number))

@@ -1,5 +1,5 @@
-// Tests of counts over all drivers, of the records of `dwell explain`, and of the server's questions about the
-// database.
+// Tests of the counts over all drivers, of the records of `dwell explain`, and of the server's queries about the state
+// of the database.
 
 import Engine
 import Identity
@@ -40,8 +40,8 @@ struct OperatorReadingTests {
         }
     }
 
-    /// Long reads have a connection of their own. If they used those of other work, the server would report that it is
-    /// not ready while it searches for drivers to refold.
+    /// Long reads have a connection of their own. If they used the connections of other background work, a search for
+    /// drivers to refold would delay the probe of /readyz. The server would then report that it is not ready.
     @Test func `long reads make no other background work wait`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database) { (stores) async throws in
@@ -52,7 +52,7 @@ struct OperatorReadingTests {
                 Task { _ = try? await store.readLong(PostgresQuery(sleep), seconds: 30) }
             }
             _ = try await database.backend(waitingFor: "PgSleep")
-            // This pause is long enough for another read to begin if it had a connection.
+            // If a second read wrongly had a connection, it would begin during this pause.
             try await Task.sleep(for: .milliseconds(300))
             try await store.checkWritable()
             for read in reads { read.cancel() }
@@ -60,7 +60,7 @@ struct OperatorReadingTests {
         }
     }
 
-    /// A server that stops waits for its background work. A long read must not delay the stop.
+    /// When a server stops, it waits for its background work. A long read must not delay the stop.
     @Test func `a cancelled long read ends at once`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database) { (stores) async throws in

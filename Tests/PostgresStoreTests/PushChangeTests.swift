@@ -1,4 +1,5 @@
-// Tests of the changes of journeys that notifications depend on, and of the outbox entry that is made from them.
+// Tests how the store reads changes of journeys for notifications, and the outbox entries that are made from these
+// changes.
 
 import Engine
 import Identity

@@ -1,6 +1,6 @@
-// Tests retention and the fold on random journeys, with two instances. Events arrive late and in any order, expiries
-// are stored, and in between the oldest rows are deleted. The remaining rows must be the same as if nothing had been
-// deleted.
+// Tests retention together with the fold, on random journeys and with two instances. Events arrive late and in any
+// order, expiries are stored, and the oldest rows are deleted in between. The remaining rows must be as if nothing had
+// been deleted.
 //
 // Set DWELL_RETENTION_JOURNEYS=1000 for a long run.
 
@@ -17,8 +17,8 @@ struct RetentionConvergenceTests {
 
     private static func receivedAt(turn: Int) -> Moment { .sample.advanced(bySeconds: 1_000_000 + 1000 * turn) }
 
-    /// A driver, and the events that arrive in each turn. `counting` has the events that were not below the driver's
-    /// floor when they arrived, in the order of arrival. The expected rows are the fold of these events.
+    /// A driver, and the events that arrive in each turn. An event that arrives below the driver's floor has no effect;
+    /// `counting` has the other events, in order of arrival. The expected rows are the fold of `counting`.
     private struct Driver {
         let id: DriverID
         var turns: [[OrderedEvent]]
@@ -123,7 +123,7 @@ struct RetentionConvergenceTests {
         return count
     }
 
-    /// The events at or above the floors, in order, without expiries that have no effect.
+    /// Returns each driver's events at or above the driver's floor, in order. Leaves out expiries that have no effect.
     private static func kept(_ database: StoreFixture.Database) async throws -> [DriverID: [ExpectedEvent]] {
         let rows = try await database.rows(
             """

@@ -1,4 +1,4 @@
-// Tests which driver a session belongs to while another instance claims it for a new driver.
+// Tests to which driver a session belongs if another instance claims it for a new driver at the same time.
 
 import Engine
 import JourneyModel
@@ -13,7 +13,7 @@ import Testing
 struct SessionClaimTests {
     private let driver = DriverID("claiming")
 
-    /// What a batch of another instance has committed: a driver with a claimed session.
+    /// The rows that a batch of another instance has committed: a driver, and a session that this driver has claimed.
     private struct Claim {
         let id: Int64
         let lane: Int16
@@ -50,7 +50,7 @@ struct SessionClaimTests {
         case event, registration
     }
 
-    /// Returns whether the store treats the session as the driver's own when it gets the request.
+    /// Sends the request to the store. Returns whether the store treats the session as the driver's own.
     private func isOwn(
         _ request: Request, of driver: DriverID, in store: PostgresEventStore
     ) async throws -> Bool {
@@ -71,8 +71,8 @@ struct SessionClaimTests {
         }
     }
 
-    /// Sends the request to a store. When the request's batch waits to read `table`, another instance commits
-    /// `statements`. Expects that the store then treats the session as the driver's own.
+    /// Sends the request to a store and makes its batch wait before it reads `table`. During this wait, another
+    /// instance commits `statements`. Expects that the store then treats the session as the driver's own.
     private func expectOwn(
         _ request: Request, committing statements: [String], beforeReading table: String,
         in database: StoreFixture.Database
@@ -81,8 +81,8 @@ struct SessionClaimTests {
             try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
         defer { other.close() }
         try await StoreFixture.withStores(on: database) { (stores) async throws in
-            // This request prepares the statements on the connection. The next batch then need not prepare them, and
-            // waits for the locked table only in the middle of its reads.
+            // This request makes the connection prepare its statements before the table is locked. Otherwise the next
+            // batch would already wait while it prepares them, and not in the middle of its reads.
             let warm = EventSubmission.sample(.sessionRestored, key: "k", session: "other")
             _ = try await stores[0].appended(.sample(warm, of: DriverID("other")))
             let lock = PostgresStatement("lock", "LOCK TABLE \(table) IN ACCESS EXCLUSIVE MODE")
@@ -159,8 +159,8 @@ struct SessionClaimTests {
         #expect(try await database.rows("SELECT count(*) FROM session WHERE session_id = 's'") == ["1"])
     }
 
-    /// On Citus, the claim of a deleted session may still be visible for a moment after the driver was locked. If the
-    /// claim stays visible, the driver's events are stored nevertheless.
+    /// On Citus, the claim of a deleted session may stay visible for a moment after the driver was locked. The batch is
+    /// therefore run again. If it still sees the claim, it stores the driver's event nevertheless.
     @Test(arguments: [0, DriverGroup.conflictsBeforeLock, DriverGroup.conflictsBeforeLock + 1])
     func `a late event under the lock waits for a session of which only the claim is seen`(conflictCount: Int) async {
         let row = StoredDriver(new: driver)

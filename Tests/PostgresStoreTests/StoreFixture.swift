@@ -1,5 +1,5 @@
-// A new database for each test, on the shared PostgreSQL or a Citus cluster, and stores on it. Each store stands for
-// one instance.
+// Gives each test a new database, on the shared PostgreSQL or in a Citus cluster. Also runs the test's stores on this
+// database; each store stands for one instance of the server.
 
 import Engine
 import Identity
@@ -51,7 +51,7 @@ enum StoreFixture {
             get throws { try PostgresConfiguration(url: url) }
         }
 
-        /// The configuration with another time limit for the statements of a request.
+        /// Returns the configuration, but with this time limit for each statement of a request.
         func configuration(statementMilliseconds: Int) throws -> PostgresConfiguration {
             var configuration = try configuration
             configuration.statementTimeoutMilliseconds = statementMilliseconds
@@ -110,7 +110,7 @@ enum StoreFixture {
     /// Runs `count` stores on one database during the body.
     ///
     /// - Parameters:
-    ///   - tailBegin: the number of a driver's events that a store reads first to fold a late event.
+    ///   - tailBegin: how many of a driver's events a store reads at first when it folds a late event.
     ///   - tailMax: the maximum number of a driver's events in memory during a fold.
     ///   - user: the configuration with which the stores connect to PostgreSQL. If nil, the stores connect with
     ///     `database.configuration`.

@@ -88,8 +88,8 @@ struct TableTransactionLossTests {
         #expect(try await database.rows("SELECT count(*) FROM sample") == ["1"])
     }
 
-    /// The transaction is committed, but its outcome is unknown to the store. After a crash, PostgreSQL may have given
-    /// the same transaction number to another transaction.
+    /// The transaction is committed, but the store cannot find this out. After a crash, PostgreSQL may have given the
+    /// transaction's number to another transaction, so the number proves nothing.
     @Test func `after a crash of the server a lost COMMIT is unknown, and a transaction before COMMIT is run again`()
         async throws
     {
@@ -112,7 +112,7 @@ struct TableTransactionLossTests {
                 }
             }
             try await database.setStandby("")
-            // The pool's idle connection may be one that the crash ended. The change succeeds nevertheless.
+            // Even if the pool lends an idle connection that the crash has ended, the change must succeed.
             _ = try await insert(stores[0])
         }
         #expect(try await database.rows("SELECT count(*) FROM sample") == ["2"])

@@ -15,7 +15,7 @@ struct UnfinishedErasureTests {
 
     enum OtherWork: CaseIterable {
         case retention, retentionOfSessions, correction, refold
-        /// A refold that has found the driver before the deletion began to rewrite rows.
+        /// A refold that found the driver before the deletion rewrote the first rows.
         case refoldUnderWay
     }
 
@@ -35,7 +35,7 @@ struct UnfinishedErasureTests {
             try await store.completeErasure(of: row)
             #expect(try await store.find(["marta"]) == [])
             #expect(try await store.leftovers(ofReceipt: "r") == [])
-            // A refold that was left out during the deletion is done now.
+            // If a refold left out this driver during the deletion, the driver is refolded now.
             var refold = RefoldRequest(now: Self.now)
             while let next = try await store.refold(refold).next { refold.after = next }
             #expect(try await store.hasUnfinishedRefolds() == false)

@@ -58,7 +58,8 @@ struct WorkQueueTests {
                 let take = { @Sendable in await queue.take(worksMax: 12)?.map(\.driver.rawValue) }
                 #expect(await take() == ["contended"])
                 #expect(await take() == ["plain"])
-                // Only the second slow batch is left, so this call waits for other work.
+                // The only work that is left needs a second slow batch, which must wait. This call therefore waits for
+                // other work.
                 async let next = take()
                 try await Task.sleep(for: .milliseconds(50))
                 try queue.add(last)

@@ -1,4 +1,5 @@
-// A proxy between the client and a real PostgreSQL. It cuts connections at chosen bytes, and can be silent.
+// A proxy between the client and a real PostgreSQL. It can cut connections at chosen bytes, stay silent, or send bytes
+// of its own.
 
 import Foundation
 import Sockets

@@ -13,7 +13,7 @@ enum Loops {
 }
 
 extension PostgresServer {
-    /// Runs the body with a connection to the server, which is closed afterwards.
+    /// Connects to the server, runs the body, and then closes the connection.
     func with<Answer>(
         _ url: String? = nil, _ configure: (inout PostgresConfiguration) -> Void = { _ in },
         _ body: (PostgresConnection) async throws -> Answer

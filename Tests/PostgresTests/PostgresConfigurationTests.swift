@@ -42,8 +42,8 @@ import Testing
     @Test(arguments: [
         ("mysql://u:sesame@h/d", PostgresConfigurationError.scheme),
         ("host=h password=sesame", .scheme),
-        // These passwords contain characters that must be percent-encoded in a URL. Without Dwell's own check, libpq
-        // would take a part of the password for the host, the port or the database.
+        // The passwords in the next three URLs contain characters that must be percent-encoded. Without Dwell's own
+        // check, libpq would read a part of the password as the host, the port or the database.
         ("postgres://u:ses@ame@h/d", .credentials),
         ("postgres://u:12/sesame@h/d", .credentials),
         ("postgres://u:ses?ame@h/d", .credentials),

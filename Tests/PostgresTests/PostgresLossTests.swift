@@ -11,7 +11,7 @@ import Testing
         .sql("BEGIN"), .sql("INSERT INTO t VALUES (1)"), .sql("COMMIT"),
     ]
 
-    /// Returns the number of rows once no other session uses the database.
+    /// Waits until no other session uses the database, and returns the number of rows in the table.
     private func finalCount(_ server: PostgresServer, _ database: String) async throws -> String {
         let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = '\(database)' AND pid <> pg_backend_pid()"
         #expect(try await eventually { try await server.run(others, in: database) == "0" })

@@ -238,7 +238,8 @@ import Testing
         #expect(await refusal(try authority.token(transactionClaims(), header: ["x5c": chain])) == .wrongAlgorithm)
         let critical: [String: any Sendable] = ["alg": "ES256", "x5c": chain, "crit": ["b64"], "b64": false]
         #expect(await refusal(try authority.token(transactionClaims(), header: critical)) == .wrongAlgorithm)
-        // The token below combines one JWS with the payload of another, so its signature does not match.
+        // The token below has the header and signature of one JWS and the payload of another, so the signature does not
+        // match.
         let (one, other) = (
             try authority.token(transactionClaims()), try authority.token(transactionClaims(["price": 1]))
         )
@@ -430,7 +431,8 @@ import Testing
         #expect(await refusal(try authority.token(notificationClaims())) == .wrongClaims)
         #expect(try await authority.notificationRefusal(transactionClaims()) == .wrongClaims)
         let transaction = try await verifier.transaction(authority.token(transactionClaims()), now: start)
-        // A transaction of the same subscription has every member that a renewal needs, except `autoRenewStatus`.
+        // A transaction of the same subscription has every member that a renewal needs, except `autoRenewStatus`. The
+        // last claims below have this member too.
         for claims in [notificationClaims(), transactionClaims(), transactionClaims(["autoRenewStatus": 1])] {
             let token = try authority.token(claims)
             await #expect(throws: PurchaseRefusal.wrongClaims) {

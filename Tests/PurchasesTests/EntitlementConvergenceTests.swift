@@ -1,6 +1,8 @@
-// Property tests of the fold of purchases: the same facts give the same, correct entitlements in any order, with any
-// repetition and delay.
-// Set DWELL_PURCHASE_YEARS=100000 for a long run. A failure prints its seed; DWELL_PROPERTY_SEED repeats that seed.
+// Property tests of the fold of purchases. However the facts are ordered, repeated or delayed, they must give the same,
+// correct entitlements.
+//
+// Set DWELL_PURCHASE_YEARS=100000 for a long run. A failure prints its seed. If DWELL_PROPERTY_SEED is set to this
+// seed, the next run begins with it.
 
 import JourneyModel
 import TestSupport
@@ -87,7 +89,7 @@ import Testing
         #expect(refundedUpgrades > 10)
     }
 
-    /// Returns the facts in random order, with some facts repeated up to twice.
+    /// Returns the facts in random order. Some facts occur twice, and up to two of them three times.
     private static func deliveries(of facts: [SignedFact], _ random: inout SeededRandom) -> [SignedFact] {
         let repeats = facts.filter { _ in random.chance(1, in: 4) }
         return (facts + repeats + repeats.prefix(2)).shuffled(using: &random)

@@ -138,8 +138,8 @@ private let day = 86_400
         }
         let reversed = transaction("2", "yearly", from: 10, to: 375, signed: 14)
         #expect(statuses([old, refunded, reversed], at: 15) == ["monthly": .expired, "yearly": .active])
-        // The customer subscribes to the monthly product again, until day 20. The first monthly period, which the
-        // upgrade replaced, does not extend this.
+        // The customer subscribes to the monthly product again, until day 20. The first monthly period lasts longer,
+        // but it does not count, because the upgrade replaced it.
         let again = transaction("3", from: 13, to: 20)
         #expect(statuses([old, refunded, again], at: 14) == ["monthly": .active, "yearly": .refunded])
         #expect(entitlements([old, refunded, again], at: 14).map(\.accessEnds) == [at(20), at(12)])

@@ -30,14 +30,14 @@ import Testing
             var failures: [AppStoreEnvironment: Int] = [:]
             /// The environments whose second page fails.
             var brokenSecondPages: Set<AppStoreEnvironment> = []
-            /// Requests for a time after this one fail. Nil: none fails for this reason.
+            /// Requests whose `to` is later than this time fail. If this is nil, no request fails for this reason.
             var reachableTo: Moment?
             /// The environments where Apple has no history of the app.
             var unavailable: Set<AppStoreEnvironment> = []
             /// Whether each page names a next page, so that the pages never end.
             var isEndless = false
-            /// The number of further notifications that are rejected as too many. The notifications after them are
-            /// accepted.
+            /// The number of further notifications that the service rejects as `.busy`. It accepts the notifications
+            /// after them.
             var busyAnswers = 0
             var pausesLeft = 0
 

@@ -1,6 +1,6 @@
-// Simulates a year of one driver's purchases in the App Store, in hours from `start`. Each step adds the facts that
-// Apple would sign: purchases, renewals, billing failures and recoveries, upgrades, downgrades, refunds and their
-// reversals.
+// Simulates a year of one driver's purchases in the App Store. Times are in hours from `start`. Each step adds the
+// facts that Apple would sign: purchases, renewals, billing failures and recoveries, upgrades, downgrades, refunds and
+// their reversals.
 //
 // After each step the simulation also records the expected entitlements, without using the facts. The test compares
 // these entitlements with those that are computed from the facts.
@@ -45,7 +45,7 @@ struct SimulatedStore {
         var accessEnds: Moment?
     }
 
-    /// The expected entitlements, by product id, from this hour until the next step.
+    /// One step. From `hour` until the next step, the entitlements by product id must be those in `truth`.
     struct Step {
         var hour: Int
         /// The number of `facts` that are signed when the step is complete.
@@ -58,7 +58,8 @@ struct SimulatedStore {
 
     private(set) var facts: [SignedFact] = []
     private(set) var steps: [Step] = []
-    /// The number of refunded upgrades whose replaced period had not expired and was not marked as upgraded by Apple.
+    /// The number of refunded upgrades after which the replaced period still looked valid. That period had not expired,
+    /// and Apple had not marked it as upgraded.
     private(set) var refundedUpgradeCount = 0
 
     private var random: SeededRandom
@@ -117,9 +118,8 @@ struct SimulatedStore {
 
     private mutating func subscribe() {
         let product = [Self.monthly, Self.yearly, Self.weekly].randomPick(&random)
-        // The last subscription has expired, possibly after a grace period. The new purchase comes with new renewal
-        // information, without the end of that grace period. From then on, the facts say only when the paid period of
-        // the last subscription ended.
+        // The last subscription has expired, possibly after a grace period. The renewal information of the new purchase
+        // does not contain the end of that grace period. From then on, the facts show only when the paid period ended.
         if let last = subscription, truth[last.productID]?.status == .expired {
             truth[last.productID]?.accessEnds = last.expiresDate
         }
@@ -152,8 +152,10 @@ struct SimulatedStore {
         }
     }
 
-    /// Renews the subscription 1 to 12 hours before the period ends, or at its end if the period is nearly over. If the
-    /// product stays the same, an early renewal moves the end of access at once. If the product changes, the new
+    /// Renews the subscription 1 to 12 hours before the period ends. If the period is nearly over, renews it at the end
+    /// of the period.
+    ///
+    /// If the product stays the same, an early renewal moves the end of access at once. If the product changes, the new
     /// product begins when the old period ends.
     private mutating func renewEarly(_ current: TransactionFact, end: Int) {
         guard end - now > 14 else {
@@ -221,8 +223,8 @@ struct SimulatedStore {
         waitWithinPeriod()
         buy(Self.yearly, original: old.originalTransactionID)
         close(old, .expired, at: hour(now))
-        // Apple does not always send the replaced transaction again, marked as upgraded. The entitlements must be
-        // correct even if only the new transaction is known.
+        // Apple does not always send the replaced transaction again with the mark that it was upgraded. The
+        // entitlements must be correct even if the new transaction is the only sign of the upgrade.
         if random.chance(1, in: 2) {
             old.isUpgraded = true
             emit(&old)
@@ -269,8 +271,8 @@ struct SimulatedStore {
         }
     }
 
-    /// Returns whether the facts still show the subscription that `current` replaced as valid. Such a subscription has
-    /// another product, and is not expired, revoked or marked as upgraded.
+    /// Returns whether the facts still contain a valid transaction of another subscription product, which `current`
+    /// replaced. A valid transaction is not expired, revoked or marked as upgraded.
     private func hasReplacedUnexpired(_ current: TransactionFact) -> Bool {
         PurchaseFacts(facts).transactions.values.contains {
             $0.kind == .autoRenewable && $0.productID != current.productID && $0.revocation == nil && !$0.isUpgraded
@@ -373,7 +375,7 @@ struct SimulatedStore {
             revocation: nil, offer: nil, appAccountToken: nil, signedDate: hour(now), payload: [])
     }
 
-    /// Two bytes that are different for each fact, used as its payload.
+    /// Two bytes that are different for each fact. They serve as the fact's payload.
     private var number: [UInt8] { [UInt8(facts.count / 256 % 256), UInt8(facts.count % 256)] }
 
     /// Signs a fact at the current hour. The signing times of facts of the same hour differ by milliseconds, in the

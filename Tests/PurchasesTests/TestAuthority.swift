@@ -1,5 +1,5 @@
-// A certificate authority like Apple's, generated for one test: a root, an intermediate, and a leaf with both marker
-// extensions. A test may break some properties of these certificates (`Flaws`). The leaf's key signs the JWS.
+// A certificate authority like Apple's, generated for one test: a root, and an intermediate and a leaf with their
+// marker extensions. A test may break some properties of these certificates (`Flaws`). The leaf's key signs the JWS.
 
 import Crypto
 import Foundation

@@ -1,5 +1,5 @@
-// Tests of `AppStoreVerifier` with data that Apple added after this release, or may add. Such data is accepted only if
-// it is certain that Apple signed it for an app of this server.
+// Tests of `AppStoreVerifier` with data that this release does not know, because Apple has added it or may add it
+// later. The verifier accepts unknown data only if Apple certainly signed it for an app of this server.
 
 import Foundation
 import JourneyModel

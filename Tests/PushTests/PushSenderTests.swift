@@ -43,8 +43,8 @@ import Testing
     /// Runs rounds until every outcome is written and nothing more is due now. After each round, the function advances
     /// the clock by the time after which the sender writes outcomes.
     ///
-    /// It first waits until no notification is being sent. Otherwise, on a busy machine, the clock could pass the end
-    /// of an entry's lease, and the entry would be sent a second time.
+    /// Before it advances the clock, the function waits until no notification is being sent. Otherwise, on a busy
+    /// machine, the clock could pass the end of an entry's lease, and the entry would be sent twice.
     private func settle() async throws {
         for _ in 0..<2000 {
             await sender.round()

@@ -1,7 +1,7 @@
 // ServerConnection and ChunkedReference read arbitrary bytes as chunked content. These two decoders must return the
 // same content, end in the same way, and leave the same bytes for the next request.
 //
-// Input: one byte for the Plan, then the content in chunked coding. Only the limits of the plan are used.
+// Input: one byte for the Plan, then the content in chunked coding. Of the plan, the target uses only the limits.
 
 import HTTP1
 
@@ -32,8 +32,8 @@ func fuzzChunkedContent(_ input: [UInt8]) throws(Finding) {
     }
 }
 
-/// Checks only that every returned trailer field occurs in the trailer section, because there is no reference decoder
-/// for this section.
+/// Checks the trailer fields without a reference decoder. There must be one field for each line of the trailer section,
+/// with the name in that line. No field may frame or route the request.
 private func checkTrailers(
     _ event: ServerConnection.Event, _ connection: borrowing ServerConnection, _ coded: [UInt8], _ start: Int,
     _ limits: Limits

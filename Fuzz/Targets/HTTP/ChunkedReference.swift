@@ -60,7 +60,7 @@ struct ChunkedReference {
     }
 
     /// Returns whether the bytes are `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`. Whitespace after
-    /// the last extension does not match this grammar, so it is refused. Reads one byte at a time.
+    /// the last extension is refused, because it does not match this grammar.
     private static func areExtensions(_ bytes: ArraySlice<UInt8>) -> Bool {
         var state = Expected.semicolon
         for byte in bytes {

@@ -158,9 +158,8 @@ struct Conversation: ~Copyable {
         }
         mustClose = connection.mustClose
         self.head = nil
-        // Check that a second response to the same request is not encoded. This is possible only on a connection that
-        // must close. On a connection that stays open, the second response would count as the response to the next
-        // request.
+        // Check that a second response to the same request is not encoded. This check is possible only if the
+        // connection must close. If it stays open, the second response would count as the response to the next request.
         guard mustClose else { return }
         let length = output.count
         let isRepeated = connection.encode(status: .ok, dateText: "", into: &output)

@@ -105,8 +105,8 @@ struct GzipReference {
         }
         guard all.count == literalCount + distanceCount, all[256] > 0 else { throw Stop(end: .malformed) }
         let codes = [Code(Array(all[..<literalCount])), Code(Array(all[literalCount...]))]
-        // Section 3.2.7: if a code has only one symbol, the symbol has one bit, and the other value of this bit is
-        // unused. The distance code may have no symbol at all.
+        // Section 3.2.7: if a code has only one symbol, this symbol takes one bit. One of the two values of the bit is
+        // then unused. The distance code may have no symbol at all.
         guard codes.allSatisfy({ $0.left == 0 || $0.lengthMax <= 1 && $0.left > 0 }) else {
             throw Stop(end: .malformed)
         }
@@ -143,11 +143,11 @@ struct GzipReference {
 
     /// A canonical Huffman code (section 3.2.2).
     private struct Code {
-        /// The symbol for each code. A dictionary key is the length of the code shifted left by 16, plus the bits of
-        /// the code, the first bit highest.
+        /// The symbol for each code. The key is the code's length shifted left by 16, combined with the code's bits.
+        /// The first bit of the code is the most significant one.
         var symbols: [Int: Int] = [:]
-        /// The number of codes of the longest length to which no symbol belongs. Negative if the lengths of the symbols
-        /// require more codes than there are.
+        /// The number of codes of `lengthMax` bits that belong to no symbol. The number is negative if the symbols'
+        /// lengths require more codes than exist.
         var left = 0
         var lengthMax = 0
 

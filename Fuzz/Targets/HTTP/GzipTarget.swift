@@ -1,10 +1,11 @@
 // Decompresses arbitrary bytes as a gzip body. zlib, used as in the server, and GzipReference must have the same
 // result.
 //
-// Then zlib compresses the same bytes into a gzip member. The server's decoder must return the bytes from one such
-// member, and the bytes twice from two members.
+// Then zlib compresses the same bytes into a gzip member. From one such member, the server's decoder must return these
+// bytes once. From two such members in a row, it must return them twice.
 //
-// The decoder must refuse a truncated member, a further byte after a member, and content that is longer than the limit.
+// The server's decoder must refuse a truncated member, an extra byte after a member, and content that is longer than
+// the limit.
 //
 // Input: two bytes for the limit and the level of compression, then the body.
 
@@ -14,7 +15,7 @@ import GzipCoding
 func fuzzGzipBody(_ input: [UInt8]) throws(Finding) {
     guard input.count >= 2 else { return }
     let body = Array(input.dropFirst(2))
-    // The limit is 0 to 64 KiB - 1, so that even a body of a few bytes may be longer.
+    // The limit is between 0 and 64 KiB - 1, so that the content of even a short body can exceed it.
     let bytesMax = 1 << Int(input[0] % 17) - 1
     let reference = GzipReference(body, bytesMax: bytesMax)
     switch (inflated(body, bytesMax), reference.end) {

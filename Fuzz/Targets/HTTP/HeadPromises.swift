@@ -88,7 +88,7 @@ struct HeadPromises {
             $0 > 0x20 && $0 < 0x7F && !Array("@/?#\\".utf8).contains($0)
         }
         try require(isHost, "A byte in the authority that has no place there.")
-        // Split at the comma's code point. As a Character, a comma before a combining mark would not equal ",".
+        // Split by code points. If split by Characters, a comma before a combining mark would not count as a comma.
         let options = values("connection").flatMap { $0.unicodeScalars.split(separator: ",") }.map(String.init).map {
             // Replace white space within an option by one space, instead of removing it. Otherwise "c lose" would
             // become "close".

@@ -46,8 +46,8 @@ struct Plan {
         return limits
     }()
 
-    /// The maximum number of bytes that a connection may hold of a line whose LF has not arrived. This is the longest
-    /// allowed line of any kind, including its CR.
+    /// The maximum number of bytes that a connection may buffer while it waits for the LF of a line. This is the
+    /// longest allowed line of any kind, including its CR.
     var bufferedBytesMax: Int {
         max(
             limits.requestLineBytesMax + 1, limits.fieldSectionBytesMax - 1, limits.chunkExtensionBytesMax + 17,

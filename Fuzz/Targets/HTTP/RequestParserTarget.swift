@@ -1,8 +1,8 @@
-// Reads arbitrary bytes as the bytes of a client, with two checks:
+// Reads arbitrary bytes as the bytes of a client. The two main checks are:
 //
 // - A Conversation runs to its end, and its responses are read as a client reads them.
 // - Every served request is written in its plainest form, as a proxy would forward it. The parser must read this form
-//   as the same request. This check is left out if the plan responds before the content has arrived.
+//   as the same request. This check is skipped if the plan responds before the content has arrived.
 //
 // Input: one byte for the Plan, then the client's bytes.
 

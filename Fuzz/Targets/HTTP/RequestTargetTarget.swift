@@ -12,7 +12,8 @@ func fuzzRequestTarget(_ input: [UInt8]) throws(Finding) {
     guard let first = input.first else { return }
     let method = ["GET", "OPTIONS", "HEAD", "CONNECT"][Int(first & 3)]
     let target = Array(input.dropFirst())
-    // Skip this input, because a line feed would end the request line, and the rest would be read as fields.
+    // Skip a target with a line feed. The line feed would end the request line, and the rest of the target would be
+    // read as fields.
     if target.contains(UInt8(ascii: "\n")) { return }
     let head = requestHead(of: target, method)
     if let head {
@@ -31,7 +32,7 @@ func fuzzRequestTarget(_ input: [UInt8]) throws(Finding) {
     try require(head.query.map { Array($0.utf8) } == expected.query, "A query read otherwise.")
 }
 
-/// Returns the head of a request for that target, or nil if the request is refused.
+/// Returns the head of a request for the target, or nil if the parser refuses the request.
 private func requestHead(of target: [UInt8], _ method: String) -> RequestHead? {
     var connection = ServerConnection()
     connection.receive(Array("\(method) ".utf8) + target + Array(" HTTP/1.1\r\nHost: a\r\n\r\n".utf8))
@@ -80,8 +81,8 @@ private struct ReferenceTarget {
         if String(validating: path, as: UTF8.self) == nil { return nil }
     }
 
-    /// Returns `*( unreserved / pct-encoded / sub-delims / ":" / "@" / extra )` with its triplets decoded; nil for any
-    /// other text.
+    /// Decodes the triplets of `*( unreserved / pct-encoded / sub-delims / ":" / "@" / extra )`. Returns nil for text
+    /// that does not match this grammar.
     private static func decoded(_ text: ArraySlice<UInt8>, extra: String) -> [UInt8]? {
         let marks = Array(("-._~!$&'()*+,;=:@" + extra).utf8)
         var decoded: [UInt8] = []

@@ -1,6 +1,6 @@
 // The client's side of a Conversation: the handlers' responses, and a strict reader of the resulting bytes (RFC 9112
-// sections 4 to 7). The reader must find exactly the responses that were made, whatever a request or a handler
-// contains.
+// sections 4 to 7). Whatever data the requests and responses contain, the reader must find exactly the handlers'
+// responses.
 
 import HTTP1
 

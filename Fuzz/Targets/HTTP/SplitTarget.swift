@@ -1,7 +1,8 @@
 // Checks two promises of ServerConnection:
 //
 // - The events and the response bytes do not depend on how the stream was split.
-// - A completed request leaves no state. The bytes after the first request lead to the same events on a new connection.
+// - A completed request leaves no state. If the bytes after the first request arrive on a new connection, they cause
+//   the same events.
 //
 // Input: one byte for the Plan, then four bytes, each with the length of a piece, then the client's bytes. The bytes
 // are cut into pieces of these four lengths in turn.

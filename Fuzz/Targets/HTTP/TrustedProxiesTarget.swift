@@ -46,11 +46,11 @@ extension TrustedProxies {
 }
 
 private struct ReferenceProxies {
-    /// The server reads at most this number of entries, counted from the end of the field.
+    /// The server reads at most this number of entries of a forwarding field, counted from the end of the field.
     private static let entriesMax = 32
 
-    /// The networks as texts of the digits 0 and 1. A network contains an address if its text is a prefix of the
-    /// address's text.
+    /// Each network as text: the digit 4 or 6 for the address family, then the bits as digits 0 and 1. A network
+    /// contains an address if the network's text is a prefix of the address's text.
     private var prefixes: [String] = []
     private var unixSocket = false
 
@@ -73,8 +73,8 @@ private struct ReferenceProxies {
         }
     }
 
-    /// Returns the bits of an address as text. The text begins with the family, so that no network of one family
-    /// contains addresses of the other.
+    /// Returns the address as text: the digit 4 or 6 for its family, then its bits. Because of the first digit, no
+    /// network of one family contains addresses of the other.
     private static func bits(_ number: [UInt8]) -> String {
         var bits = number.count == 4 ? "4" : "6"
         for byte in number {
@@ -89,7 +89,8 @@ private struct ReferenceProxies {
         return prefixes.contains { bits.hasPrefix($0) }
     }
 
-    /// Returns the client's address, or nil if the peer is the client.
+    /// Returns the client's address. Returns nil if the peer is not trusted, or if it is a trusted Unix socket and no
+    /// address was forwarded.
     func client(_ peer: String, _ fields: Fields, _ field: ForwardingField) -> [UInt8]? {
         let peerNumber = peer.isEmpty ? nil : referenceNumber(peer)
         guard trusts(peerNumber) else { return nil }
@@ -110,7 +111,8 @@ private struct ReferenceProxies {
         return client
     }
 
-    /// Returns the address in the `for` of each element. Returns nil if the line violates RFC 7239.
+    /// Returns one entry per element: the address in its `for`, or nil if the element has no such address. If the line
+    /// violates RFC 7239, returns nil instead of the entries.
     private func forwarded(_ line: String) -> [[UInt8]?]? {
         guard let elements = split(line, at: ",") else { return nil }
         var clients: [[UInt8]?] = []

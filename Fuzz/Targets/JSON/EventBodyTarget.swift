@@ -39,8 +39,8 @@ private func decodeAlone(_ body: [UInt8], _ headers: EventHeaders) -> Decoded {
     Result { () throws(BodyRefusal) in try EventSubmission.decode(body, route: .native, headers: headers) }
 }
 
-/// Returns whether the body is certainly one JSON text, because the parser read it to its end. Only such a body can be
-/// put into a batch without affecting the events after it.
+/// Returns whether the body is certainly one JSON text, because the parser read the body to its end. In a batch, any
+/// other body could affect the events after it.
 ///
 /// The parser stops early at a syntax error, at nesting that is too deep, and at a number that is too long.
 private func isWellFormed(_ decoded: Decoded) -> Bool {
@@ -78,8 +78,8 @@ private let neighbour = #"{"event":"chargerTargeted","event_id":"n","occurred_at
 
 /// Checks that an invalid event never affects the other events of a batch (contract, section 3).
 ///
-/// Checks that each event has the same result in a batch as alone. The one exception: an event of a batch lies two
-/// levels deeper, so its nesting may be refused as too deep.
+/// Also checks that the event has the same result in the batch as alone. One difference is allowed: in a batch, the
+/// event is nested two levels deeper, so it may be refused as too deep.
 private func checkAmongNeighbours(_ body: [UInt8], _ alone: Decoded) throws(Finding) {
     let text = Array(#"{"events":[\#(neighbour),"#.utf8) + body + Array(",\(neighbour)]}".utf8)
     let results = try? EventBatch.decode(text)

@@ -20,7 +20,7 @@ struct JSONGrammar {
 
     init(_ text: [UInt8]) {
         for byte in text where isJSON { isJSON = step(byte) }
-        // Add a space, because a number at the end of the text ends only at the next character.
+        // Add a space, because the end of a number is recognized only at the character after it.
         isJSON = isJSON && step(0x20) && open.isEmpty && state == .afterValue
     }
 

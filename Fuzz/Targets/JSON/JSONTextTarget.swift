@@ -39,8 +39,8 @@ func fuzzJSONText(_ input: [UInt8]) throws(Finding) {
 private func check(_ error: JSONError, _ grammar: JSONGrammar) throws(Finding) {
     switch error.reason {
     case .duplicateName, .loneSurrogate, .invalidUTF8, .numberTooLong:
-        // Only a text that is JSON is refused for one of these reasons. The exception is a text that is nested more
-        // than 64 deep: JSONValue.parse does not check the grammar below that depth.
+        // A text that is refused for one of these reasons must be JSON, unless it is nested more than 64 deep. Below
+        // that depth, JSONValue.parse does not check the grammar.
         try require(grammar.isJSON || grammar.depth > 64, "\(error.reason) in what is no JSON.")
     case .tooDeep:
         try require(grammar.depth > 64, "Not more than 64 deep.")
@@ -53,8 +53,8 @@ private func foundationValue(_ input: [UInt8]) -> Any? {
     try? JSONSerialization.jsonObject(with: Data(input), options: [.fragmentsAllowed])
 }
 
-/// Returns whether a number is outside the range of Double. Foundation refuses such numbers; JSONValue keeps numbers as
-/// text.
+/// Returns whether the value contains a number outside the range of Double. Foundation refuses such a number, but
+/// JSONValue keeps every number as text.
 private func hasNumberBeyondDouble(_ value: JSONValue) -> Bool {
     switch value {
     case .null, .bool, .string: false
@@ -91,7 +91,7 @@ private func compare(_ value: JSONValue, _ other: Any) throws(Finding) {
         guard let others = other as? [String: Any] else { throw Finding("An object, read otherwise.") }
         for member in members {
             // Two names with different bytes may be equal as Strings. Foundation's dictionary then has fewer members
-            // than `members`, and it is unknown whose value it kept. Do not compare values in this case.
+            // than `members`, and it is unknown which member's value was kept. Do not compare values in this case.
             guard let other = others[member.name] else { throw Finding("A member that Foundation does not have.") }
             if others.count == members.count { try compare(member.value, other) }
         }

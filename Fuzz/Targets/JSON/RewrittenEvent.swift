@@ -31,8 +31,8 @@ extension EventSubmission {
         other.append(JSONMember("schema_version", .string(schemaVersion)))
         other.append(JSONMember("x_unknown", .array([.null])))
         if let metadata, let value = try? JSONValue.parse(Array(metadata.utf8)) {
-            // Rewriting makes numbers longer. Rewrite the numbers only in short metadata, because long metadata could
-            // then exceed its limit.
+            // Rewriting makes numbers longer, so long metadata could exceed its limit. Therefore rewrite numbers only
+            // in short metadata.
             other.append(JSONMember("metadata", inOtherWords(value, numbersToo: metadata.utf8.count < 2048)))
         }
         return other

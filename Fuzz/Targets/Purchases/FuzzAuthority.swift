@@ -1,5 +1,5 @@
 // Three certificates like Apple's. The private keys were deleted after these certificates had been signed with them.
-// The keys are P-256 keys, because verifying with P-256 is ten times faster than with P-384, which Apple uses.
+// The keys are P-256 keys instead of P-384 keys like Apple's, because verifying with P-256 is ten times faster.
 
 import Foundation
 

@@ -24,7 +24,8 @@ private struct FixedResponse: OCSPRequester {
     func query(request: [UInt8], uri: String) async -> OCSPRequesterQueryResult { .response(bytes) }
 }
 
-/// The genuine chain as the type that policies take as input. Only a verifier can create a value of this type.
+/// Holds the genuine chain in the type that policies take as input (`UnverifiedCertificateChain`). Only a verifier can
+/// create a value of that type.
 private final class VerifiedChain: Sendable {
     static let shared = VerifiedChain()
     private let known = Mutex<UnverifiedCertificateChain?>(nil)

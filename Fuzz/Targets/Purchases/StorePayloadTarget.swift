@@ -1,6 +1,6 @@
 // Reads arbitrary bytes as Apple's signed data about purchases. The parsed transactions and renewals are applied in one
-// order and in the reverse order. The stored facts, and the entitlements at several times, must be the same for both
-// orders.
+// order and in the reverse order. The stored facts must be the same for both orders, and so must the entitlements at
+// several times.
 //
 // The target StoreToken covers the signature.
 //
@@ -19,7 +19,8 @@ func fuzzStorePayload(_ input: [UInt8]) throws(Finding) {
         switch kind {
         case UInt8(ascii: "T"):
             guard let fact = try? TransactionFact(signed) else { continue }
-            // Compare only the first transaction, because Foundation's parser takes most of the time.
+            // Compare only the first transaction with Foundation's result, because Foundation's parser takes most of
+            // the time.
             if transactions.isEmpty { try compare(fact, line.dropFirst()) }
             transactions.append(fact)
         case UInt8(ascii: "R"):
@@ -69,7 +70,7 @@ private func compare(_ fact: TransactionFact, _ json: ArraySlice<UInt8>) throws(
     // Do not compare JSON with a byte order mark, because Foundation removes it from the beginning of a member's name.
     guard !String(decoding: json, as: UTF8.self).unicodeScalars.contains("\u{FEFF}") else { return }
     // If Foundation refuses the JSON, there is nothing to compare. Foundation refuses numbers outside the range of
-    // Double, which JourneyModel accepts and keeps as text. (The target JSONText checks which texts are accepted as
+    // Double, but JourneyModel keeps every number as text. (The target JSONText checks which texts are accepted as
     // JSON.)
     guard let object = try? JSONSerialization.jsonObject(with: Data(json)) else { return }
     guard let members = object as? [String: Any] else { throw Finding("Not an object.") }

@@ -1,5 +1,5 @@
-// Renders /openapi.json (OpenAPI 3.1). Supports only the constructs that /openapi.json contains. Its descriptions are
-// inserted as text, never as HTML.
+// Renders /openapi.json (OpenAPI 3.1). Supports only the constructs that this document contains. The descriptions in
+// the document are inserted as text, never as HTML.
 "use strict";
 
 const methods = ["get", "put", "post", "patch", "delete"];
@@ -11,7 +11,7 @@ function element(name, attributes = {}, ...children) {
     return made;
 }
 
-// Returns an element with the text. Words between backquotes become code elements.
+// Returns an element with the text. Text between two backquotes becomes a code element.
 function prose(name, text, attributes = {}) {
     const parts = text.split("`");
     return element(name, attributes, ...parts.map((part, index) => (index % 2 === 1 ? element("code", {}, part) : part)));
@@ -20,8 +20,8 @@ function prose(name, text, attributes = {}) {
 class Description {
     constructor(json) { this.json = json; }
 
-    // Resolves a $ref within the document. Returns the value, and the last part of the $ref as its name. The name is
-    // null if `value` is not a $ref.
+    // If `value` is a $ref within the document, returns the value to which it refers, and the last part of the $ref as
+    // `name`. Otherwise returns `value` itself, and null as `name`.
     resolve(value) {
         let name = null;
         for (let hops = 0; value && value.$ref && hops < 8; hops += 1) {

@@ -1,13 +1,14 @@
-// The views of the operator page that show the entries behind a count ("cases"), and the results of a search. The
-// entries are drivers, sessions, events or rejected requests. Each view opens in the dialog, on top of the previous
-// view.
+// The views of the operator page that list the entries behind a count ("cases") or the results of a search. The entries
+// are drivers, sessions, events or rejected requests. All views open in the same dialog, each on top of the previous
+// one.
 "use strict";
 
 // The open views, each with its title and the function that loads it. The last view is shown.
 let opened = [];
 
 function openCases(title, load) {
-    // A closed dialog has no open views, even if its close event has not been handled yet.
+    // If the dialog is closed, its views are no longer open. The list may still contain them, because the dialog's
+    // close event may not have been handled yet.
     if (!byID("cases").open) opened = [];
     if (opened.length > 0) opened[opened.length - 1].scroll = byID("cases").scrollTop;
     opened.push({ title, load, scroll: 0 });
@@ -36,7 +37,7 @@ byID("cases-back").addEventListener("click", () => { opened.pop(); showCases(); 
 byID("cases-close").addEventListener("click", () => byID("cases").close());
 byID("cases").addEventListener("close", () => { if (!byID("cases").open) opened = []; });
 
-// Returns the server's response. If the response is an error, throws its text.
+// Returns the decoded body of the server's response. If the response is an error, throws an Error with its `detail`.
 async function read(path, options) {
     const answer = await ask(path, options);
     const body = await answer.json();
@@ -48,7 +49,7 @@ function query(values) {
     return new URLSearchParams(Object.entries(values).filter(([, value]) => value !== undefined && value !== "")).toString().replaceAll("+", "%20");
 }
 
-// Draws a list. While there may be a next page, the list ends with a button that loads the next page.
+// Returns the elements of a list. If there may be another page, the list ends with a button that loads that page.
 async function pages(path, values, name, rowsOf, headings, empty) {
     const place = element("div", { class: "scroll" });
     const more = element("p");
@@ -88,7 +89,7 @@ const eventRow = (one) => [dayAndTime(one.occurred_at), driverName(one.driver_id
 const refusalHeadings = ["Count", "Driver", "Route", "Status", "Last at", "Last request id"];
 const refusalRow = (one) => [one.count, driverName(one.driver_id), one.route, `${one.status} ${statusNames[one.status] || ""}`, dayAndTime(one.last_at), one.request_id];
 
-// Removes the column with the driver. This is the second column in the tables of sessions, events and rejected
+// Removes the column with the driver, which is the second column in the tables of sessions, events and rejected
 // requests.
 const withoutDriver = (columns) => columns.filter((_, index) => index !== 1);
 
@@ -96,7 +97,7 @@ function openDriversIn(state) {
     openCases(`Drivers in ${state}`, () => pages("/ops/drivers", { state }, "drivers", driverRow, driverHeadings, "None found so far."));
 }
 
-// Opens the list of events. If the filter has no time, the list shows the last hour.
+// Opens the list of events. If `filter` has no `from`, the list shows the last hour.
 function openEvents(title, filter) {
     const from = new Date(Date.now() - 3_600_000).toISOString();
     openCases(title, () => pages("/ops/events", { from, ...filter }, "events", eventRow, eventHeadings, "None found so far."));
@@ -109,7 +110,7 @@ function openRefusals(status) {
     });
 }
 
-// Opens the list of the rejected requests with a status for which `matches` returns true.
+// Opens a list of rejected requests: those with a status for which `matches` returns true.
 function openRefusalsWhere(words, matches) {
     openCases(`Requests ${words}, since the server started`, async () => {
         const { refusals } = await read(`/ops/refusals?${query({ limit: 200 })}`);

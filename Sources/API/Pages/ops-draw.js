@@ -1,5 +1,5 @@
-// Drawing functions of the operator page: elements, tables, shapes, and formats of numbers and times. All texts are
-// inserted as text, never as HTML.
+// Functions that draw elements, tables and shapes on the operator page, and that format numbers and times. They insert
+// all strings as text, never as HTML.
 "use strict";
 
 const svgNamespace = "http://www.w3.org/2000/svg";
@@ -20,14 +20,14 @@ function shape(name, attributes, text) {
     return made;
 }
 
-// Returns a button with a count or a name. The button opens the entries behind the count, or the named entry.
+// Returns a button whose text is a count or a name. The button opens the entries that were counted, or the named entry.
 function opener(text, label, open) {
     const button = element("button", { type: "button", class: "link", ...(label ? { "aria-label": label } : {}) }, ...breakable(text));
     button.open = open;
     return button;
 }
 
-// All buttons share one listener, because each update (every two seconds) replaces the buttons.
+// All buttons share one listener, because an update (every two seconds) may replace the buttons.
 document.addEventListener("click", (event) => {
     const button = event.target.closest("button.link");
     if (button?.open) button.open();
@@ -49,7 +49,7 @@ function put(id, ...made) {
     const next = place.cloneNode(false);
     next.append(...made);
     if (!next.isEqualNode(place)) {
-        // The focus moves from the focused button to the button that replaces it.
+        // If a button has the focus, the focus moves to the button that replaces it.
         const focused = [...place.querySelectorAll("button")].indexOf(document.activeElement);
         place.replaceChildren(...next.childNodes);
         if (focused >= 0) place.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
@@ -62,7 +62,8 @@ function list(id, rows) {
         [element("dt", {}, term), element("dd", isBad ? { class: "bad" } : {}, text)]));
 }
 
-// Returns a table. A cell is a number, a text, a td, or any other element.
+// Returns a table, or a paragraph with `empty` if there are no rows. A cell is a number, a text, a td, or any other
+// element.
 function table(headings, rows, empty) {
     if (rows.length === 0) return element("p", { class: "quiet" }, empty);
     const head = element("tr", {}, ...headings.map((text, column) =>
@@ -78,7 +79,8 @@ function cell(value) {
     return value.tagName === "TD" ? value : element("td", {}, value);
 }
 
-// Returns the words of a name in camel case or with underscores. A <wbr> between two words lets the line wrap there.
+// Splits a name in camel case or with underscores into words. The line may wrap between two words, because a <wbr>
+// separates them.
 function breakable(name) {
     return name.split(/(?<=[a-z])(?=[A-Z])|(?<=_)/).flatMap((word, index) => (index === 0 ? [word] : [element("wbr"), word]));
 }

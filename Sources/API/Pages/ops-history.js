@@ -3,8 +3,8 @@
 "use strict";
 
 const rangeKey = "dwell-operator-range";
-// The time between two refreshes of a range. The server's counts change every ten seconds. Long ranges have long steps
-// and are refreshed less often.
+// The time between two reads of the history, for each range. The server's counts change every ten seconds. A long range
+// is read less often, because its steps are long.
 const refreshMilliseconds = { "15m": 10_000, "1h": 10_000, "6h": 20_000, "24h": 60_000, "7d": 60_000, "30d": 60_000 };
 const eventOutcomes = [
     ["applied", "applied"], ["none", "no change"], ["rejected", "rejected"], ["already_processed", "repeated"],
@@ -20,8 +20,8 @@ function chosenRange() {
     return document.querySelector("#ranges [aria-pressed=true]").value;
 }
 
-// Reads the history if the last read was at least one refresh interval ago. If `isNow` is true, reads it immediately.
-// `isNow` is true when the user has changed the range.
+// Reads and draws the history, unless the last read was less than one refresh interval ago. When the user has changed
+// the range, `isNow` is true and the history is read immediately.
 async function readHistory(isNow = false) {
     const range = chosenRange();
     if (!isNow && Date.now() - historyReadAt < refreshMilliseconds[range]) return;
@@ -32,7 +32,8 @@ async function readHistory(isNow = false) {
     drawHistory();
 }
 
-// Returns all steps of the range. The server omits steps without a count, so this function adds them.
+// Returns all steps of the range. The server omits steps in which nothing was counted, so this function adds empty
+// steps for them.
 function allSteps(history) {
     const length = history.step_seconds * 1000;
     const begin = Date.parse(history.from);
@@ -114,7 +115,7 @@ function frame(id, label, steps, highest, format) {
 
 function bars(id, label, steps, kinds, counts) {
     const total = (step) => kinds.reduce((sum, [name]) => sum + (counts(step)[name] || 0), 0);
-    // The highest value is made even, so that the value of the middle line is a whole number too.
+    // The highest value of the axis is even, so that the value at the middle line is a whole number.
     const highest = 2 * Math.ceil(Math.max(2, ...steps.map(total)) / 2);
     const area = frame(id, label, steps, highest, (value) => grouped.format(value));
     steps.forEach((step, index) => {
@@ -133,8 +134,8 @@ function bars(id, label, steps, kinds, counts) {
     hover(id, area, steps, (step) => kinds.filter(([name]) => counts(step)[name]).map(([name, words]) => [name, words, grouped.format(counts(step)[name])]));
 }
 
-// Returns a count. If the entries behind the count are stored, the count is a button that opens them. The server stores
-// events by verdict and time, and the requests that were rejected since its start.
+// Returns a count. If the server stores the counted entries, the count is a button that opens them. The server stores
+// the events that have a verdict, and the requests that it has rejected since its start.
 function countOfCases(id, name, words, count, from, to) {
     const text = grouped.format(count);
     if (count === 0) return text;
@@ -159,8 +160,7 @@ function lines(id, label, steps) {
             if (step[name] === undefined) { isDown = false; return; }
             const x = area.left + (index + 0.5) * area.step, y = area.base - (step[name] / highest) * area.tall;
             path += `${isDown ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
-            // If the step before and the step after have no responses, no line leads to this step. The step therefore
-            // gets a dot.
+            // If the steps on both sides have no responses, no line leads to or from this step, so it gets a dot.
             if (!isDown && steps[index + 1]?.[name] === undefined) area.svg.append(shape("circle", { cx: x, cy: y, r: 3, class: `dot ${name}` }));
             isDown = true;
         });
@@ -172,7 +172,7 @@ function lines(id, label, steps) {
     hover(id, area, steps, (step) => latencies.filter(([name]) => step[name] !== undefined).map(([name, words]) => [name, words, milliseconds(step[name])]));
 }
 
-// For each chart, the data for showing the values of the step under the pointer.
+// The data with which `showValues` shows the values of the step under the pointer, by the id of the chart.
 const hovered = {};
 
 function hover(id, area, steps, values) {
@@ -183,8 +183,7 @@ function hover(id, area, steps, values) {
     place.addEventListener("pointermove", (event) => showValues(id, event.clientX));
     place.addEventListener("pointerdown", (event) => showValues(id, event.clientX));
     place.addEventListener("pointerleave", () => { byID("values").hidden = true; });
-    // The keyboard cannot open a step of the chart. It can open the same entries with the buttons in the table below
-    // the chart.
+    // The keyboard cannot open a step of the chart. The buttons in the table below the chart open the same entries.
     if (id === "rate") place.addEventListener("click", (event) => openStep(stepAt(id, event.clientX)));
 }
 
@@ -216,14 +215,14 @@ function showValues(id, clientX) {
 
 function cells(id, kinds, step, counts) {
     const end = step.at + shownHistory.step_seconds * 1000;
-    // Rejected requests are stored without their times, so a step cannot list them.
+    // A step cannot list its rejected requests, because the server does not store the time of each rejected request.
     return kinds.map(([name, words]) => {
         const count = counts[name] || 0;
         return element("td", { class: "number" }, ["applied", "none", "rejected"].includes(name) ? countOfCases(id, name, words, count, step.at, end) : grouped.format(count));
     });
 }
 
-// Draws the charts as a table, but only while the table is open.
+// Draws the values of the charts as a table, but only while the table is open.
 function drawHistoryTable(steps) {
     if (!byID("minutes").open) return;
     const rows = steps.filter((step) => step.begins_at !== undefined).reverse().map((step) => [

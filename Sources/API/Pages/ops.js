@@ -8,7 +8,7 @@ const statusNames = { 400: "invalid request", 401: "invalid credential", 403: "n
 let token = sessionStorage.getItem(storageKey);
 let lastPicture = null;
 let reading = null;
-// The time without a picture after which the connection counts as lost. The server sends a picture every two seconds.
+// If no picture arrives for this long, the connection counts as lost. The server sends a picture every two seconds.
 const silenceMilliseconds = 15_000;
 
 // --- drawing ---
@@ -40,7 +40,7 @@ function drawRequests({ requests }) {
         opener(grouped.format(count), `${count} rejected with ${status}: show the drivers`, () => openRefusals(status)), status, statusNames[status] || ""]), "None."));
 }
 
-// The result of the database check of /readyz. /readyz is requested with every picture.
+// The result of the database check of /readyz, which is requested with every picture. Null if the last request failed.
 let ready = null;
 const disk = { ok: ["accepts writes", false], refuses_writes: ["rejects writes: events get 503", true], no_answer: ["does not respond", true] };
 
@@ -93,9 +93,8 @@ function drawSettings(picture) {
     readSettingsHistory(picture);
 }
 
-// The interval between two reads of the history of the settings. The history is read repeatedly, because other servers
-// may change the settings. After a change or a reload, the history is read with each picture until it contains that
-// change or reload.
+// The interval between two reads of the settings history, which other servers may change. After a change or a reload of
+// the settings, the history is read with each picture until it contains that change or reload.
 const settingsHistoryMilliseconds = 60_000;
 let shownSettings = null;
 
@@ -219,8 +218,8 @@ async function* messages(answer) {
 }
 
 async function look() {
-    // If the form is submitted twice, the second call replaces the first one. The connection of the first call must not
-    // stay open, because leave() aborts only the connection of the last call.
+    // If the form is submitted twice, this function runs twice. The second run closes the connection of the first run,
+    // because leave() aborts only the newest connection.
     reading?.connection?.abort();
     const mine = reading = { connection: null };
     for (let pause = 1000; token !== null && reading === mine; pause = Math.min(pause * 2, 30_000)) {

@@ -68,8 +68,7 @@ extension ConfigurationReport {
 extension TokenConfiguration {
     /// Returns the existing signing key. Only `dwell serve` creates a missing key.
     ///
-    /// - Throws: `ExitCode`, if the key does not exist or cannot be read. The reason has then been printed to standard
-    ///   error.
+    /// - Throws: `ExitCode` if the key does not exist or cannot be read, after printing the reason to standard error.
     func requiredKey() throws -> SigningKey {
         let existing: SigningKey?
         do throws(SigningKeyError) {

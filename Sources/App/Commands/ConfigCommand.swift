@@ -1,4 +1,4 @@
-// `dwell config history`: shows which settings took effect at what time, and what changed.
+// `dwell config history`: shows when each version of the settings took effect, and what it changed.
 
 import ArgumentParser
 import Engine
@@ -48,7 +48,7 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // Use the partial configuration, which contains defaults in place of invalid values. An operator needs the
+        // Use the partial configuration, which has defaults instead of invalid values, because an operator needs the
         // history most when the environment file is invalid. Reading the history needs only the database and, with
         // PostgreSQL, the signing key.
         let configuration = Configuration.report(from: input).partial
@@ -59,7 +59,7 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
                 : SettingsHistoryText.text(changes, reloads, corrections, limit: limit))
     }
 
-    /// Reads one change more than `limit`, because the oldest shown change is compared with the change before it.
+    /// Reads `limit` changes and the change before them, with which the oldest change in the output is compared.
     private func history(
         _ configuration: Configuration
     ) async throws -> ([SettingsChange], [SettingsReloadOf], [SettingsCorrection]) {
@@ -220,8 +220,7 @@ enum SettingsHistoryText {
         return settings + (before.rules == after.rules ? [] : [rulesText(after.rules)])
     }
 
-    /// Returns the settings after the change, as a dictionary from the name of a setting to its value. Each value is
-    /// the text that was stored.
+    /// Returns the settings after the change, by their names. Each value is the text of the number that was stored.
     private static func values(_ change: SettingsChange) -> [String: String] {
         guard case .object(let members)? = try? JSONValue.parse(Array(change.settings.utf8)) else { return [:] }
         return members.reduce(into: [:]) { values, member in

@@ -26,8 +26,8 @@ struct ConfigShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // The environment file may have become invalid while the server still runs with the old settings. The partial
-        // configuration, which contains defaults in place of invalid values, is then enough to find the server.
+        // Use the partial configuration, which has defaults instead of invalid values, because the environment file may
+        // have become invalid while the server runs. These values are enough to find the server.
         let configuration = Configuration.report(from: input).partial
         let body: [UInt8]
         do {

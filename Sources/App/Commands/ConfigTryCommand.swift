@@ -42,8 +42,8 @@ struct ConfigTryCommand: AsyncParsableCommand {
         }
     }
 
-    /// Returns the time that `text` states: an RFC 3339 time, or a duration before `now`, such as `7 days`. Returns nil
-    /// for any other text.
+    /// Returns the time that `text` states. `text` is an RFC 3339 time, or a duration such as `7 days`, which is
+    /// counted back from `now`. Returns nil for any other text.
     static func start(_ text: String, now: Moment) -> Moment? {
         if let moment = RFC3339.moment(from: text) { return moment }
         let words = text.split(separator: " ")
@@ -66,7 +66,8 @@ struct ConfigTryCommand: AsyncParsableCommand {
         for line in Self.lines(of: outcome, since: start) { print(line) }
     }
 
-    /// Reads the file. If the file cannot be used, prints the reasons and fails the command.
+    /// Reads the file, and returns a function that gives the time-outs for an event. If the file cannot be used, prints
+    /// the reasons and fails the command.
     private func durations(_ configured: Settings) throws -> @Sendable (TrialEvent) -> TrialDurations {
         do {
             let text = try readTextFile(

@@ -3,8 +3,8 @@
 import ArgumentParser
 import Foundation
 
-/// Returns normally if the operator agrees, either with `--yes` or by typing `y` at a terminal. Otherwise throws. The
-/// command then ends with status 1 and has changed nothing.
+/// Returns if `--yes` was given or if the operator types `y` at a terminal. Otherwise throws, so the command ends with
+/// status 1 and changes nothing.
 func confirm(_ question: String, yes: Bool) throws {
     if yes { return }
     guard isatty(STDIN_FILENO) == 1, isatty(STDERR_FILENO) == 1 else {

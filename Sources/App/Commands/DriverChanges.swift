@@ -1,7 +1,7 @@
 // The changes that the commands of `dwell driver` make. If a server answers on the control socket of the database, the
 // server makes the change and updates its caches at once.
 //
-// Otherwise, and with PostgreSQL, the command itself makes the change in the database.
+// If no server answers, or with PostgreSQL, the command itself makes the change in the database.
 
 import API
 import ArgumentParser
@@ -12,8 +12,8 @@ import Sockets
 
 struct DriverErasure: Sendable {
     var receipt: ErasureReceipt
-    /// Whether SQLite's WAL still contains deleted bytes. This is the case while a reader uses a snapshot from before
-    /// the deletion. Always false with PostgreSQL.
+    /// Whether SQLite's WAL still contains deleted bytes, because a reader uses a snapshot from before the deletion.
+    /// Always false with PostgreSQL.
     var isInWAL: Bool
 }
 
@@ -64,8 +64,8 @@ struct ServerChanges: DriverChanges {
     private let database: String
 
     /// Connects to the control socket of the database. Returns nil if the database file is missing, or if no server
-    /// listens on the socket. In the second case, the socket's file may still exist, because a killed server does not
-    /// remove it.
+    /// listens on the socket. A killed server does not remove the socket's file, so the file may exist without a
+    /// server.
     ///
     /// - Throws: `Failure` if the server does not respond, is not Dwell, or has another version.
     init?(database path: String) async throws {
@@ -111,8 +111,8 @@ struct ServerChanges: DriverChanges {
 
     func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures {
         var missing = MissingErasures()
-        // A list that was joined from several files may contain two deletions of one driver. Send only the later one:
-        // the list is sent in several requests, and the server compares only the deletions within one request.
+        // A list made from several files may contain two deletions of one driver. Only the later one is sent, because
+        // the list is split into several requests, and the server compares only the deletions within one request.
         let latest = Dictionary(erasures.map { ($0.digest, $0) }) { $0.at >= $1.at ? $0 : $1 }
         try await inParts(Array(latest.values), isDryRun: true) { reply in
             for driver in reply.drivers {

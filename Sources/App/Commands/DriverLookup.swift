@@ -17,8 +17,8 @@ enum DriverLookup {
 
     /// Returns when the driver was deleted; nil if no deletion of the driver is recorded.
     ///
-    /// A deletion is recorded under a keyed hash of the driver's id. The key is derived from the signing key. If there
-    /// is no signing key, the result is nil with SQLite, and the command fails with PostgreSQL.
+    /// A deletion is recorded under a keyed hash of the driver's id. The key is derived from the signing key. Without a
+    /// signing key, the result is nil for SQLite, and the command fails for PostgreSQL.
     static func erasedAt(_ driver: DriverID, _ configuration: Configuration) async throws -> Moment? {
         switch configuration.database {
         case .sqlite(let path):

@@ -1,5 +1,5 @@
-// Values that `dwell explain` derives from a recorded event, for its two output formats (text and JSON). The verdict is
-// the stored verdict. It is not computed again.
+// Values that both output formats of `dwell explain` (text and JSON) derive from a recorded event. The verdict is the
+// stored one, and is not computed again.
 
 import Engine
 import JourneyModel
@@ -40,11 +40,11 @@ extension RecordedEvent {
         ].compactMap(\.self)
     }
 
-    /// The reason why the event left the state unchanged. Nil if the event changed the state, or is not meant to change
-    /// it (for example a diagnostic event).
+    /// The reason why the event did not change the state. Nil if it changed the state, and for an event that never
+    /// changes it, such as a diagnostic event.
     ///
-    /// Exception: an event below the floor (the time before which retention has deleted events) always has a reason. If
-    /// it was not rejected, the reason says that it is not folded again.
+    /// Exception: an event below the driver's floor (the time before which retention has deleted events) always has a
+    /// reason. If the event was not rejected, the reason is that it is not folded again.
     var why: String? {
         if isBelowFloor, verdict.reason == nil {
             return "earlier events were deleted (EVENT_RETENTION_DAYS), and the fold starts after it"
@@ -69,8 +69,8 @@ extension RecordedEvent {
         }
     }
 
-    /// The implied steps (transitions whose own events are missing), and the evidence that proves them. Nil when there
-    /// are no implied steps.
+    /// The implied steps, which are transitions whose own events are missing, and the evidence that they happened. Nil
+    /// if there are no implied steps.
     var whyImplied: String? {
         guard !verdict.implied.isEmpty else { return nil }
         let steps = verdict.implied.names.joined(separator: ", ")
@@ -85,8 +85,7 @@ extension RecordedEvent {
         return "\(steps): " + (reasons.isEmpty ? "the event proves it" : reasons.joined(separator: ", and "))
     }
 
-    /// The session that was in progress before this event, and that this event ended by beginning another journey. Nil
-    /// if there is no such session.
+    /// The session that this event ended, because the event began another journey. Nil if there is no such session.
     var closedSession: (id: String, ending: Journey.Ending)? {
         guard let id = before.sessionID, let ending = before.closing(by: after) else { return nil }
         return (id, ending)

@@ -1,5 +1,5 @@
 // Formats recorded events as JSON. The members have the names used in GET /native/sessions/{session_id}; a member
-// without a value is omitted. `occurred_at` is the corrected time, and `occurred_at_sent` is the text as sent.
+// without a value is omitted. `occurred_at` is the corrected time, and `occurred_at_sent` is the text that was sent.
 
 import Engine
 import JourneyModel

@@ -32,8 +32,8 @@ struct ExplanationText {
         return lines
     }
 
-    /// Returns the summary after the last event. If only one session is explained and this event closed it, the summary
-    /// says how the session ended. Otherwise it says the driver's state after the event.
+    /// Returns the summary that follows the last event. If only one session is explained and the last event closed it,
+    /// the summary says how the session ended. Otherwise the summary says the driver's state after that event.
     private func summary(after event: RecordedEvent, session: String?) -> String {
         guard let closed = event.closedSession, let session, closed.id.utf8.elementsEqual(session.utf8) else {
             return summary(event.after)

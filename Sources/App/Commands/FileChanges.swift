@@ -8,8 +8,8 @@ import RateLimiting
 import SQLiteStore
 import Sockets
 
-/// Changes drivers' accounts directly in the database. Used when no server answers on the control socket that belongs
-/// to this database, and with PostgreSQL.
+/// Changes drivers' accounts directly in the database. Used with PostgreSQL, and with SQLite if no server answers on
+/// the control socket of the database.
 struct FileChanges: DriverChanges {
     private let accounts: OperatorAccounts
 

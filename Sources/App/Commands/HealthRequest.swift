@@ -1,5 +1,5 @@
-// One GET request over a socket. Its result is the status code of the response. It supports only the part of HTTP that
-// such a request needs (RFC 9112, sections 3 and 4).
+// Sends one GET request over a socket, and returns the status code of the response. Supports only the part of HTTP that
+// this needs (RFC 9112, sections 3 and 4).
 
 import Foundation
 import Sockets
@@ -47,8 +47,8 @@ struct HealthRequest: Sendable {
         return Self.statusCode(of: try outcome.get())
     }
 
-    /// Returns the beginning of the response. It is long enough to contain the status code, unless the server closes
-    /// the connection earlier.
+    /// Returns the beginning of the response. It contains the status code, unless the server closes the connection
+    /// earlier.
     private func exchange(on loop: EventLoop, until deadline: Deadline) async throws(TransportError) -> [UInt8] {
         let connection = try await Connection.connect(to: address, on: loop, until: deadline)
         defer { connection.close() }

@@ -1,5 +1,5 @@
-// `dwell check-config --links URL`: fetches the documents and pages of a host as Apple's and Google's servers do.
-// LinkJudge decides what is wrong with them.
+// `dwell check-config --links URL`: fetches the documents and pages of a host in the same way as Apple's and Google's
+// servers. LinkJudge checks the responses.
 
 import API
 import Foundation

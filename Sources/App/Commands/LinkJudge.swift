@@ -1,6 +1,5 @@
-// Judges the responses of a host to the requests of Apple's and Google's servers, and compares them with the settings.
-// The functions are pure. The rules are those of Apple's page "Supporting associated domains" and of Google's "Verify
-// Android App Links".
+// Checks the responses of a host that LinkCheck fetched, and compares them with the settings. The functions are pure.
+// The rules are those of Apple's page "Supporting associated domains" and of Google's "Verify Android App Links".
 
 import API
 import Foundation
@@ -140,8 +139,8 @@ struct LinkJudge: Sendable {
         var applinks: Links
     }
 
-    /// One value in Apple's document, in an object of the list `components`. `other` is any value that is neither a
-    /// text nor a Boolean. Dwell never writes such a value.
+    /// A value in one of the objects in the list `components` of Apple's document. `other` is any value that is neither
+    /// a text nor a Boolean. Dwell never writes such a value.
     private enum Value: Decodable, Hashable {
         case text(String)
         case flag(Bool)

@@ -92,8 +92,8 @@ struct RestoreCommand: AsyncParsableCommand {
     /// A restore brings back the drivers who were deleted after the backup. Returns the instruction for deleting them
     /// again; nil if there are no such drivers.
     ///
-    /// If this binary cannot read the previous database, it is unknown whether there are such drivers. The instruction
-    /// then also says where to get the list of deletions.
+    /// If this binary cannot read the previous database, it is unknown whether a driver was deleted after the backup.
+    /// The instruction then also says where to get the list of deletions.
     ///
     /// - Parameter old: the path of the previous database. Unless this database is damaged, it contains the records of
     ///   the deletions.

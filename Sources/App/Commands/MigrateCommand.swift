@@ -78,10 +78,11 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// Copies the SQLite database to PostgreSQL. Reads the settings twice: without DATABASE_URL for the SQLite
-    /// database, and without DATABASE_PATH for PostgreSQL.
+    /// Copies the SQLite database to PostgreSQL. Reads the settings once without DATABASE_URL, to find the SQLite
+    /// database, and once without DATABASE_PATH, to find PostgreSQL.
     ///
-    /// The second configuration must be valid and set a signing key, because the servers will start with it.
+    /// The settings without DATABASE_PATH must be valid and set a signing key, because the servers will start with
+    /// them.
     private func transfer() async throws {
         let (url, urlFile) = (Variables.databaseURL.name, Variables.databaseURL.fileVariableName)
         let source = settingsOptions.overrides.merging([url: "", urlFile: ""]) { $1 }

@@ -21,7 +21,7 @@ enum PortHolder {
     /// cannot see are left out.
     ///
     /// If no process is found, reads the kernel's table of sockets up to two more times. The kernel returns this table
-    /// in pieces, and a reader may miss a socket if another socket is opened or closed between two pieces.
+    /// in pieces. If another socket is opened or closed between two pieces, the reader may miss a socket.
     static func names(ofListenersOn port: Int) -> [String] {
         for _ in 0..<2 {
             let names = readNames(ofListenersOn: port)

@@ -1,5 +1,5 @@
-// Shows the progress of a run on standard error. At a terminal, the progress is a bar that is redrawn. Otherwise one
-// line is written per tenth of the run.
+// Shows the progress of a long operation on standard error. At a terminal, it redraws a bar. Otherwise it writes one
+// line for each tenth of the operation.
 
 import Foundation
 import Simulation

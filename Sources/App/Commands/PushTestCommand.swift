@@ -1,4 +1,4 @@
-// `dwell push-test`: sends one notification to one device, and prints what the service answered. It needs neither the
+// `dwell push-test`: sends one notification to one device, and prints the answer of APNs or FCM. It needs neither the
 // database nor a running server.
 
 import ArgumentParser
@@ -150,7 +150,7 @@ struct PushTestCommand: AsyncParsableCommand {
         }
     }
 
-    /// For each common reason of a rejection: what is wrong, or what the operator can do.
+    /// What is wrong or what the operator can do, by the reason of a rejection. Only common reasons are included.
     private static let advice = [
         "BadDeviceToken": "The token is mistyped, or is one of the other environment: try --environment sandbox.",
         "DeviceTokenNotForTopic": "The token belongs to another app than PUSH_APNS_TOPIC.",

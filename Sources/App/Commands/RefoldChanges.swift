@@ -1,30 +1,30 @@
 // How `dwell refold` changes the database. If a server answers on the control socket of the database, the server
-// refolds, between the requests of clients. Otherwise, and with PostgreSQL, the command itself refolds and writes to
-// the database.
+// refolds between the requests of clients. If no server answers, or with PostgreSQL, the command itself refolds and
+// writes to the database.
 
 import API
 import Engine
 import Foundation
 import JourneyModel
 
-/// The correction of settings that `begin` returns: a new one, or an earlier unfinished one that is now continued
-/// (`continues` is true).
+/// The correction of settings that `begin` returns. If `continues` is true, it is an earlier correction that was not
+/// finished and is now continued. Otherwise it is new.
 struct BegunCorrection: Sendable {
     var id: Int64
     var at: Moment
     var since: Moment
     var until: Moment
-    /// The version of the settings with which the events are refolded. Nil means that each event is refolded with the
-    /// settings stored with it.
+    /// The version of the settings with which the events are refolded. If it is nil, each event is refolded with the
+    /// settings stored with that event.
     var version: String?
     var continues: Bool
 }
 
 protocol RefoldChanges: Sendable {
-    /// Records a correction. If neither the settings history nor an event has the settings version of the order, throws
-    /// an error whose text is for the operator.
+    /// Records a correction. The settings version in `order` must be in the settings history or stored with an event.
+    /// If it is neither, throws an error whose text is for the operator.
     func begin(_ order: CorrectionOrder, note: SettingsChangeNote) async throws -> BegunCorrection
-    /// Refolds the next part of the drivers, beginning after the row number `driver`.
+    /// Refolds the next group of drivers, which begins after the driver with the row number `driver`.
     func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart
     func finish(correction: Int64) async throws
 }
@@ -86,8 +86,8 @@ extension ServerChanges: RefoldChanges {
     }
 }
 
-/// Refolds directly in the database, without a server. Each call refolds one part of the drivers. Other processes may
-/// write to the database between two calls.
+/// Refolds directly in the database, without a server. Each call of `refold` refolds some of the drivers. Other
+/// processes may write to the database between two calls.
 struct DatabaseRefolds: RefoldChanges {
     struct UnknownSettings: Error, CustomStringConvertible {
         var version: String
@@ -106,8 +106,8 @@ struct DatabaseRefolds: RefoldChanges {
         }
     }
 
-    /// Refolds the next drivers. Then pauses for as long as refolding them took, but at most 100 ms, so that other
-    /// processes can write too.
+    /// Refolds the next drivers. Then pauses, so that other processes can write too. The pause is as long as the
+    /// refolding took, but at most 100 ms.
     func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart {
         let start = ContinuousClock.now
         let part = try await store.refold(

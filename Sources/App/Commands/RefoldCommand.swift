@@ -126,10 +126,10 @@ struct RefoldCommand: AsyncParsableCommand {
         }
     }
 
-    /// Refolds through the running server. If no server runs, the command itself refolds in the file.
+    /// Refolds through the running server. If no server runs, the command itself refolds in the database file.
     ///
-    /// A request to a running server may fail, for example because the server has another version. With `--settings`,
-    /// the command then fails too. Without `--settings`, the command then itself refolds in the file.
+    /// A running server may refuse or fail to refold, for example because it has another version. If `--settings` is
+    /// given, the command then fails too. If it is not given, the command itself refolds in the database file.
     private func refold(_ path: String) async throws -> (RefoldCounts, failures: [StoreFailure]) {
         do {
             if let server = try await ServerChanges(database: path) { return try await refold(server) }
@@ -192,7 +192,8 @@ enum RefoldText {
         return lines + table("verdicts", counts.verdicts) + table("sessions", counts.sessions, counts.sessionExamples)
     }
 
-    /// Returns the title and one line for each change, the most frequent first: count, old value, new value, examples.
+    /// Returns the title, and one line for each change with its count, old value, new value and examples. The most
+    /// frequent change is first.
     static func table(
         _ title: String, _ counts: [RefoldChange: Int], _ examples: [RefoldChange: [String]] = [:]
     ) -> [String] {

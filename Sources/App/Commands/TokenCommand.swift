@@ -37,7 +37,7 @@ struct TokenCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     /// The maximum lifetime of a token: ten years, in seconds. A token is valid only while its signing key is in use,
-    /// and no key should be in use for longer.
+    /// and no key should be in use for more than ten years.
     static let ttlSecondsMax: Int64 = 315_360_000
 
     func validate() throws {

@@ -1,4 +1,5 @@
-// `dwell verify-erased`: searches the database, Redis and named files for remaining data of a deleted driver.
+// `dwell verify-erased`: searches for data of a deleted driver that remains in the database, in Redis, or in files that
+// options name.
 
 import ArgumentParser
 import Foundation
@@ -114,8 +115,8 @@ struct VerifyErasedCommand: AsyncParsableCommand {
 
     /// Prints when the driver was deleted. Fails if the database has no record of the deletion.
     ///
-    /// Without the signing key, the record cannot be looked up. The method then prints a sentence about the missing key
-    /// and does not fail.
+    /// The record of a deletion can be looked up only with the signing key. If the key is missing, the method prints a
+    /// message about it and does not fail.
     private func checkDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
         guard let key = try tokens.existingKey() else {
             return writeToStandardError(
@@ -141,7 +142,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     }
 
     private var identifiers: [(option: String, text: String)] {
-        // Search only for the digits of a phone number, so that the number is found both with `+` and without.
+        // Search only for the digits of a phone number. The search then finds the number both with `+` and without it.
         let digits = phone.flatMap { PhoneNumber($0).map { String($0.e164.dropFirst()) } ?? $0 }
         return [("--driver", driver), ("--phone", digits), ("--email", email), ("--apple-subject", appleSubject)]
             .compactMap { option, text in text.map { (option, $0) } } + text.map { ("--text", $0) }

@@ -1,3 +1,3 @@
-/// The version of Dwell. `dwell --version` prints it, and the line `starting` of the server's log contains it. It is
-/// defined only here.
+/// The version of Dwell, which is defined only here. `dwell --version` prints it, and the server logs it in the line
+/// `starting`.
 let version = "0.1.0"

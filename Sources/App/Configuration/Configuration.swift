@@ -1,12 +1,14 @@
 // The variables that the server reads (contract, sections 2 and 8). Each declaration gives the name, type, default,
 // range and purpose of a variable, and says whether its value is a secret.
 //
-// The files beside this one declare the variables of single parts, such as sign-in or push. `all` lists every variable.
+// Other files in this folder declare the variables of one topic each, such as sign-in or push. `all` lists every
+// variable.
 //
-// The server validates its settings against these declarations. `dwell check-config` prints them, and a test compares
-// ENV.example with them. ConfigurationReading decides where each value comes from.
+// The server checks every value against these declarations. `dwell check-config` prints what they allow, and a test
+// compares ENV.example with them. ConfigurationReading decides from which source each value comes.
 //
-// The eight variables of the session engine are declared in JourneyModel, next to the type that clients decode.
+// The eight variables of the session engine are declared in JourneyModel, beside `Settings`, the type that clients
+// decode.
 
 import Engine
 import Foundation
@@ -81,8 +83,8 @@ enum Variables {
         "The server also listens on this Unix socket."
     ) { isPath($0) && $0.utf8.count <= 107 }
 
-    /// Each loop occupies a thread of Dispatch, which has at most 255 threads for the whole process. The remaining
-    /// threads are for the database, the metrics and everything else.
+    /// Each event loop occupies one thread of Dispatch, which has at most 255 threads for the whole process. The
+    /// database, the metrics and all other work need the remaining threads.
     static let eventLoopsMax = 128
 
     static let eventLoops = Variable<Int?>.integer(
@@ -151,7 +153,8 @@ enum Variables {
         "HTTP_OUTPUT_BUFFER_BYTES", .http, default: 65_536, in: 4096...16_777_216,
         "Output buffer of one connection for responses to pipelined requests.")
 
-    /// The lower bound of the range leaves room for one batch of events of the maximum size and its copies in memory.
+    /// The lower bound of the range is enough memory for one event batch of the maximum size, including the copies of
+    /// the batch.
     static let bufferedBytesMax = Variable<Int>.integer(
         "HTTP_BUFFERED_BYTES_MAX", .http, default: 268_435_456, in: 4_194_304...1_099_511_627_776,
         "Maximum memory of all connections for received and decompressed bodies, incomplete requests and unsent "
@@ -255,7 +258,7 @@ enum Variables {
         + [settingsChangedBy, settingsChangeReason, settingsRulesFile] + Settings.declarations.map(EngineVariable.init)
 }
 
-/// The values of `APP_ENV`. The raw values are the texts of the variable.
+/// The values of `APP_ENV`. A raw value is the text that the operator writes.
 enum AppEnvironment: String, CaseIterable, Sendable {
     case development, production
 }

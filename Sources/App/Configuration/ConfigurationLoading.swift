@@ -28,9 +28,8 @@ struct ConfigurationReport: Sendable {
     var warnings: [String] { unknown.map { "\($0)" } }
     /// Whether an environment file was read.
     var hasFile: Bool
-    /// The configuration with defaults in place of invalid values. It contains the log format with which the problems
-    /// are logged. Some commands use this configuration, for example to call a running server whose environment file
-    /// has become invalid.
+    /// The configuration with a default in place of each invalid value. Problems are logged in its log format. Some
+    /// commands also use it, for example to call a running server whose environment file has become invalid.
     var partial: Configuration
     var log: Configuration.Log { partial.log }
 }
@@ -127,7 +126,7 @@ extension Configuration {
         let variable = Variables.environmentFile
         let named = input.overrides[variable.name] ?? input.environment[variable.name]
         let path = named ?? variable.defaultText
-        // An invalid path is not reported here but later, when the variable ENV_FILE is checked together with all other
+        // Do not report an invalid path here. It is reported later, when ENV_FILE is checked together with all other
         // variables.
         guard variable.accepts(path) else { return (nil, []) }
         do {
@@ -154,8 +153,8 @@ extension Configuration {
 }
 
 extension Configuration.HTTP {
-    /// The default of `INSTANCE_NAME`: the host name and the port, or the socket's path. `ProcessInfo.hostName` is not
-    /// used, because it calls the DNS resolver.
+    /// The default of `INSTANCE_NAME`: the host name with the port, or with the path of the Unix socket if `hosts` is
+    /// empty. `ProcessInfo.hostName` is not used, because it calls the DNS resolver.
     fileprivate var instanceName: String {
         var name = [CChar](repeating: 0, count: 256)
         guard gethostname(&name, name.count - 1) == 0 else { return "localhost:\(port)" }
@@ -230,8 +229,8 @@ extension TokenConfiguration {
             if environment == .production, !isReported {
                 reading.note(secretName, " is not set; with APP_ENV=production it must be, or \(fileName)")
             } else if case .postgres = database, !isReported {
-                // With PostgreSQL, the server must not generate its signing key. The key would be in a file on one
-                // machine, but all servers on the database need the same key.
+                // With PostgreSQL, the server must not generate its signing key, because all servers on the database
+                // need the same key. A generated key would be in a file on one machine.
                 let url = Variables.databaseURL.name
                 reading.note(secretName, " is not set; with \(url) it must be, or \(fileName), equal on all servers")
             }

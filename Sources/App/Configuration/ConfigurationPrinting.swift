@@ -1,4 +1,4 @@
-// Formats a ConfigurationReport as a table or as JSON. The functions are pure. The results contain
+// Formats a ConfigurationReport as a table or as JSON. The functions are pure. They print each value only as
 // `ReadVariable.shown`, which contains no secrets.
 
 import Foundation

@@ -1,8 +1,8 @@
-// Reads every declared variable once. The sources in order of precedence are the command line, the environment, the
+// Reads every declared variable once. The sources, in order of precedence, are the command line, the environment, the
 // environment file, and the default.
 //
-// ConfigReader of swift-configuration finds the value. The code in this file checks the value, reads secrets from
-// NAME_FILE, and notes each value's source and the problems.
+// ConfigReader of swift-configuration looks up the text of each variable. The code in this file checks the text, reads
+// secrets from the files that NAME_FILE variables name, and records sources and problems.
 
 import Configuration
 import Foundation
@@ -15,7 +15,7 @@ enum ValueSource: Hashable, Sendable, CustomStringConvertible {
     case commandLine
     case environment
     case environmentFile(path: String, line: Int)
-    /// The file that contains the value of a secret. The variable `NAME_FILE` names the file.
+    /// The value is a secret, and comes from the file that the variable `NAME_FILE` names.
     case file(path: String, variable: String)
     case standard
 
@@ -37,13 +37,13 @@ struct ReadVariable: Sendable {
     /// escaped.
     var shown: String
     var source: ValueSource
-    /// The text of the value as the operator wrote it, or the text of the default. A reload compares the old text with
-    /// the new text to find changed values.
+    /// The value as the operator wrote it, or the default as text. A reload compares this text with the new text to
+    /// find the variables that changed.
     var text: Secret<String>
 }
 
-/// A problem with one variable, as one line for the operator: the variable, its value, and the allowed values. The line
-/// never contains the value of a secret.
+/// A problem with one variable. `description` is one line for the operator with the variable, its value and the allowed
+/// values. It never contains the value of a secret.
 struct ConfigurationProblem: Error, Hashable, Sendable, CustomStringConvertible {
     var variable: String
     var detail: String
@@ -63,7 +63,7 @@ struct ConfigurationReading {
     private(set) var variables: [ReadVariable] = []
     private(set) var problems: [ConfigurationProblem] = []
 
-    /// - Parameter overrides: the values that command-line options set, by name of variable.
+    /// - Parameter overrides: the values that command-line options set. The keys are the names of the variables.
     init(overrides: [String: String], environment: [String: String], file: EnvironmentFile?) {
         self.file = file
         let overrides = overrides.map { name, text in
@@ -81,8 +81,8 @@ struct ConfigurationReading {
         problems.append(ConfigurationProblem(variable: variable, detail: detail))
     }
 
-    /// Returns the variable's value. Returns the default if the variable is not set or is invalid. Records an invalid
-    /// value as a problem.
+    /// Returns the variable's value, or the default if the variable is not set or its value is invalid. Records a
+    /// problem for an invalid value.
     mutating func value<Value>(of variable: Variable<Value>) -> Value {
         guard let found = found(variable), !(found.text.isEmpty && variable.isOptional) else {
             let shown = variable.show(variable.defaultValue)
@@ -107,8 +107,8 @@ struct ConfigurationReading {
         return value
     }
 
-    /// Returns the eight settings of the session engine. JourneyModel validates them together, because some settings
-    /// limit others. If one is invalid, records every problem and returns the defaults of all eight.
+    /// Returns the eight settings of the session engine. JourneyModel validates them together, because the value of one
+    /// setting can limit another. If a setting is invalid, records every problem and returns the defaults of all eight.
     mutating func engineSettings() -> Settings {
         var found: [String: Found] = [:]
         for declaration in Settings.declarations {
@@ -146,8 +146,8 @@ struct ConfigurationReading {
             let source = ValueSource.file(path: escaped(named.text), variable: variable.fileVariableName)
             // Editors add a newline at the end of a file. The newline is not part of the secret.
             let secret = text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text
-            // Reject an empty file: the program that should have written the secret into it has failed. If the file
-            // were ignored, the server might run with another signing key or on another database.
+            // Reject an empty file, because the program that writes the secret has failed. If the server ignored the
+            // file, it might use another signing key or another database.
             guard !secret.isEmpty else { throw TextFileError(reason: "it is empty") }
             return Found(text: secret, source: source)
         } catch {
@@ -172,8 +172,8 @@ struct ConfigurationReading {
     private static let secretBytesMax = 65_536
 }
 
-/// Records which provider had the value of the last lookup. ConfigReader queries its providers in order, and stops at
-/// the first one that has the value. The last provider in its report is therefore the one with the value.
+/// Records which provider supplied the text of the last lookup. ConfigReader asks its providers in order, and stops at
+/// the first one that has a text. Therefore the last provider in its report is the one that supplied the text.
 private final class LastAnswer: AccessReporter {
     private let index = Mutex(0)
 
@@ -184,8 +184,8 @@ private final class LastAnswer: AccessReporter {
     var providerIndex: Int { index.withLock { $0 } }
 }
 
-/// Returns the first 200 characters of the text as one line, with control characters escaped. Therefore no value can
-/// break the table or control the terminal.
+/// Returns the first 200 characters of the text as one line, with control characters escaped. A value therefore cannot
+/// break a printed table or control the terminal.
 func escaped(_ text: String) -> String {
     let charactersMax = 200
     let shown = text.unicodeScalars.prefix(charactersMax).map { scalar in

@@ -63,11 +63,11 @@ extension Configuration {
             }
         }
 
-        /// Reads DATABASE_PATH and DATABASE_URL. Records a problem if both are set, or if DATABASE_PATH is empty and
-        /// DATABASE_URL is not set.
+        /// Reads DATABASE_PATH and DATABASE_URL. Records a problem if both are set, or if DATABASE_URL is not set and
+        /// DATABASE_PATH is empty.
         ///
-        /// With DATABASE_URL, DATABASE_PATH may have its default value, because every environment file made from
-        /// ENV.example contains this default.
+        /// If DATABASE_URL is set, the default of DATABASE_PATH does not count as set, because every environment file
+        /// made from ENV.example contains this default.
         init(_ reading: inout ConfigurationReading) {
             let path = reading.value(of: Variables.databasePath)
             let (name, other) = (Variables.databasePath.name, Variables.databaseURL.name)

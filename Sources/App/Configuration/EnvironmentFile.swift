@@ -1,7 +1,7 @@
 // The environment file (`.env`) with lines of NAME=value. The parser is pure: it turns text into names and values.
 //
-// swift-configuration's EnvironmentVariablesProvider gets the values. Its own parser of files (`environmentFilePath`)
-// is not used, for three reasons:
+// The parsed values are passed to swift-configuration's EnvironmentVariablesProvider. The provider's own parser of
+// files (`environmentFilePath`) is not used, for three reasons:
 // - It silently skips a line that it cannot read (`HTTP_PORT 8080`).
 // - It cannot list the names, so a mistyped name could not be reported.
 // - It treats quotes as part of the value.
@@ -52,8 +52,8 @@ struct EnvironmentFile: Sendable {
         entries[name] = Entry(value: value, line: number)
     }
 
-    /// Returns whether the text is a name as defined in POSIX.1-2017, section 8.1. Here a name may also have lowercase
-    /// letters.
+    /// Returns whether the text is a name as defined in POSIX.1-2017, section 8.1, except that lowercase letters are
+    /// also allowed.
     private static func isName(_ text: String) -> Bool {
         guard let first = text.unicodeScalars.first, first == "_" || (first.isASCII && first.properties.isAlphabetic)
         else { return false }

@@ -127,8 +127,8 @@ extension Variables {
         isDigit(byte) || (0x41...0x46).contains(byte) || (0x61...0x66).contains(byte)
     }
 
-    /// Returns whether the byte is a slash, or a character that a path may contain (RFC 3986, section 3.3). The
-    /// wildcard `*` is such a character.
+    /// Returns whether the byte is a slash, or a character that a segment of a path may contain (RFC 3986, section
+    /// 3.3). The wildcard `*` is such a character.
     private static func isPathCharacter(_ byte: UInt8) -> Bool {
         isLetterOrDigit(byte) || "-._~%!$&'()*+;=:@/".utf8.contains(byte)
     }

@@ -14,7 +14,8 @@ import StructuredLogging
 
 struct Configuration: Sendable {
     struct HTTP: Hashable, Sendable {
-        /// The addresses or host names to listen on. All of them use `port`. If empty, there is no TCP listener.
+        /// The addresses or host names to listen on. All of them use `port`. If the list is empty, there is no TCP
+        /// listener.
         var hosts: [String]
         /// The port of all `hosts`. 0 means any free port.
         var port: Int
@@ -26,7 +27,7 @@ struct Configuration: Sendable {
         /// The maximum number of connections per client address. 0 means that only `connectionsMax` applies.
         var connectionsPerAddressMax: Int
         var trustedProxies: TrustedProxies
-        /// The web pages of other origins that may call the server; nil if none may.
+        /// The other origins whose web pages may call the server; nil if there are none.
         var crossOrigin: CrossOrigin?
         var timeouts: Timeouts
         var outputBufferBytes: Int
@@ -64,7 +65,7 @@ struct Configuration: Sendable {
     }
 
     struct Redis: Hashable, Sendable {
-        /// The address of Redis. If nil, each process counts requests for the rate limits in its own memory.
+        /// The address of Redis. Nil means that each process counts requests for the rate limits in its own memory.
         var endpoint: RedisEndpoint?
         var timeoutMilliseconds: Int
     }
@@ -72,12 +73,13 @@ struct Configuration: Sendable {
     /// The settings for monitoring the server.
     struct Operation: Sendable {
         var metricsToken: Secret<String>?
-        /// The address of the separate listener of /metrics; nil if there is none.
+        /// The address of the separate listener that serves /metrics; nil if there is no such listener.
         var metricsAddress: (host: String, port: Int)?
     }
 
     var environment: AppEnvironment
-    /// The value of `INSTANCE_NAME`. By default it is the host name and port.
+    /// The value of `INSTANCE_NAME`. The default is the host name with the port, or with the path of the Unix socket if
+    /// `hosts` is empty.
     var instanceName: String
     var shutdownTimeoutSeconds: Int
     var log: Log
@@ -85,8 +87,8 @@ struct Configuration: Sendable {
     var database: Database
     /// The number of days for which events are kept; nil to keep them forever.
     var eventRetentionDays: Int?
-    /// The number of days for which audit entries are kept; nil to keep them forever. Entries of frequent kinds, such
-    /// as token renewals, may be deleted earlier, because other limits apply to them too.
+    /// The number of days for which audit entries are kept; nil to keep them forever. Other limits may delete entries
+    /// of frequent kinds, such as token renewals, earlier.
     var auditRetentionDays: Int?
     var redis: Redis
     var tokens: TokenConfiguration
@@ -106,7 +108,7 @@ struct Configuration: Sendable {
     var operation: Operation
     /// The settings of the session engine, which GET /native/config returns.
     var settings: Settings
-    /// The rules that give some drivers other settings; nil if there is no SETTINGS_RULES_FILE.
+    /// The rules that replace settings for some drivers; nil if SETTINGS_RULES_FILE is not set.
     var settingsRules: SettingsRules?
     /// The author of the last change of the settings, and the reason for the change.
     var settingsNote: SettingsChangeNote
@@ -132,8 +134,8 @@ struct TokenConfiguration: Sendable {
     /// The value of `DATA_KEY`, 32 bytes.
     var dataKey: Secret<[UInt8]>?
 
-    /// Returns the signing key. If no key is configured, the server creates one at its first start. Before that start,
-    /// returns nil.
+    /// Returns the signing key: the configured key, or the key that the server created at its first start. Returns nil
+    /// if no key is configured and none has been created yet.
     func existingKey() throws(SigningKeyError) -> SigningKey? {
         switch key {
         case .configured(let key): key
@@ -141,8 +143,8 @@ struct TokenConfiguration: Sendable {
         }
     }
 
-    /// Returns the signing key. Creates the server's own key if it does not exist, so only `serve` may call this
-    /// function.
+    /// Returns the signing key. Creates one if no key is configured and none has been created yet. Only `serve` may
+    /// call this function, because only the server may create its key.
     func signingKey() throws(SigningKeyError) -> SigningKey {
         switch key {
         case .configured(let key): key
@@ -167,8 +169,8 @@ struct AppleConfiguration: Sendable {
     var keySetURL: OutgoingURL
     var tokenURL: OutgoingURL
     var revokeURL: OutgoingURL
-    /// The settings for exchanging Apple's authorization codes for Apple's tokens. If nil, the server gets no such
-    /// tokens, so it has none to revoke when a driver is deleted.
+    /// The settings for exchanging Apple's authorization codes for Apple's tokens. If nil, the server never gets these
+    /// tokens, and so has none to revoke when a driver is deleted.
     var codeExchange: CodeExchange?
 }
 

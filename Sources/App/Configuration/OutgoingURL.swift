@@ -15,7 +15,7 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
 
     var text: String { url.absoluteString }
 
-    /// The scheme, the host and the port, without the path and the query, which may contain a secret.
+    /// The scheme, the host and the port. The path and the query are left out, because they may contain a secret.
     var origin: String {
         var components = URLComponents(url: url, resolvingAgainstBaseURL: false)
         components?.percentEncodedPath = ""
@@ -38,8 +38,8 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
         self.url = url
     }
 
-    /// Makes the default of a variable. The default is not checked here. A test parses every default in the same way as
-    /// a value that an operator sets.
+    /// Creates the default of a variable from a literal. An invalid literal is not reported here, because a test parses
+    /// every default in the same way as an operator's value.
     init(stringLiteral text: StaticString) {
         url = Self.init("\(text)")?.url ?? URL(filePath: "/")
     }

@@ -157,7 +157,7 @@ struct PushConfiguration: Sendable {
 
 extension ConfigurationReading {
     /// Returns false and records a problem if users other than the file's owner and group can access the file. Returns
-    /// true for a missing file, because the code that reads the file reports it.
+    /// true for a missing file, because the code that reads the file reports that it is missing.
     fileprivate mutating func requireClosed(_ variable: Variable<String?>, _ path: String) -> Bool {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & 0o007 != 0 else { return true }

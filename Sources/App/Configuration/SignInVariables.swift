@@ -53,7 +53,7 @@ extension Variables {
         "With log, the server writes codes to its log; with webhook, it posts codes to OTP_WEBHOOK_URL. Default: log; "
             + "with APP_ENV=production, log is not allowed, and by default no codes are sent.")
 
-    /// A secret, because the URLs of many messaging services contain a key in the path or the query.
+    /// The URL is a secret, because the URLs of many messaging services contain a key in the path or the query.
     static let otpWebhookURL = Variable<Secret<OutgoingURL>?>.secret(
         "OTP_WEBHOOK_URL", .codes, allowed: OutgoingURL.allowed,
         "Receives {\"phone\",\"code\",\"expires_in\"} in a signed POST.",
@@ -103,7 +103,7 @@ extension Variables {
     }
 }
 
-/// The values of `OTP_DELIVERY`. The raw values are the texts of the variable.
+/// The values of `OTP_DELIVERY`. A raw value is the text that the operator writes.
 enum OTPDelivery: String, CaseIterable, Sendable {
     case log, webhook
 }

@@ -12,8 +12,8 @@ struct TextFileError: Error {
 /// symbolic link is followed.
 ///
 /// - Parameter mayBePipe: whether the file may also be a pipe or a device, such as /dev/stdin. Commands pass true for a
-///   file that is an argument. The server passes false, because it must not wait for a writer, and reads the files
-///   again on SIGHUP.
+///   file that is an argument. The server passes false, because it must not wait for a writer, and must be able to read
+///   the file again on SIGHUP.
 func readTextFile(_ path: String, bytesMax: Int, mayBePipe: Bool = false) throws(TextFileError) -> String {
     // Without O_NONBLOCK, open(2) of a FIFO waits for a writer.
     let descriptor = open(path, O_RDONLY | O_CLOEXEC | (mayBePipe ? 0 : O_NONBLOCK))
@@ -39,8 +39,8 @@ func readTextFile(_ path: String, bytesMax: Int, mayBePipe: Bool = false) throws
     return text
 }
 
-/// Returns the kind of the open file, such as `a directory`, if it is not a regular file. Returns nil for a regular
-/// file. Also returns nil for /dev/null, which reads as an empty file.
+/// Returns what the open file is, such as `a directory`. Returns nil for a regular file. Also returns nil for
+/// /dev/null, because it reads as an empty file.
 private func irregularKind(of descriptor: Int32) -> String? {
     var (status, null) = (stat(), stat())
     guard fstat(descriptor, &status) == 0 else { return nil }

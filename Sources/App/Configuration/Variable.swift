@@ -18,8 +18,8 @@ protocol Declaration: Sendable {
 
 extension Declaration {
     var fileVariableName: String { name + "_FILE" }
-    /// Whether the variable may be unset. For such a variable, an empty text counts as unset. For any other variable,
-    /// an empty text is a value, which most of these variables reject.
+    /// Whether the variable has no default and may be unset. For such a variable, an empty text counts as unset. For
+    /// any other variable, an empty text is parsed like any other text, and usually rejected.
     var isOptional: Bool { defaultText.isEmpty }
 }
 
@@ -43,7 +43,7 @@ enum VariableSection: String, CaseIterable, Sendable {
 enum Allowed: Sendable {
     case integers(ClosedRange<Int>)
     case words([String])
-    /// Any text that fits a description. The associated value is the description.
+    /// The associated value describes the allowed texts.
     case text(String)
 }
 
@@ -57,7 +57,7 @@ extension Allowed: CustomStringConvertible {
     }
 }
 
-/// A declared variable with values of type `Value`. If the variable may be unset, `Value` has a value that stands for
+/// A declared variable with values of type `Value`. If the variable may be unset, one value of `Value` stands for
 /// "unset": nil or an empty list.
 struct Variable<Value: Sendable>: Declaration {
     let name: String
@@ -72,8 +72,8 @@ struct Variable<Value: Sendable>: Declaration {
     /// Converts a value to the text that is shown to the operator. For a secret, the result contains only the part that
     /// may be shown.
     let show: @Sendable (Value) -> String
-    /// Returns what is wrong with an invalid text. Returns nil if `allowed` already says everything. The result
-    /// contains no part of a secret.
+    /// Returns what is wrong with an invalid text, without quoting a secret. Returns nil if the description in
+    /// `allowed` already explains the error.
     var flaw: @Sendable (String) -> String? = { _ in nil }
 
     func accepts(_ text: String) -> Bool {

@@ -7,8 +7,8 @@ enum VariableNames {
         var nearest: String?
     }
 
-    /// Returns a finding for an undeclared name that is probably mistyped, otherwise nil. Such a name has the same
-    /// first word as a declared name, or differs from a declared name by at most two letters.
+    /// Returns a finding for an undeclared name that is probably mistyped, otherwise nil. A name is probably mistyped
+    /// if it shares its first word with a declared name, or differs from one by at most two letters.
     static func finding(for name: String) -> Finding? {
         let known = Variables.all.flatMap { $0.isSecret ? [$0.name, $0.fileVariableName] : [$0.name] }
         guard !known.contains(name), name.utf8.count <= nameBytesMax else { return nil }
@@ -44,7 +44,7 @@ enum VariableNames {
     }
 }
 
-/// A name in the environment file that is probably a mistyped name of a variable.
+/// A name in the environment file that is probably a mistyped variable name.
 struct UnknownVariable: Hashable, Sendable, CustomStringConvertible {
     var name: String
     var nearest: String?

@@ -23,8 +23,8 @@ extension Variables {
             && !text.unicodeScalars.contains { $0.properties.generalCategory == .control }
     }
 
-    /// Returns the items of a comma-separated list, without the white space around each. An empty text has one empty
-    /// item.
+    /// Returns the items of a comma-separated list, without the white space around each item. For an empty text,
+    /// returns one empty item.
     static func items(in text: String) -> [String] {
         text.split(separator: ",", omittingEmptySubsequences: false).map { $0.trimmingCharacters(in: .whitespaces) }
     }
@@ -41,8 +41,8 @@ extension Variables {
             && text.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }
     }
 
-    /// Returns the hosts; none for an empty text. Returns nil if the text is not a list of hosts, or if two of the
-    /// hosts overlap.
+    /// Returns the hosts in a comma-separated text, or an empty array for an empty text. Returns nil if the text is not
+    /// a list of hosts, or if two of the hosts overlap.
     ///
     /// Binding the second of two overlapping hosts would fail with "address in use". Equal hosts overlap. `::` overlaps
     /// with every other host, and `0.0.0.0` with every host that is not an IPv6 address.

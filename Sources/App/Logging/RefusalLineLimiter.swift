@@ -1,7 +1,7 @@
-// Limits the log lines about rejected requests in one second: the lines about one client, and all lines. Without
+// Limits how many log lines about rejected requests are written per second, both for each client and in total. Without
 // limits, a client could fill the log, because rejected requests cost the client nothing.
 //
-// Both limits apply to each kind of rejection separately. The omitted lines are counted. The limiter has no clock:
+// Both limits apply to each kind of rejection separately. The limiter counts the omitted lines. It has no clock, so
 // callers pass the current second.
 
 struct RefusalLineLimiter: Sendable {
@@ -26,8 +26,8 @@ struct RefusalLineLimiter: Sendable {
     /// The lines that were omitted in one second.
     struct Omitted: Hashable, Sendable {
         var count: Int
-        /// The client with the most omitted lines, among the clients with at least one written line. Nil if these
-        /// clients have no omitted lines.
+        /// The client with the most omitted lines. Only clients with at least one written line are considered. Nil if
+        /// none of them has omitted lines.
         var busiestClient: String?
         var busiestCount: Int
     }
@@ -53,8 +53,8 @@ struct RefusalLineLimiter: Sendable {
         self.limits = limits
     }
 
-    /// Returns whether the caller may write the line. Counts the line as written or omitted. The caller must call
-    /// `end(before:)` first.
+    /// Returns whether the caller may write the line, and counts the line as written or omitted. The caller must call
+    /// `end(before:)` first, because only that method resets the counts for a new second.
     mutating func admits(_ client: String, _ kind: Kind, at second: Int64) -> Bool {
         if isOver(at: second) { self.second = second }
         let index = kind.rawValue
@@ -73,14 +73,14 @@ struct RefusalLineLimiter: Sendable {
         return true
     }
 
-    /// Returns empty counts for a new client. Returns nil when no more lines of this kind may be written in this
+    /// Returns the counts of a new client, all zero. Returns nil if no more lines of this kind may be written in this
     /// second.
     private func newClient(_ index: Int) -> Client? {
         windows[index].lines < limits.total ? Client() : nil
     }
 
-    /// If the second that is being counted is over at `second`, ends it and returns the lines that were omitted in it.
-    /// Returns nil if that second is not over, or if no lines were omitted in it.
+    /// If the counted second (`self.second`) is over at `second`, resets the counts, and returns how many lines were
+    /// omitted. Returns nil if the counted second is not over, or if no lines were omitted in it.
     mutating func end(before second: Int64) -> Omitted? {
         guard isOver(at: second) else { return nil }
         let busiest = windows.flatMap(\.clients).max { ($0.value.omitted, $1.key) < ($1.value.omitted, $0.key) }
@@ -91,14 +91,15 @@ struct RefusalLineLimiter: Sendable {
         return report.count > 0 ? report : nil
     }
 
-    /// Returns whether the second that is being counted (`self.second`) is over at `second`.
+    /// Returns whether the counted second (`self.second`) is over at `second`.
     ///
-    /// It also counts as over if it is more than one second later than `second`, because the clock was then set back. A
-    /// difference of one second is normal, because another caller may have read the clock just after this one.
+    /// The counted second is also over if it is more than one second later than `second`, because the clock was then
+    /// set back. A difference of one second is normal, because another caller may have read the clock just after this
+    /// caller.
     private func isOver(at second: Int64) -> Bool {
         second > self.second || self.second - second > 1
     }
 
-    /// The number of clients that have counts. A test checks that this number is bounded.
+    /// The number of clients for which the limiter keeps counts. A test checks that this number is bounded.
     var clientCount: Int { windows.reduce(0) { $0 + $1.clients.count } }
 }

@@ -50,15 +50,14 @@ final class RequestLog: RequestObserver {
         while (try? await Task.sleep(for: .seconds(1))) != nil { reportOmitted() }
     }
 
-    /// Logs how many lines were omitted in the second that was counted last. Does nothing while that second is still
-    /// running.
+    /// If the last counted second is over, logs how many lines were omitted in it.
     func reportOmitted() {
         let second = clock() / 1000
         report(limiter.withLock { $0.end(before: second) })
     }
 
-    /// Logs how many lines were omitted in the second that was counted last, even if that second is not over yet.
-    /// Called after the server's last response, because no later call would log this number.
+    /// Logs how many lines were omitted in the last counted second, even if that second is not over. Called after the
+    /// server's last response, because nothing else would log this number.
     func reportLastOmitted() {
         report(limiter.withLock { $0.end(before: .max) })
     }
@@ -84,21 +83,20 @@ final class RequestLog: RequestObserver {
         logger.warning("rejected requests omitted from the log", metadata: metadata)
     }
 
-    /// Returns the client to whose limit the line counts, and the kind of rejection. RefusalLineLimiter limits the
-    /// number of lines per client.
+    /// Returns the client for which RefusalLineLimiter counts the line, and the kind of rejection.
     ///
-    /// For a 4xx of a signed-in driver, the client is the driver. A flood of requests from the same address then does
-    /// not displace the driver's lines.
+    /// The line about a 4xx of a signed-in driver is counted for the driver. Therefore a flood of requests without a
+    /// token from the same address does not displace the driver's lines.
     ///
-    /// For all other requests, the client is the client's address, or the /64 network of an IPv6 address.
+    /// All other lines are counted for the client's address, or for the /64 network of an IPv6 address.
     private func client(of request: CompletedRequest) -> (String, RefusalLineLimiter.Kind) {
         if request.status.code >= 500 { return (AddressGroup.name(of: request.remoteAddress), .failure) }
         if let principal = request.principal { return (driverName(principal), .signedIn) }
         return (AddressGroup.name(of: request.remoteAddress), .anonymous)
     }
 
-    /// The methods whose names are logged. The name of any other method is text that a client chose, so it is logged as
-    /// `other`.
+    /// The methods whose names are logged. Any other method is logged as `other`, because its name is text that a
+    /// client chose.
     private static let methods: Set<Method> = [.get, .head, .post, .put, .patch, .delete, .options]
 
     private func metadata(of request: CompletedRequest) -> Logger.Metadata {

@@ -1,7 +1,7 @@
-// Sign-in metrics, counted from the audit table, which contains the committed actions of all handlers. The table also
-// contains the actions at other servers on the same database, so each server counts those too.
+// Sign-in metrics, counted from the committed actions in the audit table. All servers on the database write to this
+// table, so each server also counts the actions at the other servers.
 //
-// Counting begins when /metrics is first read. Older entries are not counted.
+// Counting begins when /metrics is first read. Entries that are older than this first read are not counted.
 //
 // The entries are counted in the order of their ids. On PostgreSQL, an entry may become visible after entries with
 // higher ids, because its transaction commits later. A sample therefore counts only up to the id that was the newest
@@ -20,7 +20,7 @@ actor AuditSampling {
     private let store: any AccountStatistics
     private let counts: CounterTable
     private let clock: @Sendable () -> Int64
-    /// All entries up to this id are counted. Nil until the first sample.
+    /// Samples count only the entries whose ids are higher than this id. Nil until the first sample.
     private var countedID: Int64?
     /// The id of the newest entry at an earlier sample, and the time of that sample. The entries up to this id are
     /// counted at the first sample that is at least `auditSettlesMilliseconds` later.
@@ -58,7 +58,7 @@ actor AuditSampling {
         guard let new = try? await store.auditCounts(after: since, through: last.id) else { return }
         // The actor is reentrant: another call may have counted the same entries during the await.
         guard countedID == since else { return }
-        // `last.id` may be below `since`, because the newest entry may have been deleted since it was counted.
+        // `last.id` may be lower than `since`, because the newest entry may have been deleted after it was counted.
         countedID = max(since, last.id)
         settling = newest
         for entries in new {

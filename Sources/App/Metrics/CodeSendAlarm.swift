@@ -1,5 +1,5 @@
-// Logs a warning when a limit of one-time codes is nearly used up. The cause may be an attacker who requests codes.
-// Each code costs money, and once the limit is used up, new users get no codes. /metrics contains the numbers
+// Logs a warning when a limit on one-time codes is nearly reached, for example because an attacker requests codes. Each
+// code costs money, and new users get no codes after the limit is reached. /metrics contains the numbers
 // (dwell_code_sends_used_ratio).
 
 import Engine

@@ -1,12 +1,11 @@
-// The time limit for the samples that query the database. While the database is down or slow, each query fails only
-// after seconds. Without a limit, a scrape would take longer than Prometheus waits, and the metrics that need no query
-// would be lost too.
+// The time limit for samples that query the database. While the database is down or slow, a query may take seconds to
+// fail. Without a limit, Prometheus would then give up on the whole scrape, including the metrics that need no query.
 
 import Engine
 
 struct DatabaseSampling: Sendable {
-    /// How long scrapes wait for a sample, measured from the start of the sample. A scrape also waits for the check of
-    /// readiness. Together the two waits are shorter than the ten seconds that Prometheus waits by default.
+    /// How long a scrape waits for a sample, measured from the start of the sample. A scrape also waits for the
+    /// readiness check. Both waits together are shorter than ten seconds, the default timeout of Prometheus.
     static let patience = Duration.seconds(2)
 
     private let queries: @Sendable () async -> Void

@@ -24,11 +24,11 @@ enum LoopSampling {
     }
 }
 
-/// Measures the time that a loop takes to start a new call. Each sample enqueues a call on the loop, and returns the
-/// waiting time of the call that the previous sample enqueued.
+/// Measures how long an event loop takes to start a queued call. Each sample queues a call, and returns how long the
+/// call of the previous sample waited.
 ///
-/// If the previous call has not started yet, the sample enqueues nothing, and returns how long that call has waited so
-/// far.
+/// If the call of the previous sample has not started yet, the sample queues nothing. It then returns how long that
+/// call has waited so far.
 private final class LoopDelay: Sendable {
     private struct State {
         var enqueuedAt: Deadline?

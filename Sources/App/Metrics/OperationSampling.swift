@@ -33,8 +33,9 @@ struct OperationSampling: Sendable {
         }
     }
 
-    /// Adds the number of rules in force, and the settings version in force. The version is the label of a series whose
-    /// value is always 1. After a reload, a series with the new version replaces the old series.
+    /// Adds the number of rules in force and the version of the settings in force. The version is a label of a series
+    /// whose value is always 1. When a reload changes the version, a series with the new version replaces the old
+    /// series.
     func add(_ settings: CurrentSettings, clock: @escaping @Sendable () -> Moment) {
         let info = SettingsInfoGauge(factory: factory)
         let rules = factory.gauge(.settingsRulesInForce)
@@ -90,8 +91,8 @@ struct InstanceSampling: Sendable {
         differing = factory.gauge(.instancesDiffering)
     }
 
-    /// Reads the servers' rows and sets the metrics. If the database cannot be read, or no server has written its row
-    /// yet, the metrics do not change.
+    /// Reads the rows that the servers write about themselves, and sets the metrics. The metrics do not change if the
+    /// database cannot be read, or if no row belongs to a live server.
     func sample() async {
         let states = await instance.states().filter(\.isAlive)
         if states.isEmpty { return }

@@ -1,5 +1,5 @@
-// The operating system's data about this process, under the names that Prometheus's own client libraries use. Linux
-// provides the data in /proc. On other systems, only the processor time and the limit on open files are known.
+// Metrics of this process, under the names that Prometheus's own client libraries use. Linux provides the memory sizes
+// and the number of open files in /proc. On other systems, these three metrics are not set.
 
 import CoreMetrics
 import MetricInstruments

@@ -1,6 +1,5 @@
-// The number of descriptors that the process may open; each connection uses one. Systems usually start programs with a
-// soft limit of only 1024, because select(2) does not support more. A program may raise its soft limit up to its hard
-// limit.
+// Raises the limit on open descriptors, because each connection uses one. Systems usually start programs with a soft
+// limit of only 1024, because select(2) does not support more. A program may raise its soft limit up to its hard limit.
 
 import Logging
 import StructuredLogging
@@ -15,13 +14,12 @@ enum DescriptorLimit {
     /// The number of descriptors for everything except connections of clients: the database, Redis, outgoing requests,
     /// listeners, and the standard streams.
     ///
-    /// A process without a free descriptor cannot open its files, and may even crash. While work waits for a thread,
-    /// Dispatch on Linux reads the state of its threads from files in /proc. If it cannot open them, it ends the
-    /// process.
+    /// A process without a free descriptor cannot open files, and may even crash. On Linux, Dispatch may open files in
+    /// /proc to read the state of its threads. If it cannot open them, it ends the process.
     private static let otherDescriptors: UInt64 = 512
 
-    /// Raises the soft limit, so that it suffices for `connectionsMax` connections and the rest of the process. It is
-    /// raised at most to the hard limit.
+    /// Raises the soft limit, at most to the hard limit. The new limit suffices for `connectionsMax` connections and
+    /// the rest of the process, if the hard limit permits it.
     ///
     /// Returns the number of connections that the new limit permits, at most `connectionsMax`. Logs a warning if this
     /// number is lower than `connectionsMax`.
@@ -48,8 +46,8 @@ enum DescriptorLimit {
         return permitted
     }
 
-    /// Returns how many connections a process with this number of descriptors serves. If there are fewer than 1024
-    /// descriptors, half of them are for connections.
+    /// Returns how many connections this number of descriptors permits, at most `connectionsMax`. If there are fewer
+    /// than 1024 descriptors, half of them are for connections.
     static func connections(permittedBy descriptors: UInt64, atMost connectionsMax: Int) -> Int {
         let permitted = descriptors - min(otherDescriptors, descriptors / 2)
         return max(1, min(connectionsMax, Int(clamping: permitted)))

@@ -1,4 +1,4 @@
-// The permissions of the files that the process creates: databases with drivers' data, backups, keys, and the socket.
+// The permissions of what the process creates: databases with drivers' data, backups, keys and Unix sockets.
 
 #if canImport(Glibc)
     import Glibc
@@ -7,9 +7,8 @@
 #endif
 
 enum FileModes {
-    /// Makes files and sockets that are created from now on accessible only to their owner, whatever umask the process
-    /// inherited. Existing files keep their permissions. Must be called before any thread is started and before any
-    /// file is created.
+    /// Limits the access to new files and sockets to their owner, whatever umask the process inherited. Existing files
+    /// keep their permissions. Must be called before any thread is started and before any file is created.
     static func keepToOwner() {
         _ = umask(0o077)
     }

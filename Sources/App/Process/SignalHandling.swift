@@ -1,5 +1,5 @@
-// The handling of signals (contract, sections 2 and 7). The first SIGTERM or SIGINT starts the drain; SignalSource
-// handles a second one. SIGHUP reads the environment file again.
+// The handling of signals (contract, sections 2 and 7). The first SIGTERM or SIGINT starts the drain, and SignalSource
+// handles a second SIGTERM or SIGINT. On SIGHUP, the server reads the environment file again.
 
 import Logging
 import ServiceLifecycle
@@ -10,8 +10,8 @@ struct SignalHandling: Sendable {
     let beginDrain: @Sendable () -> Void
     let logger: Logger
 
-    /// Runs the services until all of them have ended. Handles the signals that arrive in this time, and those that
-    /// arrived earlier.
+    /// Runs the services until all of them have ended. Meanwhile, handles new signals and the signals that arrived
+    /// earlier.
     func run(_ group: ServiceGroup) async throws {
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask {

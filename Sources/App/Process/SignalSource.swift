@@ -1,6 +1,6 @@
-// Receives SIGHUP, SIGINT and SIGTERM from the start of the process on. CSignals catches these signals before anything
-// else happens, and later a dedicated thread handles them. Therefore a signal during the start is not lost, and does
-// not end the process in the middle of the start.
+// Receives SIGHUP, SIGINT and SIGTERM. CSignals holds these signals from the beginning of the process, and a dedicated
+// thread handles them later. A signal during the start is therefore not lost, and does not end the process in the
+// middle of the start.
 
 import CSignals
 import Foundation
@@ -16,7 +16,7 @@ final class SignalSource: Sendable {
     }
 
     private struct State: Sendable {
-        /// Whether a reload was requested. Several SIGHUP before one reload count as one request.
+        /// Whether a reload was requested. Several SIGHUP signals before one reload count as one request.
         var isReloadDue = false
         var endSignal: Int32?
         var isEndDue = false

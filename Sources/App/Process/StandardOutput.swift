@@ -1,15 +1,16 @@
 // Reports output that could not be written, for example because the disk is full. `print` ignores errors, so a command
-// that only calls `print` does not notice them.
+// that only calls `print` does not notice a failed write.
 
 #if canImport(Glibc)
-    // The variable stdout of C is not annotated for concurrency. It never changes here.
+    // The C variable `stdout` is not annotated for concurrency. Reading it is safe, because it never changes here.
     @preconcurrency import Glibc
 #elseif canImport(Darwin)
     import Darwin
 #endif
 
 enum StandardOutput {
-    /// Writes what `print` has buffered. Returns nil if everything printed so far was written, otherwise the reason.
+    /// Writes the buffered output of `print`. Returns nil if everything printed so far was written, and otherwise the
+    /// reason of the failure.
     static func failureToWrite() -> String? {
         errno = 0
         guard fflush(stdout) != 0 || ferror(stdout) != 0 else { return nil }

@@ -27,8 +27,8 @@ enum ControlSocket {
     }
 }
 
-/// Serves the control socket for as long as the service group runs. A server can also run without a control socket.
-/// Commands then change the database file themselves.
+/// Serves the control socket for as long as the service group runs. While the socket cannot be used, the server runs
+/// without it, and commands change the database file themselves.
 struct ControlService: Service {
     /// The pause after a failed attempt to listen. During a deploy, for example, the old server on the same database
     /// file still uses the socket for a while.

@@ -38,7 +38,8 @@ struct InstanceService: Sendable {
     private final class ReportedDifferences: Sendable {
         private let lines = Mutex<Set<String>>([])
 
-        /// Stores the differences that exist now. Returns those that were not stored before.
+        /// Stores the current differences in place of the earlier ones. Returns the current differences that were not
+        /// stored before.
         func replace(with now: Set<String>) -> Set<String> {
             lines.withLock { lines in
                 defer { lines = now }
@@ -88,8 +89,7 @@ struct InstanceService: Sendable {
     private var own: Instance {
         let (inForce, rules) = settings.readWithRules()
         var shared = Self.shared(status.inForce, digests: digests)
-        // The path of the rules file may differ between servers. Therefore the version of the file's content is
-        // compared, not the path.
+        // Compare the version of the rules file's content, because the path of the file may differ between servers.
         shared[Variables.settingsRulesFile.name] = rules?.version ?? "not set"
         return Instance(
             name: name, version: version, settingsVersion: inForce.version, settings: shared, startedAt: startedAt,
@@ -154,8 +154,8 @@ struct InstanceService: Sendable {
     private static let secretNames = Set(Variables.all.filter(\.isSecret).map(\.name))
     private static let signingKeyNames: Set<String> = [Variables.jwtSecret.name, Variables.jwtPrivateKeyFile.name]
 
-    /// Returns those settings in force that should be the same in all servers on one database. A digest stands for the
-    /// value of a secret.
+    /// Returns the settings in force that should be the same in all servers on one database. Each secret is replaced
+    /// with a digest.
     private static func shared(_ variables: [ReadVariable], digests: KeyedHashes) -> [String: String] {
         var settings: [String: String] = [:]
         for variable in variables where !own.contains(variable.declaration.name) {

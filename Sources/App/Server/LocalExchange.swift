@@ -4,7 +4,7 @@ import Sockets
 
 struct LocalExchange: Sendable {
     struct Answer: Sendable {
-        /// The status code; nil if the response has no complete HTTP/1.1 head. The body is then empty.
+        /// The status code. If the response has no complete HTTP/1.1 head, this is nil, and `body` is empty.
         var status: Int?
         var body: [UInt8]
     }

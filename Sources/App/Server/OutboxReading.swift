@@ -8,7 +8,7 @@ import Push
 
 struct OutboxReading: Sendable {
     let stores: Stores
-    /// The last failure of analytics forwarding; nil if events are not forwarded.
+    /// Holds the last failure of analytics forwarding; nil if events are not forwarded.
     let analyticsFailure: DeliveryFailure?
     /// The delivery of codes by webhook; nil if codes are not sent to a webhook.
     let codes: WebhookCodeDelivery?
@@ -17,8 +17,8 @@ struct OutboxReading: Sendable {
     let pushFailure: DeliveryFailure?
     let clock: @Sendable () -> Moment
 
-    /// Returns the status of each queue. If the database cannot be read, the queues that the database stores are left
-    /// out.
+    /// Returns the status of each queue. If the database cannot be read, leaves out the queues that are stored in the
+    /// database.
     func status() async -> [OutboxStatus] {
         var queues: [OutboxStatus] = []
         if let analyticsFailure, let position = try? await stores.feed.position(of: AnalyticsForwarding.consumer) {

@@ -1,4 +1,4 @@
-// Opens a PostgreSQL database, and makes a `Stores` value whose ports use it.
+// Opens a PostgreSQL database, and creates the `Stores` value through which the process uses it.
 
 import Engine
 import Identity
@@ -10,7 +10,7 @@ import Sockets
 import StructuredLogging
 
 extension Stores {
-    /// Connects and migrates. If another server migrates at the same time, waits for it.
+    /// Connects to the database and migrates it. If another server is migrating it, waits for that server.
     static func postgres(_ configuration: PostgresConfiguration, _ opening: Opening) async throws -> Stores {
         _ = try await PostgresSchema.result(
             configuration, migrates: true, loops: opening.loops, atMilliseconds: opening.milliseconds
@@ -21,7 +21,7 @@ extension Stores {
         return Stores(store, digests: opening.digests, close: runUntilClosed(store))
     }
 
-    /// Connects to a database that has this binary's schema, for a command.
+    /// Connects a command to the database. Throws if a migration of this binary has not been applied to the database.
     static func postgres(existing configuration: PostgresConfiguration, _ digests: KeyedHashes) async throws -> Stores {
         let loops = try EventLoopGroup(count: 1)
         do {
@@ -45,9 +45,9 @@ extension Stores {
         }
     }
 
-    /// Runs the store in a task, which keeps the connections open and writes batches. Returns a closure that closes the
-    /// store and waits for the task. If the task that calls the closure is cancelled, the store ends at once, and every
-    /// operation that still waits for PostgreSQL fails.
+    /// Runs the store in a background task, which keeps the connections open and writes batches. Returns a closure that
+    /// closes the store and waits for this task. If the closure's caller is cancelled, the background task ends, and
+    /// operations that still wait for PostgreSQL fail.
     private static func runUntilClosed(_ store: PostgresEventStore) -> @Sendable () async -> Void {
         let running = Task { await store.run() }
         return {
@@ -78,7 +78,8 @@ enum PostgresSchema {
     /// Reading the list of migrations afterwards has its own limit of the same length.
     static let seconds = 120
 
-    /// Returns the migrations of this binary. If `migrates` is true, applies the missing ones first.
+    /// Returns the status of each migration of this binary. If `migrates` is true, applies the missing migrations
+    /// first.
     static func result(
         _ configuration: PostgresConfiguration, migrates: Bool, loops: EventLoopGroup,
         atMilliseconds now: Int64 = millisecondsSince1970()

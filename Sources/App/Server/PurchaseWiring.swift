@@ -29,8 +29,8 @@ struct PurchaseWiring {
         logger: Logger, metrics: any MetricsFactory
     ) async {
         guard let purchases = configuration.purchases else { return nil }
-        // Calls to the App Store have their own HTTP client with its own slots for concurrent calls. A slow App Store
-        // therefore does not use up the slots for sign-ins.
+        // Use a separate HTTP client, because each client has a limited number of slots for concurrent calls. A slow
+        // App Store therefore does not use up the slots for sign-ins.
         let http = OutgoingHTTP()
         let api = await purchases.server(http, clock)
         let chain = CertificateChain(roots: [purchases.root])

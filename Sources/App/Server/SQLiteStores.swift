@@ -1,4 +1,4 @@
-// Opens an SQLite database, and makes a `Stores` value whose ports use it.
+// Opens an SQLite database, and creates the `Stores` value through which the process uses it.
 
 import CoreMetrics
 import Engine
@@ -54,8 +54,7 @@ enum SQLiteFile {
         do {
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         } catch {
-            // The underlying error is a POSIXError. On Linux, a cast of it from Any to NSError returns nil, so the code
-            // casts it to POSIXError.
+            // Cast the underlying error to POSIXError, because on Linux, a cast from Any to NSError returns nil.
             let cause = (error as NSError).userInfo[NSUnderlyingErrorKey] as? POSIXError
             let text = cause.map { ": " + String(cString: strerror($0.code.rawValue)) } ?? ""
             throw UnusableDatabase(
@@ -76,8 +75,8 @@ enum SQLiteFile {
             throw UnusableDatabase(.sqlite(path: path), reason: "file not found")
         }
         do {
-            // Reading the status fails for an empty file, because it has no schema. Such a file must not be migrated
-            // here: only a server and `dwell migrate` create a schema.
+            // Reading the status fails for an empty file, because an empty file has no schema. Such a file must not be
+            // migrated here, because only a server and `dwell migrate` may create a schema.
             _ = try DatabaseOpening.status(path: path)
         } catch {
             throw UnusableDatabase(.sqlite(path: path), error)

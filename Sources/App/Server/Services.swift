@@ -36,14 +36,15 @@ struct LoopService: Service {
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await loop() }
-        // If the loop has returned, wait here for the shutdown, because the whole group ends as soon as one of its
+        // Even if the loop has returned, wait here for the shutdown, because the whole group ends as soon as one of its
         // services ends.
         try? await gracefulShutdown()
         await end()
     }
 }
 
-/// Closes a resource, for example an HTTP client, after all services that were started after this one have ended.
+/// Closes a resource, for example an HTTP client, at the shutdown. Services end in the reverse order of their start, so
+/// the services that use the resource must start after this service.
 struct ClosingService: Service {
     let close: @Sendable () async -> Void
 

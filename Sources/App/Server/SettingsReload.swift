@@ -1,10 +1,11 @@
-// The reload on SIGHUP, which reads the environment file again. The eight settings of the session engine, the settings
-// rules, the public pages and the texts of alerts take effect at once.
+// On SIGHUP, a reload reads the environment file again. The eight settings of the session engine, the settings rules,
+// the public pages and the texts of alerts then take effect at once.
 //
 // Settings that are fixed at the start, for example addresses, keys and limits, do not change. An invalid file changes
 // nothing.
 //
-// If something in the file has no effect, this is reported in the log, /metrics, /ops and `dwell config history`.
+// Unknown names and changes that need a restart are reported in the log, in /metrics, on /ops and by `dwell config
+// history`.
 
 import API
 import Engine
@@ -148,8 +149,8 @@ struct SettingsHistoryService: Sendable {
 
 /// Runs pieces of work one after the other, in the order in which they were added.
 ///
-/// Without this order, the newest entry of the settings history might not be the settings in force. Two reloads may
-/// follow each other while the database does not respond, and the later change could then be recorded first.
+/// Without this order, the newest entry of the settings history might differ from the settings in force. While the
+/// database does not respond, two changes may wait to be recorded, and the later change could be recorded first.
 final class WorkInOrder: Sendable {
     private let last = Mutex<Task<Void, Never>?>(nil)
 

@@ -23,8 +23,8 @@ final class SettingsStatus: Sendable {
     private struct State: Sendable {
         /// The settings of the running server, in the order in which the configuration reads them.
         var inForce: [ReadVariable]
-        /// The names of the changed settings that need a restart. The last successful reload found these changes in the
-        /// file, but a reload does not apply them.
+        /// The names of the settings that were changed in the file but take effect only after a restart. The last
+        /// successful reload found these changes.
         var needsRestart: [String] = []
         var unknown: [UnknownVariable]
         var reload: ServerSettings.Reload?
@@ -49,8 +49,8 @@ final class SettingsStatus: Sendable {
         }
     }
 
-    /// Records a successful reload. Those settings in `report` that a reload applies (`Variables.isReloaded`) are now
-    /// in force. Returns the names of the other changed settings, which need a restart to take effect.
+    /// Records a successful reload. The settings in `report` that a reload applies (`Variables.isReloaded`) are now in
+    /// force. Returns the names of the other changed settings, which need a restart to take effect.
     func reloaded(_ report: ConfigurationReport, at now: Moment) -> [String] {
         state.withLock { state in
             var before: [String: ReadVariable] = [:]

@@ -91,8 +91,8 @@ private struct OutgoingWiring {
         case .none: delivery = nil
         case .log: delivery = LoggedCodeDelivery(logger: logger)
         case .webhook(let url, let secret):
-            // Calls to the webhook have their own HTTP client with its own slots for concurrent calls. A slow webhook
-            // therefore does not use up the slots for sign-ins with Apple.
+            // Use a separate HTTP client, because each client has a limited number of slots for concurrent calls. A
+            // slow webhook therefore does not use up the slots for sign-ins with Apple.
             let http = OutgoingHTTP()
             loops.append(ClosingService { http.close() })
             let webhook = WebhookCodeDelivery(

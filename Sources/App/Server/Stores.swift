@@ -1,4 +1,4 @@
-// The database of one process, as the ports (protocols) that the other parts use. SQLiteStores.swift and
+// The ports (protocols) through which the other parts of the process use its database. SQLiteStores.swift and
 // PostgresStores.swift each create a `Stores` value. The wiring of the server is the same for both databases.
 
 import CoreMetrics
@@ -31,16 +31,17 @@ struct Stores: Sendable {
     let purchases: StoredPurchases
     let pushes: any PushStore & PushQueueStatistics
     let simulatedDrivers: any SimulatedDriverRemoval
-    /// The events as stored, for `dwell explain`. Nil with SQLite: the command then reads the file itself.
+    /// Reads the stored events for `dwell explain`. Nil with SQLite, because the command then reads the database file
+    /// itself.
     let recordedEvents: (any RecordedEventReader)?
-    /// The search of `dwell verify-erased`. Nil with SQLite: the command then reads the file itself.
+    /// The search of `dwell verify-erased`. Nil with SQLite, because the command then reads the database file itself.
     let erasureSearch: (any ErasureSearch)?
-    /// The search of `dwell driver find`. Nil with SQLite: the command then reads the file itself.
+    /// The search of `dwell driver find`. Nil with SQLite, because the command then reads the database file itself.
     let driverSearch: (any DriverSearch)?
-    /// The check of `dwell check`. Nil with SQLite: the command then reads the file itself.
+    /// The check of `dwell check`. Nil with SQLite, because the command then reads the database file itself.
     let journeyCheck: (any JourneyCheck)?
-    /// The trial of `dwell config try` and of `dwell refold --dry-run`. Nil with SQLite: the commands then read the
-    /// file.
+    /// The trial of `dwell config try` and of `dwell refold --dry-run`. Nil with SQLite, because the commands then read
+    /// the database file themselves.
     let refoldTrial: (any RefoldTrying)?
     let status: any DatabaseStatus
     /// Nil if Dwell does not make the backups of the database.
@@ -63,8 +64,8 @@ extension Stores {
         var digests: KeyedHashes
         /// The time recorded with the migrations that run.
         var milliseconds: Int64
-        /// The port to the rate limiter. A late event causes a refold. Through this port, the store counts the refold
-        /// against the rate limit of the event's sender: the driver, or a service.
+        /// Counts refolds against the rate limits. A late event causes a refold, which counts against the limit of the
+        /// event's sender: the driver, or a service.
         var charging: any RefoldCharging
         var metrics: any MetricsFactory
         /// The event loops for the connections to the database.
@@ -80,7 +81,8 @@ extension Stores {
         }
     }
 
-    /// Opens an existing database that has this binary's schema, for a command. Servers may use it at the same time.
+    /// Opens an existing database for a command. The database must have this binary's schema. Servers may use it at the
+    /// same time.
     static func existing(_ database: Configuration.Database, digests: KeyedHashes) async throws -> Stores {
         switch database {
         case .sqlite(let path): try sqlite(existing: path, digests)

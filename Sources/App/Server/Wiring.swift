@@ -25,8 +25,8 @@ struct Wiring {
     private let loops: EventLoopGroup
     private let stores: Stores
     private let admission: any Admission
-    /// The rate limiter that uses Redis; nil without Redis. If it exists, `admission` is the same object. It has its
-    /// own member because the service that maintains the connections to Redis needs the concrete type.
+    /// The rate limiter that uses Redis; nil without Redis. With Redis, `admission` is the same object. This second
+    /// member exists because RedisService needs the concrete type.
     private let shared: RedisRateLimiter?
     private let settings: CurrentSettings
     private let settingsStatus: SettingsStatus
@@ -51,7 +51,7 @@ struct Wiring {
 
     /// Opens the database and creates all parts of the server. The server does not listen yet.
     ///
-    /// - Throws: an error whose description is a sentence about what prevents the start.
+    /// - Throws: an error whose description says what prevents the start.
     init(_ configuration: Configuration, report: ConfigurationReport, logger: Logger) async throws {
         self.configuration = configuration
         self.logger = logger
@@ -142,7 +142,7 @@ struct Wiring {
     func run(_ input: ConfigurationInput, hadFile: Bool, signals: SignalSource) async throws {
         try await startAndStop.started(configuration, status: stores.status, settings: settings.read())
         if let signal = signals.endSignal {
-            // The server does not listen yet. There is therefore nothing to drain.
+            // There is nothing to drain, because the server does not listen yet.
             await close()
             return startAndStop.ended(by: signal, cutConnections: nil)
         }

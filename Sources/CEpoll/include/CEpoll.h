@@ -2,8 +2,8 @@
 #ifndef DWELL_CEPOLL_H
 #define DWELL_CEPOLL_H
 #ifdef __linux__
-// This header must not define _GNU_SOURCE or include sys/socket.h. Types such as fd_set and sockaddr would then differ
-// from those of the Glibc module.
+// This header must not define _GNU_SOURCE or include sys/socket.h. Otherwise, types such as fd_set and sockaddr would
+// differ from those of the Glibc module.
 #include <sys/epoll.h>
 // Calls accept4 with SOCK_NONBLOCK and SOCK_CLOEXEC. Returns -1 and sets errno on failure. `address` points to a struct
 // sockaddr.

@@ -16,7 +16,8 @@ struct sqlite3;
 //
 // The WAL grows by half a mebibyte at a time. The new space after the last frame is filled with zeros.
 //
-// The database must be in WAL mode, without an open transaction. Returns SQLITE_OK, or the result code of the error.
+// The database must be in WAL mode, and the connection must have no open transaction. Returns SQLITE_OK, or the result
+// code of the error.
 //
 // The connection holds writes back until it closes its files. Until then, it also zeros the unallocated space of the
 // pages that it copies from the WAL to the database file.
@@ -26,7 +27,8 @@ int dwell_join_log_writes(struct sqlite3 *connection);
 // unallocated space of the written pages. Returns SQLITE_OK, or the result code of the error.
 //
 // The first step of a checkpoint has `pages` writes. After each step, the file is synced, and `after_step` is called
-// with the duration of the step in nanoseconds. Its result is the number of writes of the next step, which then begins.
+// with the step's duration in nanoseconds. When the function returns, the next step begins, with the returned number of
+// writes.
 //
 // `after_step` and `context` must be valid until the connection is closed.
 int dwell_step_writes(
@@ -40,7 +42,7 @@ int dwell_stop_memory_statistics(void);
 // before the process first uses SQLite. A later call returns SQLITE_MISUSE and changes nothing.
 int dwell_skip_empty_truncations(void);
 
-// Returns the number of page cache truncations in this process that were not skipped.
+// Returns how often this process has truncated a page cache. Skipped truncations are not counted.
 unsigned long long dwell_page_cache_truncations(void);
 
 #endif

@@ -17,7 +17,7 @@ package protocol EventExport: Sendable {
     /// charger_id, merchant_id, state and ended_by.
     var exportedSessions: ExportList { get }
 
-    /// The list `events`. PostgreSQL's store must write the members of an event in the same order as SQLite's store.
+    /// The list `events`. Both stores must write the members of an event in the same order.
     var exportedEvents: ExportList { get }
 }
 

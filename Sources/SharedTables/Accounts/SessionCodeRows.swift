@@ -1,4 +1,5 @@
-// The verification codes of sessions. A session has at most one code. SessionCodeRule decides about an entered code.
+// The verification codes of sessions. A session has at most one code. SessionCodeRule decides whether a code that a
+// driver enters is accepted.
 
 import Engine
 package import Identity
@@ -30,7 +31,7 @@ enum SessionCodeRows {
     private struct Session {
         var reference: SessionReference
         var driver: Int64
-        /// The hard deadline of the session if it is in progress; otherwise nil.
+        /// The hard deadline of the session. Nil if the session is not in progress.
         var endsAt: Moment?
         /// The time that the verification gets if a code is accepted now. Nil if the session is not in progress.
         var verifiedAt: Moment?

@@ -1,4 +1,5 @@
-// A sign-in inside its transaction: checks the nonce or the code, finds the account, and creates a session.
+// The statements of a sign-in's transaction: they check the nonce or the code, find or create the account, and create a
+// session.
 
 import Identity
 import JourneyModel

@@ -83,7 +83,8 @@ enum SignInSessionRows {
         }
     }
 
-    /// Deletes a sign-in session and everything that depends on it. Adds no row to the feed of revocations.
+    /// Deletes a sign-in session and everything that depends on it. Unlike `end`, adds no row to the feed of
+    /// revocations.
     static func remove(_ session: SignInSessionRow, _ db: any SQLTransaction) throws {
         try db.execute(sql: "DELETE FROM device WHERE session = ?", arguments: [session.id])
         try db.execute(sql: "DELETE FROM refresh_token WHERE session = ?", arguments: [session.id])

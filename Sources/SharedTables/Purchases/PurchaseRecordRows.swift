@@ -6,7 +6,8 @@ package import Purchases
 /// A purchase with its owner. A subscription and its renewals are one purchase.
 package struct PurchaseRecord: Hashable, Sendable {
     package var key: SubscriptionKey
-    /// The owner. Nil if no owner is known yet, or if the owner was deleted.
+    /// The owner; nil if no owner is known. If an owner is deleted, the purchase has no owner until another driver
+    /// becomes its owner.
     package var driver: DriverID?
     /// The time at which an operator assigned the purchase to its present owner; nil if no operator did.
     package var movedAt: Moment?

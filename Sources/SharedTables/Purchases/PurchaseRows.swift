@@ -40,7 +40,7 @@ package enum PurchaseRows {
         return (purchase, true)
     }
 
-    /// Returns whether the last owner of a purchase without an owner was deleted. That deletion has removed the
+    /// Returns whether the last owner of a purchase without an owner was deleted. If so, the deletion has removed the
     /// signatures of the purchase's transactions, or has deleted transactions whose signers are revoked.
     private static func isAnonymous(_ purchase: Int64, _ db: any SQLTransaction) throws -> Bool {
         let facts = "SELECT 1 FROM purchase_transaction WHERE purchase = ?"
@@ -56,7 +56,7 @@ package enum PurchaseRows {
             db, sql: "SELECT EXISTS (SELECT 1 FROM app_account_token WHERE token = ?)", arguments: [token]) ?? false
     }
 
-    /// Determines, stores and returns the owner of a purchase. The first of these that exists is the owner:
+    /// Determines, stores and returns the owner of a purchase. The owner is the first of these drivers that exists:
     ///
     /// - the stored owner, if an operator moved the purchase
     /// - the driver whose account token is in a transaction signed by Apple (`named`)
@@ -91,7 +91,8 @@ package enum PurchaseRows {
         let rows = try SQLRow.fetchAll(
             db, sql: "SELECT \(factColumns), app_account_token.driver \(transactions)", arguments: [purchase])
         let named = try rows.map { row in (fact: try transaction(row), driver: try row[3] as Int64) }
-        // Ids are numbers without leading zeros, so of two ids the longer one is higher.
+        // If the dates are equal, the higher id decides. Ids are numbers without leading zeros, so a longer id is
+        // higher than a shorter one.
         return named.max { one, other in
             (one.fact.purchaseDate, one.fact.transactionID.utf8.count, one.fact.transactionID)
                 < (other.fact.purchaseDate, other.fact.transactionID.utf8.count, other.fact.transactionID)

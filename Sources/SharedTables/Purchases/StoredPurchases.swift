@@ -77,8 +77,8 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
     }
 
     /// Assigns a purchase to a driver, even if the account token that Apple signed belongs to another driver. Adds an
-    /// audit entry for the new owner, and one for an old owner. If the purchase or the driver is unknown, changes
-    /// nothing and returns false.
+    /// audit entry for the new owner, and one for a different old owner. If the purchase or the driver is unknown,
+    /// changes nothing and returns false.
     package func move(
         _ key: SubscriptionKey, to driver: DriverID, at now: Moment
     ) async throws(AccountFailure) -> Bool {

@@ -33,7 +33,7 @@ package struct ChangeEffects: Sendable {
 }
 
 extension SQLDatabase {
-    /// Runs one transaction. `keepsDriverCache` tells whether the change leaves the rows of drivers unchanged
+    /// Runs one transaction. `keepsDriverCache` must be true only if the change leaves the rows of drivers unchanged
     /// (`ChangeEffects`).
     package func change<Outcome: Sendable>(
         keepsDriverCache: Bool = false, _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome

@@ -1,8 +1,8 @@
-// The values of columns and parameters: the types that SQLite and PostgreSQL both store.
+// The values of columns and parameters. Their types are those that both SQLite and PostgreSQL store.
 
 package import JourneyModel
 
-/// A value of a column or a parameter. PostgreSQL's booleans and integers of all widths are `integer`.
+/// A value of a column or a parameter. Booleans and all integer types of PostgreSQL are read as `integer`.
 package enum SQLValue: Hashable, Sendable {
     case null
     case integer(Int64)

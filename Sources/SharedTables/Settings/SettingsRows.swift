@@ -1,4 +1,4 @@
-// The history of the settings: which settings were in force from which time on, and the result of each reload.
+// The history of the settings: each change with the time from which it is in force, and the result of each reload.
 
 package import Engine
 package import JourneyModel
@@ -33,8 +33,8 @@ extension SQLDatabase {
     /// nothing if the same change is recorded within `sameChangeMilliseconds` of `now`, and the newest change is later
     /// than `now`.
     ///
-    /// Returns false if `note` (the author and the reason of the change) equals the last recorded note. The change is
-    /// then stored without a note.
+    /// Stores the change without `note` (its author and reason) if `note` equals the last recorded note. Returns false
+    /// in this case.
     package func record(
         _ settings: VersionedSettings, rules: RecordedRules? = nil, note: SettingsChangeNote = SettingsChangeNote(),
         at now: Moment
@@ -81,7 +81,7 @@ extension SQLDatabase {
 
 package enum SettingsRows {
     package static let changesMax = 10_000
-    /// The maximum difference, in milliseconds, between the times at which two servers record the same change.
+    /// Two servers record the same change at times that differ by at most this many milliseconds.
     private static let sameChangeMilliseconds: Int64 = 10_000
 
     fileprivate static func has(
@@ -103,9 +103,9 @@ package enum SettingsRows {
     /// Returns the changes, newest first.
     ///
     /// - Parameters:
-    ///   - note: SQL for the two columns with the author and the reason of a change. A database of an older version may
-    ///     lack these columns; the caller then passes other SQL.
-    ///   - rules: SQL for the columns of the rules, which may be missing too.
+    ///   - note: SQL for the two columns with the author and the reason of a change. A caller passes other SQL if the
+    ///     database is of an older version without these columns.
+    ///   - rules: SQL for the two columns of the rules. A database of an older version may lack these columns too.
     package static func changes(
         limit: Int, note: String = "changed_by, reason", rules: String = "rules_version, rules",
         _ db: any SQLTransaction

@@ -1,12 +1,12 @@
-// Copies an SQLite database to PostgreSQL (docs/several-servers.md). While servers still use the SQLite database,
-// several passes run. Each pass copies the drivers that have changed since they were last copied, with all their rows.
+// Copies an SQLite database to PostgreSQL (docs/several-servers.md). While servers still use the SQLite database, the
+// transfer runs several passes. Each pass copies all rows of the drivers that have changed since they were last copied.
 //
 // When no other process has the SQLite database open any more, the last pass copies the drivers that have changed
 // since. It also copies the shared tables. Then servers can start on the target.
 //
-// The transaction that writes a driver's rows to the target also records the driver's state in the source at that time.
-// An interrupted transfer compares these records with the source. It continues with the drivers that are missing or
-// have changed.
+// Each transaction that writes a driver's rows to the target also records the state in which the driver was read. If a
+// transfer was interrupted, the next run compares these records with the source. It copies only drivers that are
+// missing or have changed.
 
 /// A progress message of a transfer to the operator.
 package enum TransferReport: Hashable, Sendable, CustomStringConvertible {

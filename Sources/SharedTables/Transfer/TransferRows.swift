@@ -1,5 +1,5 @@
-// The values that a transfer reads from SQLite and writes to PostgreSQL. The modules of the two stores do not depend on
-// each other; both use these types.
+// The values that a transfer reads from SQLite and writes to PostgreSQL. Both stores' modules use these types, because
+// neither module depends on the other.
 
 package import JourneyModel
 
@@ -81,7 +81,7 @@ package protocol TransferSource: Sendable {
     /// - Parameter isFinal: whether the last pass is about to begin. If so, unfinished work that the target cannot
     ///   continue is also an obstacle.
     func obstacle(isFinal: Bool) throws -> String?
-    /// Returns all drivers as they are now, in the order of their row numbers.
+    /// Returns all drivers in their present state, in the order of their row numbers.
     func drivers() throws -> [TransferredDriver]
     /// For each driver who has events with numbers above `event`, returns the number of the driver's last event.
     func lastEvents(after event: Int64) throws -> [Int64: Int64]
@@ -97,12 +97,13 @@ package protocol TransferSource: Sendable {
     func close()
 }
 
-/// The database to which a transfer writes: empty, or filled by an interrupted run of the same transfer.
+/// The database to which a transfer writes. Before the transfer, it is empty or was filled by an interrupted run of the
+/// same transfer.
 package protocol TransferTarget: Sendable {
-    /// Brings the database to the schema of this binary, and claims it for this transfer. Returns the drivers that an
-    /// interrupted run has copied, by their row numbers.
+    /// Brings the database to the schema of this binary, and reserves it for this transfer. Returns the drivers that an
+    /// interrupted run has already copied, by their row numbers.
     ///
-    /// - Throws: if the database has other data, or belongs to the transfer of another source.
+    /// - Throws: if the database has data that no transfer wrote, or belongs to the transfer of another source.
     func begin(_ source: [UInt8]) async throws -> [Int64: TransferredDriver]
     /// Writes the part. If the next part has further events of this part's last driver, the transaction stays open
     /// until all events of this driver are written.

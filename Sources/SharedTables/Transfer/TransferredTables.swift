@@ -2,8 +2,8 @@
 // compares these lists with the schemas of both databases.
 
 package enum TransferredTables {
-    /// Tables that are copied driver by driver, while a server may still use SQLite. SQLite's table of events is
-    /// `event_row`.
+    /// Tables that are copied driver by driver, while a server may still use SQLite. In SQLite, `event` is a view of
+    /// the table `event_row`.
     package static let ofDrivers = ["driver", "journey_base", "session", "event"]
 
     /// Tables that are copied whole at the end, each after the tables to which it refers. The tables and columns have

@@ -95,7 +95,7 @@ import Testing
         #expect(await appleRefusal(token) == .refused(.malformed))
     }
 
-    /// RFC 8725 section 2.1: the attacker uses the public key as an HMAC secret, in each of its usual formats.
+    /// RFC 8725 section 2.1: the attacker uses the public key, in each of the key's usual formats, as an HMAC secret.
     @Test func keyConfusionHS256WithThePublicKey() async throws {
         let publicKey = key.key.publicKey
         let jwk = key.jwk()
@@ -170,7 +170,7 @@ import Testing
     @Test func everyChangedCharacterIsNoticed() async throws {
         let verifier = appleVerifier()
         let token = Array(key.token(claims: try appleClaims()).utf8)
-        // Changes the character at every fifth position and at each of the last nine, one at a time.
+        // Changes one character per attempt: at every fifth position, and at each of the last nine positions.
         for place in token.indices where place % 5 == 0 || place > token.count - 10 {
             var changed = token
             changed[place] = changed[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
@@ -277,7 +277,7 @@ import Testing
         }
     }
 
-    /// The last of the 342 characters of a 256-byte signature has four unused bits. Only zero bits are accepted there;
+    /// The last of the 342 characters of a 256-byte signature has four unused bits. These bits must be zero, because
     /// otherwise the same signature would have several encodings.
     @Test func aSignatureHasOneSpelling() async throws {
         let token = key.token(claims: try appleClaims())

@@ -1,5 +1,5 @@
-// Checks that genuine notifications of Apple's server are accepted and forged ones rejected, and tests the values that
-// are read from them.
+// Checks that genuine notifications of Apple's server are accepted and forged notifications are rejected. Also tests
+// the values that are read from notifications.
 
 import Foundation
 import Testing

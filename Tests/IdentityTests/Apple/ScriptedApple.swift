@@ -134,7 +134,7 @@ final class ScriptedKeySet: AppleKeySetSource {
     }
 }
 
-/// Returns a verifier with these keys published. Its clock stays at `now`.
+/// Returns a verifier that gets these keys from a scripted key set. The clock of its key cache stays at `now`.
 func appleVerifier(_ keys: AppleKeyPair = AppleKeyPairs.first) -> AppleTokenVerifier {
     let source = ScriptedKeySet(keys)
     return AppleTokenVerifier(

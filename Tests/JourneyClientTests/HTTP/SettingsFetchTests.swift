@@ -1,5 +1,5 @@
-// Tests of the phone's copy of the settings: it is fetched, confirmed by ETag, and never replaced by an unusable
-// response.
+// Tests of the phone's copy of the settings. The phone fetches it and confirms it with an ETag. An unusable response
+// never replaces it.
 
 import JourneyClient
 import JourneyModel

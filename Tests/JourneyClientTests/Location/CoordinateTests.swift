@@ -1,5 +1,5 @@
-// Compares distances on the Earth with lengths that follow from its radius, and tests that invalid coordinates are
-// rejected.
+// Tests distances and coordinates. Distances must agree with lengths that follow from the radius of the Earth. Invalid
+// coordinates must be rejected.
 
 import JourneyClient
 import Testing

@@ -1,12 +1,12 @@
-// Tests of the dwell. With the default settings, the phone must stay within 30 m of the charger for 120 s, slower than
-// 1.5 m/s. Only fixes with an accuracy of 50 m or better count.
+// Tests of the dwell. With the default settings, the phone must stay within 30 m of the charger for 120 s and move
+// slower than 1.5 m/s. Only fixes with an accuracy of 50 m or better count.
 
 import JourneyClient
 import JourneyModel
 import Testing
 
 struct DwellDetectorTests {
-    /// Returns the time, in seconds, of the fix that completed the dwell. Returns nil if no fix did.
+    /// Returns the time in seconds of the fix that completes the dwell, or nil if no fix completes it.
     private func completion(
         _ fixes: [LocationFix], _ settings: Settings = Settings()
     ) -> Int64? {

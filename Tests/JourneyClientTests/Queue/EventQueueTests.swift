@@ -1,5 +1,5 @@
-// Tests of the queue with scripted responses, by the rules of docs/client.md. They check which events are kept or
-// dropped, when they are sent again, and that their bytes do not change.
+// Tests of the queue with scripted responses (docs/client.md). They check which events the queue keeps or drops, and
+// when it sends events again. The bytes of an event must not change.
 
 import JourneyClient
 import JourneyModel

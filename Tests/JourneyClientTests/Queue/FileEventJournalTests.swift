@@ -1,5 +1,5 @@
-// Tests of the journal's file: appended records survive, truncated and damaged lines do not affect others, and the file
-// does not grow without bound. Truncating the file at every byte simulates a crash.
+// Tests of the journal's file. Appended records survive, damaged lines do not affect others, and the size of the file
+// is bounded. To simulate a crash, a test truncates the file at every byte.
 
 import Foundation
 import JourneyClient
@@ -124,7 +124,7 @@ struct FileEventJournalTests {
     @Test("a file that the system cannot look at is not taken for a missing one")
     func notMissing() throws {
         try withPath { path in
-            // A link to itself: every access to it fails, but not because there is no file.
+            // The path is a link to itself. Every access fails, but with another error than for a missing file.
             try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: path)
             var journal = FileEventJournal(path: path)
             #expect(throws: JournalError.self) { try journal.load() }

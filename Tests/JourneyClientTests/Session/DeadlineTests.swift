@@ -1,5 +1,5 @@
-// Tests of deadlines on the phone. Timers fire late, early or never, fixes from before a deadline arrive after it, and
-// the clock is set back.
+// Tests of deadlines on the phone. Timers fire late, early or never. A fix from before a deadline may arrive after it,
+// and the clock may be set back.
 
 import JourneyClient
 import JourneyModel

@@ -1,8 +1,8 @@
-// Tests the main guarantee of the library. After each event, the engine shows the journey that results from the fold of
-// all sent events in the order of the contract.
+// Tests the main guarantee of the library. After each input, the engine's journey equals the fold of all sent events in
+// the order of the contract.
 //
-// The tests play random drives with noise, gaps, misplaced commands, clock jumps, late deliveries, and an app that is
-// killed at any moment.
+// The tests play random drives with noise, gaps, commands at the wrong time, clock jumps and late deliveries. The app
+// may be killed at any moment.
 
 import Foundation
 import JourneyClient
@@ -57,15 +57,15 @@ struct EngineFoldTests {
     }
 }
 
-/// A drive of random inputs. Likely inputs are chosen more often, so that many drives reach the later states. The drive
-/// also folds all events that the phone sends.
+/// A drive of random inputs. Some inputs are more likely than others, so that many drives reach the later states. The
+/// drive also folds all events that the phone sends.
 private struct RandomDrive {
     var random: SeededRandom
     var phone: Phone
     private(set) var placed: [OrderedEvent] = []
     private(set) var folded = Journey()
-    /// The states entered in the last step: `taken` has those of the fold of the sent events, and `announced` has those
-    /// that the engine announced to the app. The two must be equal.
+    /// The states that the last step entered. `taken` comes from the fold of the sent events, and `announced` comes
+    /// from what the engine announced to the app. The two must be equal.
     private(set) var taken: [JourneyState] = []
     private(set) var announced: [JourneyState] = []
     private var seconds = 0.0
@@ -85,8 +85,8 @@ private struct RandomDrive {
 
     mutating func step() throws {
         seconds += pick([0, 0, 0.001, 1, 5, 15, 30, 60, 120, pick([1, 1, 1, 300, 1300, -400])])
-        // The engine corrects its deadlines if the clock is set back by more than five minutes. The fold of the sent
-        // events cannot show this, because only the server corrects the times of these events.
+        // This drive sets the clock back by at most five minutes. After a larger setback, the engine corrects its
+        // deadlines. The fold would then not agree, because only the server corrects the times of the sent events.
         seconds = max(seconds, latestSeconds - 300)
         latestSeconds = max(seconds, latestSeconds)
         let sentBefore = phone.sent.count
@@ -129,7 +129,7 @@ private struct RandomDrive {
     }
 
     private mutating func fix() -> LocationFix {
-        // Half of the fixes are at the charger, so that dwells are completed.
+        // At least half of the fixes are at the charger, because a dwell would otherwise be rare.
         let spot = Bool.random(using: &random) ? 5 : pick(Self.spots)
         return Town.fix(
             east: spot + Double.random(in: -4...4, using: &random), accuracy: pick([4, 4, 8, 20, 49, 65, -1]),

@@ -1,5 +1,5 @@
-// Tests of the geofences that are watched in each state, and of the effect that a crossing has in that state. The
-// operating system may report crossings late or twice, and for places that are no longer watched.
+// Tests which geofences the engine watches in each state, and what a crossing does in that state. The operating system
+// may report a crossing late, twice, or for a geofence that is no longer watched.
 
 import JourneyClient
 import JourneyModel

@@ -1,4 +1,5 @@
-// Tests the engine in every state with the inputs of a phone. The engine rejects what the contract's table rejects.
+// Tests the engine in every state with the inputs of a phone. The engine must reject an input if the contract's table
+// rejects its event.
 
 import JourneyClient
 import JourneyModel

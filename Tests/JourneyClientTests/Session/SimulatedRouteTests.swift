@@ -1,5 +1,5 @@
-// Tests a whole drive as a location receiver reports it, second by second. The drive has seeded noise, gaps, and an app
-// that is killed and restarted. Every drive ends in the same state.
+// Tests a whole drive, with fixes as a location receiver reports them each second. The drive has seeded noise and gaps,
+// and the app is killed and restarted. Each seed must lead to the same states.
 
 import Foundation
 import JourneyClient
@@ -30,8 +30,8 @@ struct SimulatedRouteTests {
         #expect((1150...1300).contains(seconds), "seed \(seed): at the merchant after \(seconds) s")
     }
 
-    /// Returns the position in metres east of the charger, and the speed. The phone travels to the charger by car for
-    /// 200 s, charges for 300 s, and then moves on foot to the merchant.
+    /// Returns the metres east of the charger, and the speed. The phone drives to the charger for 200 s, charges for
+    /// 300 s, and then walks to the merchant.
     private static func position(at second: Double) -> (east: Double, speed: Double) {
         switch second {
         case ..<200: (-2000 + second * 10, 10)
@@ -41,10 +41,10 @@ struct SimulatedRouteTests {
         }
     }
 
-    /// Reports a fix with noise up to the fix's accuracy. About one fix in seven has more noise and is too inaccurate
-    /// to use.
+    /// Reports a fix whose noise stays within its accuracy. About one fix in seven is too inaccurate to use, and has
+    /// even more noise.
     ///
-    /// Reports no fix in the last 19 seconds of every 100. Restarts the app at 450 s and at 900 s.
+    /// In the last 19 of every 100 seconds, reports no fix. At 450 s and at 900 s, restarts the app.
     private func report(
         _ position: (east: Double, speed: Double), at second: Double, to phone: inout Phone,
         _ random: inout SeededRandom

@@ -1,5 +1,5 @@
-// Tests in which the app is killed and restarted. In the meantime a deadline has passed, the phone has moved, or the
-// stored bytes were damaged.
+// Tests in which the app is killed and restarted. Before the restart, a deadline passes, the phone moves, or the stored
+// bytes are damaged.
 
 import JourneyClient
 import JourneyModel

@@ -1,5 +1,5 @@
-/// A generator whose every random number is `bits`. Tests use 1: a choice from a range is then the range's lowest
-/// value. With 0, most choices would never end, because the standard library rejects a 0 and asks for another number.
+/// A random number generator that always returns `bits`. With 1, a random choice from a range is the lowest value of
+/// the range. With 0, most choices never end, because the standard library rejects 0 and asks again.
 struct ConstantRandom: RandomNumberGenerator {
     var bits: UInt64
 

@@ -44,8 +44,8 @@ extension EventResponse {
     }
 }
 
-/// A queue with a scripted server and the smallest possible random numbers. It is a class, because the macros of Swift
-/// Testing cannot call a method that mutates a value.
+/// A queue with scripted responses of the server. Each random choice has its lowest value. This is a class, because
+/// Swift Testing's macros cannot call a mutating method of a structure.
 final class QueueBench {
     var queue: EventQueue<MemoryEventJournal>
     var random = ConstantRandom(bits: 1)
@@ -63,7 +63,8 @@ final class QueueBench {
         queue.nextAttempt(at: .at(seconds), accessToken: token)
     }
 
-    /// Makes one attempt, reports the outcome and returns the queue's outputs. Returns nil if there is nothing to send.
+    /// Makes one attempt, gives the queue its outcome, and returns the queue's outputs. Returns nil if the queue has
+    /// nothing to send at this time.
     func exchange(_ outcome: HTTPExchange.Outcome, at seconds: Double) -> [QueueOutput]? {
         guard let attempt = attempt(at: seconds) else { return nil }
         return report(outcome, of: attempt, at: seconds)

@@ -1,5 +1,5 @@
-// A minimal app around the engine. The app records the engine's outputs, and stores the snapshot after each input. The
-// app's clock counts seconds.
+// A minimal app that uses the engine. It records the engine's outputs, and stores a snapshot after each input. Its
+// times are seconds after an arbitrary start.
 
 import JourneyClient
 import JourneyModel

@@ -1,4 +1,4 @@
-// A charger, a merchant and positions given in metres east and north of the charger.
+// A charger, a merchant, and positions in metres east and north of the charger.
 
 import Foundation
 import JourneyClient
@@ -20,7 +20,7 @@ enum Town {
         Place(id: identifier(id), coordinate: coordinate(east: east))
     }
 
-    /// Returns the system's report that the phone has crossed the edge of a zone.
+    /// Returns the input with which the operating system reports that the phone has crossed the edge of a zone.
     static func crossing(
         _ direction: GeofenceCrossing.Direction, _ zone: Geofence.Zone, of place: Place = charger
     ) -> EngineInput {

@@ -1,5 +1,5 @@
-// Tests of the JSON parser, in the order of RFC 8259. Texts are valid, invalid, or valid but rejected. No mutated or
-// malicious input makes the parser crash, hang or guess.
+// Tests of the JSON parser, in the order of RFC 8259. The parser accepts valid texts. It rejects invalid texts and some
+// valid ones, and no mutated or malicious input makes it crash, hang or guess.
 
 import JourneyModel
 import TestSupport

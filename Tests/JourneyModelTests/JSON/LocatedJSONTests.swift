@@ -1,4 +1,5 @@
-// Tests of JSON with positions: it accepts the same texts as JSONValue, and each value and each name has its position.
+// Tests of `LocatedJSON`, which parses JSON and gives each value and each name its position. It must accept the same
+// texts as `JSONValue`.
 
 import JourneyModel
 import Testing

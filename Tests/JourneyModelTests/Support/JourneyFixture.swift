@@ -18,7 +18,7 @@ struct JourneyFixture: CustomTestStringConvertible, Sendable {
     var hardTimeoutSeconds: Int
     var events: [Event]
     var final: [String: String]
-    /// The reason for the end of each session that the file lists.
+    /// For each session that the file lists, the reason why the session ended.
     var sessions: [String: String]
     var serverEvents: [[String: String]]
     var deliveries: [[Int]]

@@ -3,8 +3,9 @@ import JourneyModel
 /// A model of the store: one driver's events in memory, each with its verdict and the journey after it. The real store
 /// must behave like this model.
 ///
-/// A late event is inserted at its position in the order. The events after it are refolded until a journey equals the
-/// stored one. A deadline that passes is stored as an expiry, by the fold or by the expiry worker.
+/// A late event is inserted at its position in the order. The events after it are then refolded, until the journey
+/// after an event equals the journey stored with that event. When a deadline passes, the fold or the expiry worker
+/// stores an expiry.
 struct JourneyLog {
     struct Point {
         var event: OrderedEvent
@@ -15,7 +16,8 @@ struct JourneyLog {
     }
 
     private(set) var points: [Point] = []
-    /// The number of points that were folded so far. From this number, a test sees whether a refold stops early.
+    /// The number of points that were folded so far, including repeated folds. It shows a test whether a refold stops
+    /// early.
     private(set) var foldedPoints = 0
 
     /// The journey after the last event.

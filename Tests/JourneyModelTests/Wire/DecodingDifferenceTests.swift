@@ -1,4 +1,5 @@
-// Compares the real decoder, which reads an event in one pass, with the plain decoder, on generated bodies.
+// Decodes generated bodies with two decoders and compares the results. The real decoder reads an event in one pass; the
+// other one is the plain decoder (`PlainDecoding`).
 
 import JourneyModel
 import TestSupport
@@ -46,8 +47,9 @@ struct DecodingDifferenceTests {
                 let alone = Decoded { () throws(BodyRefusal) in
                     try PlainDecoding.decode(body, route: .native, headers: EventHeaders())
                 }
-                // Leave out a body that the parser rejects. A body that is not JSON would make the whole batch invalid.
-                // For a body that is JSON but is rejected, the error's position in the batch would be different.
+                // Leave out bodies that are not JSON, because one of them would make the whole batch invalid. Also
+                // leave out JSON that the parser rejects, because the error contains a position, which is different in
+                // a batch.
                 if case .failure(.malformedJSON) = alone { return nil }
                 return (body, alone)
             }
@@ -58,7 +60,8 @@ struct DecodingDifferenceTests {
         }
     }
 
-    /// Compares the two results, and their texts byte by byte: `==` treats canonically equivalent Strings as equal.
+    /// Compares the two results, and then their texts byte by byte, because `==` treats canonically equivalent Strings
+    /// as equal.
     private func expectSame(_ decoded: Decoded, _ plain: Decoded, _ body: [UInt8]) {
         #expect(decoded == plain, "\(String(decoding: body, as: UTF8.self))")
         guard case .success(let one) = decoded, case .success(let other) = plain else { return }

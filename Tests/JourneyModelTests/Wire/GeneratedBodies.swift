@@ -1,5 +1,5 @@
-// Generated bodies of events, valid and invalid. Members are missing, duplicated or wrong, and appear in any order and
-// notation. Unknown members are added, and bytes are changed.
+// Generates bodies of events, valid and invalid. Some members are missing, duplicated or wrong, and the order and
+// notation of members vary. Some bodies have unknown members or changed bytes.
 
 import TestSupport
 
@@ -122,7 +122,7 @@ struct GeneratedBodies {
         return text
     }
 
-    /// Returns the name, sometimes with its first letter written as an escape.
+    /// Returns the name. If it begins with "e", the function sometimes writes this letter as an escape.
     private mutating func escaped(_ name: String) -> String {
         guard random.chance(1, in: 40), name.utf8.first == UInt8(ascii: "e") else { return name }
         return "\\u0065" + name.dropFirst()

@@ -50,8 +50,8 @@ private func quoted(_ text: String) -> String {
     return "\"\(quoted)\""
 }
 
-/// Returns the canonical form of a number's text: the digits without zeros at either end, `e`, and the exponent of ten.
-/// Returns the text itself if its exponent has more than ten characters.
+/// Returns the canonical form of a number: its digits without zeros at either end, then `e`, then the exponent of ten.
+/// If the exponent in the text has more than ten characters, returns the text itself.
 private func canonicalNumber(_ text: String) -> String {
     var digits: [UInt8] = []
     var (exponent, isNegative, isFraction) = (0, false, false)

@@ -71,8 +71,7 @@ private struct PlainEventReader {
         let rule = "must be 1 to 128 printable ASCII characters"
         let eventID = members.text("event_id", rule, where: Self.isKey)
         let inBody = members.text("idempotency_key", rule, where: Self.isKey)
-        // Quotes around the header's value belong to the key only if the body has the same key with quotes. Otherwise
-        // they are removed.
+        // Quotes around the header's value are removed, unless the key in the body has the same quotes.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -94,7 +93,8 @@ private struct PlainEventReader {
         (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x20...0x7E).contains($0) }
     }
 
-    /// Removes the quotes that clients put around the key if they follow draft-ietf-httpapi-idempotency-key-header.
+    /// Removes the quotes around the key. Clients that follow draft-ietf-httpapi-idempotency-key-header add these
+    /// quotes.
     private static func unquoted(_ header: String) -> String {
         let isQuoted = header.utf8.count >= 2 && header.hasPrefix("\"") && header.hasSuffix("\"")
         return isQuoted ? String(header.dropFirst().dropLast()) : header
@@ -142,8 +142,8 @@ private struct PlainEventReader {
         return (moment, text)
     }
 
-    /// Returns the time in X-Sent-At and the time in `timestamp`, each nil if absent or invalid. A client sets
-    /// X-Sent-At anew for each attempt; `timestamp` is the time of the first attempt.
+    /// Returns the times in X-Sent-At and in `timestamp`. A time is nil if it is absent or invalid. `timestamp` is the
+    /// time of the first attempt, but a client sets X-Sent-At anew for each attempt.
     private mutating func sendTimes() -> (sentAt: Moment?, timestamp: Moment?) {
         let timestamp = moment("timestamp", isRequired: route == .v1Session || route == .v1PreSession)?.moment
         guard let header = headers.sentAt else { return (nil, timestamp) }
@@ -156,9 +156,9 @@ private struct PlainEventReader {
         return (sentAt, timestamp)
     }
 
-    /// Returns the time that the text states, or nil if the text is no valid time or is longer than 64 bytes. The
-    /// length is limited because the text is stored as sent, and RFC 3339 allows any number of digits in a second's
-    /// fraction.
+    /// Returns the time that the text states. Returns nil if the text is not a valid time or is longer than 64 bytes.
+    /// The length is limited because RFC 3339 allows any number of digits in a fraction, and the text is stored as
+    /// sent.
     private static func moment(of text: String) -> Moment? {
         text.utf8.count <= 64 ? RFC3339.moment(from: text) : nil
     }

@@ -1,5 +1,5 @@
-// Tests how a channel ends requests without a response: at the time limit, on cancellation, on shutdown, and when there
-// are too many. The server accepts connections and never answers the TLS handshake. push_transport.py tests the channel
+// Tests how a channel ends unanswered requests: at the time limit, on cancellation, on shutdown, and when there are too
+// many of them. The server accepts connections but never answers the TLS handshake. push_transport.py tests the channel
 // against a real HTTP/2 server.
 
 import Foundation

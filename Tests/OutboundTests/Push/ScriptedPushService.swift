@@ -1,5 +1,5 @@
-// A connection to a push service that answers by a script, for tests that need a clock of their own. The integration
-// tests send over HTTP/2 and TLS.
+// Replaces the connection to a push service and returns prepared answers, for tests with a manual clock. The
+// integration tests send over HTTP/2 and TLS.
 
 import Synchronization
 

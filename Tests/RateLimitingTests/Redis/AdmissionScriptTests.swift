@@ -1,5 +1,5 @@
-// Compares the script in a real Redis with the window in the process, call by call. Verdict, remaining charges and
-// reset time must be equal. The process uses the time that Redis reports.
+// Compares the script in a real Redis with the limiter in the process, call by call. Both must give the same verdict,
+// remaining quota and reset time. The process uses the time that Redis reports.
 
 import JourneyModel
 import Sockets
@@ -117,17 +117,17 @@ extension WithRedis {
             try await RedisServer.with(loops: 1) { server in
                 let client = try await ScriptClient(server, AdmissionScript.source)
                 let claim = AdmissionClaim(driver: DriverID("ann"), limitClass: .sessionEvents, idempotencyKey: "k")
-                // 30 charges are added at once, with a limit of 4 a second. The 26 charges over the limit are dated
-                // ahead, each a quarter of a second after the one before. The last one therefore expires more than six
-                // seconds from now.
+                // 30 charges are added at once, with a limit of 4 a second. Each of the 26 charges over the limit is
+                // dated a quarter of a second after the charge before it. The last charge therefore expires more than
+                // six seconds from now.
                 let quota = try #require(try await client.charge(claim, times: 30, limits))
                 #expect(quota.remaining == 0)
                 #expect((6500...7500).contains(quota.resetMilliseconds))
                 let refused = try #require(await client.ask(claim, limits, extra: []))
                 #expect(refused.decision.verdict == .refused)
                 #expect((6500...7500).contains(refused.decision.quota.resetMilliseconds))
-                // An event may also be charged after it was stored, without a decision. Such a charge must not make
-                // Redis forget the window earlier, which would admit the driver again too soon.
+                // An event may also be charged without a decision, after it was stored. This charge must not make Redis
+                // forget the window earlier. Otherwise the driver would be admitted again too soon.
                 try await client.forceCharge(claim, limits)
                 let key = RedisKeys.window(of: claim)
                 guard case .integer(let left) = try await server.command("PTTL", key) else {
@@ -140,8 +140,8 @@ extension WithRedis {
             }
         }
 
-        /// The operator raises a limit while a window holds more charges than the new limit permits. The charges that
-        /// exceeded the old limit are dated ahead, at the intervals of the old limit.
+        /// The operator raises a limit, but the window holds even more charges than the new limit permits. The charges
+        /// that exceeded the old limit are dated ahead, at the intervals of the old limit.
         @Test func chargesUnderALowerLimitAreCountedUnderAHigherOne() async throws {
             try await RedisServer.with(loops: 1) { server in
                 let client = try await ScriptClient(server, AdmissionScript.source)
@@ -151,8 +151,8 @@ extension WithRedis {
                 let answer = try #require(await client.ask(claim, raised, extra: []))
                 client.close()
                 #expect(answer.decision.verdict == .refused)
-                // A request is admitted when fewer than 1,000 charges are left in the window. The last charge that must
-                // expire before then is dated a thousand minutes ahead.
+                // A request is admitted when fewer than 1,000 charges are left in the window. More than a thousand
+                // charges must expire first, and the last of them is dated a thousand minutes ahead.
                 #expect((59_000_000...61_000_000).contains(answer.decision.quota.resetMilliseconds))
             }
         }

@@ -98,8 +98,7 @@ struct RedisCodecTests {
         #expect(answer?.decidedAt == 1_800_000_000_000)
     }
 
-    /// A process with other limits may have made charges that take longer to expire than the limits of this process
-    /// permit.
+    /// Another process may have other limits. Its charges may expire later than the limits of this process permit.
     @Test func resetOfChargesUnderOtherLimitsIsRead() {
         let reply: [RedisReply] = [.integer(2), .integer(0), .integer(11_000_000)] + Self.good.dropFirst(3)
         let answer = AdmissionScript.answer(.array(reply), to: 7, .sessionEvents, RateLimits())
@@ -122,7 +121,8 @@ struct RedisCodecTests {
         #expect(AdmissionScript.answer(reply, to: 7, .sessionEvents, RateLimits()) == nil)
     }
 
-    /// A Redis cluster hashes the text between the first "{" and the next "}", if that text is not empty.
+    /// A Redis cluster chooses a key's slot by the text between the first "{" and the next "}", if that text is not
+    /// empty.
     @Test(arguments: ["ann", "}{", "{a}", "a}b", "ü", " ", "%"]) func keysOfADriverShareOneSlot(driver: String) {
         let keys = RateLimitClass.allCases.flatMap { limitClass in
             let claim = AdmissionClaim(driver: DriverID(driver), limitClass: limitClass, idempotencyKey: "k}{1")

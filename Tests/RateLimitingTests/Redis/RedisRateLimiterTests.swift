@@ -206,7 +206,7 @@ extension WithRedis {
                     #expect(!restarted.quota(of: ann, in: .refusals).isExhausted)
                     refuse(restarted, times: 1)
                     #expect(await eventually { restarted.quota(of: ann, in: .refusals).isExhausted })
-                    // A reply that arrives after the deletion does not create a window again.
+                    // If the reply to a charge arrives after `forget`, the reply does not create the window again.
                     refuse(restarted, times: 1)
                     await restarted.forget(ann)
                     #expect(!restarted.quota(of: ann, in: .refusals).isExhausted)

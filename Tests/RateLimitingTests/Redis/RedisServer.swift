@@ -25,7 +25,7 @@ final class RedisServer: Sendable {
 
     struct DidNotStart: Error {}
 
-    /// Runs the body with a running server, which is stopped and removed afterwards.
+    /// Starts a server, runs the body, and then stops the server and removes its directory.
     static func with<Answer>(
         _ arguments: [String] = [], loops count: Int = 2, _ body: (RedisServer) async throws -> Answer
     ) async throws -> Answer {
