@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Measures how much App Store notifications delay events. Runs the release server in pairs, without and with
-notifications, each time on a new database. Run this script on an idle machine.
+"""Measures how much App Store notifications delay events. Each pair has two runs of the release server, without and
+with notifications, each on a new database. Run this script on an idle machine.
 
-By default it posts 5,000 events a second, and 2,000 notifications a second about 1,000 subscriptions. All notifications
-are signed before the measurement. It uses the code in Tests/Integration and the load generator of `make bench`.
+By default it posts 5,000 events and 2,000 notifications a second. The notifications belong to 1,000 subscriptions, and
+are signed before the measurement. The script uses the code in Tests/Integration and the load generator of `make bench`.
 
-Prints JSON. Each run has the rates and latencies of the events, and the processor time of the server and of other
-processes (`other_cores`). All runs together have the number of lost notifications and a ratio.
+Prints JSON. For each run, it has the rates and latencies of the events, and the processor time of the server and of
+other processes (`other_cores`). For all runs together, it has the number of lost notifications and a ratio.
 
-The ratio of a pair is the events' 99th percentile latency with notifications, divided by that without. The median of
-the pairs' ratios is printed. Exits with 1 if a notification was lost, if the ratio is above 1.5, or if a load did not
-reach its rate."""
+The ratio of a pair is the 99th percentile latency of events with notifications, divided by the same latency without
+them. The median of all pairs is printed. Exits with 1 if a notification was lost, the ratio exceeds 1.5, or a load did
+not reach its rate."""
 import argparse
 import concurrent.futures
 import json
@@ -31,7 +31,7 @@ from processes import UNLIMITED, Folder, Server  # noqa: E402
 
 
 def bodies(store, subscriptions, count, worker):
-    """Yields the bodies of notifications as Apple sends them. Each is about a renewal, with transaction and renewal
+    """Yields bodies of notifications like Apple's. Each reports a renewal, and contains signed transaction and renewal
     info."""
     for index in range(count):
         original = subscriptions[index % len(subscriptions)]
@@ -61,14 +61,15 @@ def processor_seconds(server):
 
 
 def machine_seconds():
-    """Returns the processor time of all processes in seconds, without idle, I/O wait and other virtual machines."""
+    """Returns the processor time of all processes in seconds. Idle time, I/O wait and the time of other virtual
+    machines are left out."""
     fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     return sum(int(fields[index]) for index in (0, 1, 2, 5, 6)) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(options, folder, binary, file, name):
-    """Returns the figures of the events. If `file` names a file of notifications, it also sends these, and returns
-    their figures too."""
+    """Returns the figures of the events. If `file` names a file of notifications, the function also sends them, and
+    returns their figures too."""
     (folder / name).mkdir()
     with Server(options, folder / name, {**UNLIMITED, **STORE.environment(folder)}) as server:
         before, server_before = machine_seconds(), processor_seconds(server)

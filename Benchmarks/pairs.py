@@ -5,8 +5,9 @@ ratios NEW : OLD.
 Both binaries run at the same time, each with its own load generator and database. Other work on the machine therefore
 affects both alike. With `--in-turn` the two binaries run one after the other instead.
 
-Two runs of one binary may differ by 30 %. In the medians of seven rounds, two copies differ by at most 1 %.
-Processor time is the exact run time of the server's threads (/proc/PID/task/*/schedstat)."""
+Two separate runs of the same binary may differ by 30 %. If two copies of it run at the same time, their medians over
+seven rounds differ by at most 1 %. Processor time is the exact run time of the server's threads
+(/proc/PID/task/*/schedstat)."""
 
 import argparse
 import contextlib

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Measures how many notifications a second `dwell push-test` sends on one connection. The connection goes to a stand-in
-for APNs (push/apns.go, HTTP/2 over TLS on loopback). The stand-in and the load generator run on the same machine, so
-the figures are lower bounds.
+"""Measures how many notifications a second `dwell push-test` sends on one connection to a stand-in for APNs
+(push/apns.go, HTTP/2 over TLS on loopback). The stand-in and the load generator run on the same machine, so the rates
+are lower bounds.
 
 In the first measurement, notifications are sent alone and as fast as possible. In the second, --rate notifications a
-second are sent beside a server that stores --events events a second.
+second are sent while a server stores --events events a second.
 
 Needs Go and golang.org/x/net (Debian: golang-go, golang-golang-x-net-dev), a C compiler and openssl.
 
-Figures: notifications a second; in the first measurement, the sender's processor time per notification; in the second,
-the events a second with their latency."""
+Prints the notifications a second of both measurements. The first also prints the sender's processor time per
+notification, the second the rate and latency of the events."""
 
 import argparse
 import json
@@ -30,7 +30,7 @@ from contestants import LIMITS  # noqa: E402
 from processes import Server  # noqa: E402
 
 DEVICE = "740f4707bebcf74f9b7c25d48e3358945f6aa01da5ddb387462c7eaf61bb78ad"
-# As long as the payload of a real alert, with Dwell's texts and a session id.
+# A payload of realistic length, with Dwell's texts and a session id.
 PAYLOAD = json.dumps({"aps": {"alert": {"title": "Your charging session", "body": "The grace period ends in 3 minutes."},
                               "sound": "default"}, "session_id": "s-01HQ3K7Z9N4V5B6C7D8E9F0G1H"})
 

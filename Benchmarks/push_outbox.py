@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Measures how fast a server sends the notifications of its outbox to a stand-in for APNs while it stores --events a
-second. The stand-in is push/apns.go (HTTP/2 over TLS on loopback). Needs what push.py needs.
+"""Measures how fast a server sends the notifications of its outbox while it stores --events events a second. They go to
+a stand-in for APNs (push/apns.go, HTTP/2 over TLS on loopback). Needs what push.py needs.
 
-Fills the outbox with --count notifications for --devices devices, all due at the same time. Prints the notifications a
-second from that time until all are sent, and the rate and latency of the events.
+Fills the outbox with --count notifications for --devices devices, all due at the same time. Prints how many
+notifications a second were sent from that time on, and the rate and latency of the events.
 
 The stand-in and the load generator run on the same machine, so the figures are lower bounds."""
 
@@ -25,7 +25,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def fill(path, count, devices, due):
-    """Adds a device to each of the first `devices` drivers, and the notifications. Returns the number of devices."""
+    """Adds a device to each of the first `devices` drivers, and `count` notifications for these devices. Returns the
+    number of devices."""
     with sqlite3.connect(path, timeout=30) as db:
         db.execute("PRAGMA foreign_keys = ON")
         owners = [row[0] for row in db.execute("SELECT id FROM driver ORDER BY id LIMIT ?", (devices,))]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures how the rate of events grows with the number of servers on one PostgreSQL. Needs root, for control groups.
 
-Each server may use a fixed share of a processor (a CPU quota of its control group). PostgreSQL and the load generators
-may use the rest of the processors.
+A CPU quota (of a control group) limits each server to a fixed share of a processor. PostgreSQL and the load generators
+have no such limit.
 
 Prints for each number of servers: the rate of events, its ratio to linear growth, and the processor time per event."""
 
@@ -36,7 +36,8 @@ WARMUP_SECONDS = 3
 
 
 class Share:
-    """A control group whose processes together may use a part of one processor. Version 1 or 2 of control groups."""
+    """A control group whose processes together may use the share `share` of one processor. Works with version 1 and
+    version 2 of control groups."""
 
     def __init__(self, name, share):
         quota = int(PERIOD_US * share)

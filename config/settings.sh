@@ -5,7 +5,8 @@
 #   . /etc/dwell/settings.sh
 
 export ENV_FILE=/etc/dwell/production.env
-# Set a variable for each secret file: JWT_SECRET_FILE to the path of the file jwt_secret, and so on.
+# For each secret file, set a variable to the path of the file. For example, JWT_SECRET_FILE is the path of the file
+# jwt_secret.
 for secret in /etc/dwell/secrets/*; do
     export "$(basename "$secret" | tr '[:lower:]' '[:upper:]')_FILE=$secret"
 done

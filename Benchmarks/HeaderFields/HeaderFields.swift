@@ -1,8 +1,8 @@
 // Compares our `Fields` with `HTTPFields` from swift-http-types (docs/decisions/own-header-fields.md). Run with `make
 // bench-fields`.
 //
-// Each of the two types is filled with the parsed names and values of one event post. Then the fields that the server
-// reads for every event are looked up.
+// The benchmark fills each of the two types with the names and values of one request that posts an event. Then it looks
+// up the fields that the server reads for every event.
 
 import HTTP1
 import HTTPTypes

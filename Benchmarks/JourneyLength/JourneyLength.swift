@@ -1,5 +1,5 @@
-// Compares the cost of an event that arrives in order, for a driver with 10,000 earlier events and for a driver with
-// 10. Batches of events for the two drivers are stored alternately, in a real database with synchronous=FULL. Run with
+// Measures whether an event that arrives in order costs more after 10,000 earlier events of its driver than after 10.
+// Batches of both kinds are stored alternately, in a real database with synchronous=FULL. Run with
 // `make bench-journeys`.
 
 import Engine

@@ -96,8 +96,8 @@ def measure(options, names):
 
 
 def uses(step, key):
-    """Returns whether a measurement needs this contestant. All measurements need Dwell, because `dwell migrate` creates
-    the tables for measuring SQLite alone."""
+    """Returns whether a measurement needs this contestant. Dwell is always needed, because `dwell migrate` creates the
+    tables for the measurements of SQLite alone."""
     return key == "dwell" or step.series == key
 
 

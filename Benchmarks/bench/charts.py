@@ -1,4 +1,5 @@
-"""Draws bar charts and line charts as SVG that is readable on light and dark pages. Independent of the drawn data."""
+"""Draws bar charts and line charts as SVG that is readable on light and dark pages. This module does not know what the
+numbers mean."""
 
 import html
 
@@ -31,7 +32,7 @@ def document(height, title, parts):
 
 
 def step(top, count=5):
-    """Returns a round distance between grid lines: 1, 2 or 5 times a power of ten."""
+    """Returns the distance between grid lines as a round number: 1, 2 or 5 times a power of ten."""
     rough = max(top, 1e-9) / count
     power = 10.0
     while power > rough:
@@ -81,8 +82,8 @@ def bars(title, rows, unit):
 
 
 def line(title, points, unit_x, unit_y, limit=None):
-    """Draws a line through the points, which are (x, y) in the order of x. `limit` is a value of y that the line must
-    not reach."""
+    """Draws a line through the points, which are (x, y) in the order of x. `limit` is a value of y that the line should
+    not exceed."""
     left, right, top, bottom = 70, WIDTH - 30, 50, 280
     most_x = max(x for x, _ in points)
     most_y = max([y for _, y in points] + ([limit] if limit else [])) * 1.05

@@ -1,5 +1,5 @@
-"""The services that `make bench` measures: how each is built, started with a new database and stopped, and how its
-stored rows are counted. Independent of the loads."""
+"""The services that `make bench` measures. This module builds each service, starts it with a new database, stops it and
+counts its stored rows. It does not know the loads."""
 
 import os
 import pathlib
@@ -16,9 +16,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILT = ROOT / ".build" / "bench"
 SECRET = "the-benchmarks-sign-with-this-secret"
 
-# The limits are so high that no event is refused, but the rate limiters still count every event. The window is 6 s
-# instead of 60 s. At the rates measured here, a limiter then remembers about 60 events per driver, which is the most
-# that it remembers in production.
+# The limits are so high that no event is refused, but the rate limiters still count every event. With a window of 6 s
+# instead of 60 s, a limiter remembers about 60 events per driver at the measured rates. In production, it remembers at
+# most 60.
 LIMITS = {
     "RATE_LIMIT_SESSION_EVENTS": "100000", "RATE_LIMIT_PRESESSION_EVENTS": "100000", "RATE_LIMIT_WINDOW_SECONDS": "6",
     "RATE_LIMIT_READS": "100000",
@@ -37,7 +37,8 @@ def run(command, **options):
 
 
 def compile_c(source, *libraries):
-    """Returns the program compiled from `source`. Compiles it first if the source is newer than the program."""
+    """Returns the program compiled from `source`. Compiles it first if the program is missing or older than the
+    source."""
     program = BUILT / pathlib.Path(source).stem
     source = ROOT / "Benchmarks" / source
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
@@ -47,8 +48,8 @@ def compile_c(source, *libraries):
 
 
 class Contestant:
-    """A service to measure. `start` runs it on an empty folder. The `with` statement around the result ends the
-    service, even after an error."""
+    """A service to measure. `start` runs it on an empty folder and returns a `Running`. Use the result in a `with`
+    statement, which ends the service even after an error."""
 
     key = ""
     title = ""
@@ -216,7 +217,7 @@ class Running:
 class Dwell(Contestant):
     key = "dwell"
     title = "Dwell"
-    # Count only posted events. In a long run, the server itself also stores expiries of sessions that no
+    # Count only posted events. In a long run, the server itself also stores an event when a session expires that no
     # client ended.
     posted = "WHERE kind NOT IN (SELECT id FROM event_kind WHERE origin = 1)"
     binary = pathlib.Path(os.environ.get("DWELL", ROOT / ".build" / "release" / "dwell"))

@@ -1,5 +1,5 @@
 """The loads: which contestants each load measures, and what is checked afterwards. A measurement starts a service with
-new data, puts a load on it, stops it and counts its rows. Independent of tables and charts."""
+new data, puts a load on it, stops it and counts its rows. This module does not know the tables and charts."""
 
 import base64
 import dataclasses
@@ -18,7 +18,7 @@ from contestants import ALL, BUILT, ROOT, SECRET, Failed, compile_c, run
 
 DRIVERS = 2000
 # The warm-up must send one request of every driver, because the first request verifies the token and creates the
-# driver's row. With one connection, the second that other warm-ups last is too short for this.
+# driver's row. With one connection, this takes longer than a second, which is the length of the other warm-ups.
 ALONE_WARMUP_SECONDS = 3
 
 
@@ -34,8 +34,8 @@ class Options:
 
 @dataclasses.dataclass
 class Step:
-    """One measurement: `measure()` returns a dictionary of figures. Steps of one load with the same `series` are
-    repetitions; the result is the median of their figures."""
+    """One measurement of a load: `measure()` returns a dictionary of figures. It is called once in each round. The
+    result of the run is the median of the figures of all rounds."""
 
     load: str
     series: str
@@ -85,7 +85,8 @@ class Bench:
         return figures
 
     def on(self, key, load, connections=None, **extra):
-        """Returns a measurement of that contestant under that load, starting with an empty database."""
+        """Returns a function that measures the contestant `key` under the load `load`, starting with an empty
+        database."""
         def measure():
             contestant = ALL[key]
             folder = self.fresh_folder(key)
@@ -131,8 +132,8 @@ class Bench:
         run([ALL["dwell"].binary, "migrate"], env={"DATABASE_PATH": str(path), "PATH": "/usr/bin:/bin"})
 
     def filled(self, rows):
-        """Returns the path of a database with that many events. The database is created once for the current migrations
-        and kept in the build directory."""
+        """Returns the path of a database with at least `rows` events. The database is created once for the current
+        migrations and kept in the build directory."""
         schema = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((ROOT / "migrations").glob("0*.sql"))))
         path = BUILT / "filled" / f"{rows}-{schema.hexdigest()[:12]}.sqlite3"
         if not path.exists():
@@ -156,8 +157,8 @@ class Bench:
     # --- PostgreSQL alone -------------------------------------------------------------------------------------------
 
     def postgres_alone(self):
-        """Returns a measurement that records Dwell's statements under the load of single events. The measurement then
-        empties the tables, and sends the statements again without Dwell."""
+        """Returns a function that records Dwell's statements under the load of single events. The function then empties
+        the tables, and measures how fast the same statements are sent again without Dwell."""
         def measure():
             contestant = ALL["dwell-recorded"]
             folder = self.fresh_folder("dwell-recorded")
@@ -204,23 +205,23 @@ class Bench:
         return measure
 
     def memory(self, events):
-        """Returns a measurement that posts that many events to one server without a restart. It reads the server's
-        resident memory after each tenth of the events."""
+        """Returns a function that posts `events` events to one server without restarting it. After each tenth of the
+        events, the function reads the server's resident memory."""
         def measure():
             contestant = ALL["dwell"]
             folder = self.fresh_folder("memory")
             stored, points = 0, []
             with contestant.start(folder, self.token) as running:
                 for tenth in range(10):
-                    # End this load by the number of requests, not by the time.
+                    # This load ends after a number of requests, not after a time.
                     share = events // 10
                     figures = self.put_load(running, "events", requests=share, warmup=0, seconds=3600)
                     stored += figures["stored"]
                     points.append([stored, running.resident_bytes() / 1e6])
                 running.stop()
                 expect_rows(running, stored)
-            # The growth is counted from the first point, which was measured after a tenth of the events. The caches are
-            # full by then, so if memory still grows, it grows without bound.
+            # Compute the growth from the first point, which was measured after a tenth of the events. The caches are
+            # full by then, so any further growth would be without bound.
             return {"points": points, "growth_mb": points[-1][1] - points[0][1], "resident_mb": max(p[1] for p in points)}
         return measure
 

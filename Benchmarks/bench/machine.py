@@ -42,8 +42,8 @@ def flush_microseconds(folder, count=300):
 
 
 def paced_flushes(folder, seconds, size=24 * 1024, pause=0.001):
-    """Only writes and flushes: each time as many bytes as for a group of events, then a pause. Returns the percentiles
-    of these times, which show how much of a slow response is caused by the disk."""
+    """Writes and flushes to a file without any server. Each write has as many bytes as a group of events, and is
+    followed by a pause. Returns percentiles of the times, which show how much of a slow response the disk causes."""
     took = []
     end = time.monotonic() + seconds
     for microseconds in flushes(folder, size, 1024):
@@ -56,8 +56,8 @@ def paced_flushes(folder, seconds, size=24 * 1024, pause=0.001):
 
 
 def flushes(folder, size, places):
-    """Writes `size` bytes to a file and flushes them, without end, and yields the microseconds that this took each
-    time. The writes go to `places` positions in the file, one after the other, and then begin again at the first."""
+    """Writes `size` bytes to a file and flushes them, again and again. Yields the microseconds that each write with its
+    flush takes. The writes use `places` positions in the file in turn."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "flush"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -1,5 +1,5 @@
-"""A PostgreSQL server of its own for a measurement, with an empty database. It listens on 127.0.0.1 and is durable:
-fsync and synchronous_commit keep their defaults."""
+"""A PostgreSQL server for one measurement, with an empty database. It listens on 127.0.0.1 and is durable: fsync and
+synchronous_commit keep their defaults."""
 
 import os
 import pathlib

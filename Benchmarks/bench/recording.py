@@ -1,5 +1,5 @@
-"""Records the statements that a service sends to PostgreSQL. Reads them from PostgreSQL's log in CSV form, and writes
-them to a file. Benchmarks/postgres/replay.c sends them again, and describes the format of the file."""
+"""Makes a recording: a file with the statements that a service sent to PostgreSQL. The statements come from
+PostgreSQL's log in CSV form. Benchmarks/postgres/replay.c sends them again, and describes the format of the file."""
 
 import csv
 import re
@@ -16,11 +16,11 @@ EXECUTE = re.compile(r"execute [^:]+: (.*)", re.DOTALL)
 # Matches one parameter of a log line: `$` and its number, then NULL or a text in quotes. A quote within the text is
 # doubled.
 PARAMETER = re.compile(r"\$\d+ = (?:(NULL)|'((?:[^']|'')*)')(?:, )?", re.DOTALL)
-# MOVE is the statement with which a transaction raises the `version` of the drivers whose events it stores. The
-# parameter at index MOVED has the ids of these drivers.
+# MOVE is the beginning of the statement that raises the `version` of drivers when a transaction stores their events.
+# The statement's parameter at index MOVED has the ids of these drivers.
 #
-# The statements are recorded in groups: one transaction, or a few reads outside of a transaction. If two groups raise
-# the version of the same driver, the replay must send them in the recorded order.
+# The statements are recorded in groups. A group is one transaction, or a few reads outside of a transaction. If two
+# groups raise the version of the same driver, the replay must send them in the recorded order.
 MOVE, MOVED = "UPDATE driver SET version", 3
 
 
@@ -35,8 +35,8 @@ class Recording:
         self.sessions = {}
         # The groups that are not complete yet, by process.
         self.open = {}
-        # For each driver, the group that raised its version last. A group is named by the PostgreSQL process that
-        # served it, and by its number in that process, counted from 1.
+        # For each driver, the last group that raised its version. A group is identified by its PostgreSQL process, and
+        # by its number in that process, counted from 1.
         self.moved = {}
         self.events = 0
 

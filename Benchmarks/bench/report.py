@@ -70,8 +70,8 @@ def figure(value):
 
 
 def rows_of(results, load):
-    """Yields, for each series of a load, its name, its title, and the median, minimum and maximum of the compared
-    figure."""
+    """Yields a tuple for each series of a load: its name, its title, and the median, minimum and maximum of the
+    compared figure."""
     counted = TITLES[load][1]
     for series in results.loads[load]["series"]:
         values = results.values(load, series, counted)

@@ -1,6 +1,5 @@
-"""The measured figures, their medians and ratios, and the bars, which are the targets for these ratios. The figures are
-kept in the build directory, so that a run of only some loads keeps the results of the other loads. Independent of the
-presentation."""
+"""The measured figures, their medians and ratios, and the bars, which are the targets for these values. The figures are
+kept in the build directory, so a run of only some loads keeps the results of the others."""
 
 import dataclasses
 import json
@@ -68,8 +67,8 @@ def bars(results):
 
     half = ratio("half", "p99 at half the maximum rate, compared with the p50 at that rate", "dwell", "dwell", 5, at_least=False,
                  figure=("p99_us", "p50_us"))
-    # The latencies are measured at half the maximum rate. If the machine has become slower since that rate was
-    # measured, all requests queue. The ratio of p50 and p99 then says nothing about the service, so drop it.
+    # The latencies are measured at half the maximum rate. If the machine has become slower since the maximum rate was
+    # measured, all requests queue. The ratio of p99 to p50 then says nothing about the service, so discard it.
     kept_up = results.ratio(("half", "dwell", "rate"), ("half", "dwell", "due_rate"))
     if kept_up is None or kept_up < 0.98:
         half.found, half.rounds = None, []

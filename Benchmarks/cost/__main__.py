@@ -1,8 +1,9 @@
 """Measures the most expensive allowed request of each route: the processor time of the server and the bytes that it
 writes. Prints the tables of docs/cost.md.
 
-The rate limits count a request as one or more charges of one kind. Each kind has a median request, which is one charge.
-Exits with 1 if a charge of any request costs more than ten times as much processor time as the median request.
+The rate limits count a request as one or more charges of one kind. For each kind, one measured request is the median
+request, which is one charge. Exits with 1 if any request needs more than ten times the median request's processor time
+per charge.
 
     python3 Benchmarks/cost [--dwell BINARY] [--write docs/cost.md]
 """
@@ -24,8 +25,8 @@ from code_receiver import CodeReceiver  # noqa: E402
 from processes import Folder, Server, arguments  # noqa: E402
 
 TIMES_MAX = 10
-# The rate limits are raised, so that the server admits all requests of a measurement. A request is charged to a limit
-# once or several times. The number of these charges is computed from the default limits.
+# The rate limits are raised, so that the server admits all requests of a measurement. The numbers of charges in the
+# table are nevertheless those under the default limits.
 WINDOW = 100_000
 LIMITS = {
     f"RATE_LIMIT_{name}": str(WINDOW)
@@ -45,15 +46,14 @@ EVENTS_PER_READ = 100
 FACTS_PER_READ = 25
 FACTS_PER_PURCHASE = 100
 REPEATS_PER_CHARGE = 10
-# The default limit of the window `refusals`. A single body is charged at most this number of times, because then the
-# window is full.
+# The default limit of the window `refusals`. One body cannot be charged more often, because the window is then full.
 REFUSALS_MAX = 600
 
 
 class Meter:
-    """Reads the server's processor time in nanoseconds and the number of bytes that it has written to the disk, from
-    /proc. Writes to tmpfs are not counted (proc(5)). No thread of the server may end between two readings, because its
-    processor time would be missing in the second one."""
+    """Reads from /proc the server's processor time in nanoseconds and the number of bytes that it has written to the
+    disk. Writes to tmpfs are not counted (proc(5)). No thread of the server may end between two readings, because the
+    second would lack its time."""
 
     def __init__(self, server):
         self.folder = pathlib.Path("/proc") / str(server.process.pid)
@@ -77,7 +77,7 @@ def event(number, **members):
 
 
 def restored(number, **members):
-    """Returns an event of a session. Events of ascending numbers have ascending times."""
+    """Returns an event of a session. An event with a higher `number` has a later time."""
     milliseconds = number * 800
     seconds = milliseconds // 1000
     return event(
@@ -105,8 +105,8 @@ KEPT = body({"events": [event(number, event_id=f"kept-{number}") for number in r
 
 
 class Row:
-    """A request to measure. `unit` is the kind of charge that the driver gets for it, and `pays` the number of these
-    charges for one request. The median request of a unit has one charge."""
+    """A request to measure. For one request, the driver gets `pays` charges of the kind `unit`. The median request of
+    each kind gets one charge."""
 
     def __init__(self, route, what, unit, pays, times, make):
         self.route, self.what, self.unit, self.pays, self.times, self.make = route, what, unit, pays, times, make
@@ -121,13 +121,14 @@ def post_json(path, content):
 
 
 class Outside:
-    """Makes requests that need other services to succeed: Apple's sign-in, the App Store, and the receiver of codes."""
+    """Makes requests that succeed only with another service: Apple's sign-in, the App Store, or the receiver of
+    codes."""
 
     def __init__(self, server, apple, receiver, store):
         self.server, self.apple, self.receiver, self.store = server, apple, receiver, store
 
     def pair(self, number):
-        """Signs the driver of that number in with Apple. Returns the access token and the refresh token."""
+        """Signs in with Apple as the driver with this number. Returns the access token and the refresh token."""
         return json.loads(self.ask(*self.apple_sign_in(f"cost.{number}")).body)
 
     def apple_sign_in(self, subject):
@@ -162,8 +163,8 @@ class Outside:
 
     @staticmethod
     def forged(made):
-        """Returns the request with the last bytes of its outermost signature replaced, so that only the certificates
-        are valid."""
+        """Returns the request with the last bytes of its outermost signature replaced. Its certificates are valid, but
+        this signature is not."""
         method, path, content, headers = made
         members = json.loads(content)
         name = "signedPayload" if "signedPayload" in members else "signed_transaction"
@@ -267,9 +268,9 @@ def rows(outside):
             lambda n: outside.forged(outside.notice())),
         Row("GET /auth/me", "", "auth", 1, 100, request("GET", "/auth/me")),
         Row("GET /auth/sessions", "", "auth", 1, 100, request("GET", "/auth/sessions")),
-        # Before this measurement, the driver posts so many events that the limit admits only one more. The charge of a
-        # rejected event is refunded, so each event of the batch is admitted and then rejected by the store. The row is
-        # last, because the driver's events enlarge the database.
+        # Before this measurement, the driver posts events until the limit admits only one more. Each event of the batch
+        # is nevertheless admitted, because the store rejects it and its charge is refunded. This row is last, because
+        # the driver's events enlarge the database.
         Row(batch, "500 events of another's session, one place left", "refusal", 500, 5,
             many(lambda n: body({"events": [restored(n * 500 + i, session_id="owned") for i in range(500)]}))),
     ]
@@ -292,8 +293,8 @@ def opened_stream(port, access_token):
 
 
 def measure(server, meter, driver, row):
-    """Returns the nanoseconds and written bytes of one request, the statuses of all requests, and the number of
-    charges. For an export, the number of charges is computed from the length of the response."""
+    """Returns the nanoseconds, written bytes and charges of one request, and the statuses of all requests. For an
+    export, the number of charges is computed from the length of the response."""
     statuses, pays = set(), row.pays
     if callable(row.make):
         requests = [row.make(number) for number in range(row.times)]

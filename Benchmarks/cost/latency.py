@@ -1,8 +1,7 @@
 """Measures how much one driver who stays within the rate limits slows down the other drivers.
 
 This driver sends requests as fast as possible until the limit of every window (one minute) is used up. The median and
-99th percentile latencies of the other drivers' events are compared with those without this driver. The two measurements
-alternate in one run.
+99th percentile latencies of the other drivers' events are measured alternately without and with this driver.
 
 The client of this driver needs processor time on the same machine, which increases the measured latencies."""
 
@@ -85,7 +84,7 @@ def measure(options, attacks, prepare):
     """Returns the lines of the table. `attacks` has pairs of a name and a function that makes requests. Another process
     sends the requests of all attacks at the same time.
 
-    `prepare(server, name)` stores the driver's journey and sessions, on a server whose rate limits are off."""
+    `prepare(server, name)` stores the journey and the sessions of this driver. The rate limits of `server` are off."""
     processes = multiprocessing.get_context("fork")
     names = [f"attacker-{number}" for number in range(ROUNDS)]
     alone, beside, counts = [], [], []

@@ -69,8 +69,8 @@ static uint64_t now_ns(void) {
 
 // --- latencies ----------------------------------------------------------------------------------------------------
 
-// Each power of two is divided into 64 buckets. A reported latency therefore differs from the measured latency by at
-// most 1.6 %.
+// The nanoseconds from one power of two to the next are divided into 64 buckets. A reported latency therefore differs
+// from the measured latency by at most 1.6 %.
 enum { BUCKETS = 64 * 40 };
 
 static unsigned bucket(uint64_t nanoseconds) {
@@ -226,8 +226,8 @@ static void prepare(struct share *share, struct connection *connection) {
     } else if (kind == EVENT) {
         length = write_event(body, driver, number, 0, connection->id);
     } else {
-        // A batch stands for the queue of a phone, so no event may be older than the driver's previous batch. Under
-        // load, the previous batch was sent about a second ago. The events of a batch are therefore 10 ms apart.
+        // A batch stands for the queue of a phone, so none of its events may be older than the driver's previous batch.
+        // That batch was sent about a second ago. The 100 events are therefore 10 ms apart.
         path = "POST /native/events/batch";
         length = sprintf(body, "{\"events\":[");
         for (int place = 0; place < BATCH; place++) {
@@ -440,8 +440,8 @@ static uint64_t due_ns(struct share *share) {
     return share->started_ns + (uint64_t)((double)share->due_count * apart);
 }
 
-// Counts the requests that were due but were not sent. Their latency is unknown, so the time since they were due is
-// recorded in its place. The latency would have been at least as long.
+// Counts the requests that were due but were not sent. Their latency is unknown. Instead, the time since each request
+// was due is recorded, because the latency would have been at least as long.
 static void count_the_unsent(struct share *share, uint64_t now) {
     for (uint64_t due; (due = due_ns(share)) < now; share->due_count++) {
         if (due - share->started_ns < (uint64_t)(options.warmup * 1e9)) continue;

@@ -1,5 +1,5 @@
-// Measures the limit of the machine. This program only reads HTTP requests and sends the same response to each. It
-// supports keep-alive, pipelining and split requests, but has no error responses, token, JSON or disk.
+// Measures the limit of the machine. This program only reads HTTP requests, and sends fixed responses. It supports
+// keep-alive, pipelining and split requests, but has no error responses, token, JSON or disk.
 //
 // cc -O2 -pthread -o epoll epoll.c; epoll PORT [THREADS]
 
@@ -68,7 +68,7 @@ static bool answer(struct connection *connection) {
     }
     memmove(connection->input, connection->input + used, connection->input_length - used);
     connection->input_length -= used;
-    // This program does not support clients that do not read their responses.
+    // Unsent bytes are not kept, so a client that does not read its responses is disconnected.
     return output_length == 0 || send(connection->descriptor, output, output_length, MSG_NOSIGNAL) == (ssize_t)output_length;
 }
 

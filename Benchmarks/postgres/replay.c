@@ -5,12 +5,12 @@
 // The recording (recording.py) is binary, in the machine's byte order. All numbers are 32 bits wide. A NUL follows each
 // text and is not counted in its length.
 //
-// A session is one connection. A group is a sequence of queries that are sent together. A group waits until, for each
-// of its waits, the given number of a session's groups is complete.
+// A session is one connection. A group is a sequence of queries that are sent together. Before a group is sent, each of
+// its waits must be over: the named session must have completed the given number of groups.
 //
 // - statements: count, then for each: length and text of the SQL
 // - sessions: count, then for each: count of groups, then for each group: waits, queries
-// - waits: count, then for each: a session, number of its groups
+// - waits: count, then for each: the session to wait for, the number of its groups that must be complete
 // - queries: count, then for each: statement, count of parameters, then for each parameter: length (-1: NULL), text
 //
 // usage: replay URL RECORDING; prints the elapsed seconds as JSON.

@@ -18,8 +18,8 @@ OUT = ROOT / ".build" / "profile"
 
 
 class UnderCallgrind(Dwell):
-    """The server under callgrind, which counts every instruction. Memory and time of the process are those of
-    valgrind."""
+    """The server under callgrind, which counts every instruction. The measured memory and processor time include those
+    of valgrind."""
 
     def build(self):
         # Keep the symbols and remove the debugging information, because the installed valgrind may be too old to read

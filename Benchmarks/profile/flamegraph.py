@@ -1,6 +1,6 @@
 """Draws weighted call stacks as a flame graph: an SVG that contains a small script and loads nothing from elsewhere. A
-box is a function, and its width is the processor time of the function and its callees. A click on a box enlarges it to
-the full width."""
+box is a function, and its width is the weight of the function and its callees. A click on a box enlarges it to the full
+width."""
 
 import hashlib
 import html

@@ -1,5 +1,5 @@
-"""Reads call stacks and the weight of each from the output of `perf script` or callgrind. Independent of the load and
-of the drawing.
+"""Reads call stacks and the weight of each from the output of `perf script` or callgrind. This module knows neither the
+load nor the drawing.
 
 A stack is a tuple of frames, outermost first; a frame is (name, module)."""
 
@@ -53,8 +53,8 @@ def image_name(path):
 
 
 def from_perf(lines):
-    """Returns the weight of each stack in the output of `perf script -F comm,tid,ip,sym,dso`. This output has samples
-    that are separated by empty lines, with the innermost frame first."""
+    """Returns the weight of each stack in the output of `perf script -F comm,tid,ip,sym,dso`. In this output, an empty
+    line ends each sample, and the innermost frame of a sample is first."""
     raw = []
     stack = []
     for line in lines:
@@ -70,7 +70,7 @@ def from_perf(lines):
     names = Names(symbol for stack in raw for symbol, _ in stack)
     weights = collections.Counter()
     for stack in raw:
-        # If an address is in no file, unwinding ended too early. Leave the frame of such an address out.
+        # If an address is in no file, unwinding went wrong there. Leave out the frame of this address.
         frames = [names.frame(symbol, image_name(image)) for symbol, image in stack if image != "[unknown]"]
         # A frame without a name is in a library without symbols, and gets the library's name. Merge adjacent equal
         # frames.
@@ -186,8 +186,8 @@ def inclusive_weights(weights):
 
 
 def blamed_weights(weights, modules):
-    """Returns the weight of each function of `modules`. The weight of a stack counts for the innermost frame of the
-    stack that is in `modules`. A function's weight therefore includes its callees outside of `modules`."""
+    """Returns the weight of each function of `modules`. A stack's weight is added to its innermost frame that is in
+    `modules`. A function's weight therefore includes its callees outside of `modules`."""
     totals = collections.Counter()
     for stack, weight in weights.items():
         blamed = next((frame for frame in reversed(stack) if frame[1] in modules), None)

@@ -2,7 +2,7 @@
 // given number of events per transaction. `dwell migrate` creates the database.
 //
 // For each event, this program writes a row of `event_row` and a row of `event_key` in the same transaction. Dwell
-// writes the row of `event_key` later, together with those of many events.
+// writes the row of `event_key` later, together with those of many other events.
 //
 //   sqlite_alone rate DATABASE BATCH SECONDS   prints rows per second and microseconds per transaction as JSON
 //   sqlite_alone fill DATABASE ROWS            quickly fills a database with that many events, for other measurements
@@ -87,9 +87,9 @@ static void write_dictionaries(int64_t now_ms) {
 
 static sqlite3_stmt *add_event, *add_key, *add_session;
 
-// What the column `driver.chain` stores (SQLiteStore/Events/ChainEnd.swift): the time of the driver's last event, and
-// the ids of its climb, highest level first. The climb is the last event, the nearest earlier event with a higher
-// level, and so on.
+// The column `driver.chain` stores the time of the driver's last event and the ids of that event's climb, highest level
+// first (SQLiteStore/Events/ChainEnd.swift). The climb goes from the last event to the nearest earlier event with a
+// higher level, and so on.
 typedef struct { int64_t ids[65], time_ms; int count; } chain_end;
 static chain_end chains[DRIVERS + 1];
 
@@ -239,8 +239,8 @@ static void measure(int batch, double seconds) {
 static void fill(uint64_t rows) {
     run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -1000000; PRAGMA foreign_keys = OFF;"
         "PRAGMA locking_mode = EXCLUSIVE");
-    // Insert a whole number of journeys for every driver, so that all drivers end in the last state of a journey. The
-    // times of the events are one minute and more in the past.
+    // Insert only complete journeys, so that every driver ends in the last state of a journey. All events happened at
+    // least a minute ago.
     uint64_t round = DRIVERS * JOURNEY;
     rows = (rows + round - 1) / round * round;
     int64_t end_ms = ((int64_t)time(NULL) - 60) * 1000;

@@ -1,5 +1,5 @@
-// Tests of the middleware that every request passes through. Tests each middleware by itself, the order of the list,
-// and lists without one of the middleware.
+// Tests of the middleware that every request passes through. They cover each middleware by itself, the order of the
+// list, and lists in which one middleware is missing.
 
 import CoreMetrics
 import PrometheusExport

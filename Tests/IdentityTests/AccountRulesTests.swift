@@ -16,8 +16,8 @@ struct AccountRulesTests {
         (0, 100_000, .expired), (nil, 100_000, .expired), (nil, 99_999, .rotate),
         // The token was used 1 ms before it expired. The use may be repeated for ten seconds, even after the expiry.
         (99_999, 100_000, .repeat), (99_999, 109_999, .repeat), (99_999, 110_000, .expired),
-        // Both tokens were spent after this request arrived (`now`). At 50 ms, the server handled a request that
-        // arrived later before this one. At 10,001 ms, the clock was set back.
+        // Both tokens were spent after this request arrived (`now`). At 50 ms, another request arrived later than this
+        // one but was handled first. At 10,001 ms, the clock was set back.
         (50, 0, .repeat), (10_001, 0, .reuse),
     ])
     func `a refresh token`(spentAfter: Int64?, presentedAfter: Int64, expected: RefreshRule) {

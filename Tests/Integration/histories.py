@@ -1,6 +1,5 @@
-"""Histories of one driver's requests, and a check that a history is linearizable. This means that at least one order of
-the requests explains all answers. Each request takes effect at one moment between its begin and its end, and these
-moments are in this order.
+"""Histories of one driver's requests, and a check that they are linearizable. A history is linearizable if one order of
+the requests explains all answers. In this order, each request takes effect at one moment between its begin and its end.
 
 The model follows the contract's fold, so the state does not depend on the order in which the events arrived.
 
@@ -78,8 +77,8 @@ def is_linearizable(names, attempts):
 
 
 def needed(attempts):
-    """Removes redundant attempts: of an event's unanswered attempts, keeps only the first one. The first may take
-    effect whenever a later one may, so the later ones do not matter."""
+    """Returns the attempts that matter: all answered attempts, and the first unanswered attempt of each event. The
+    first may take effect whenever a later one may, so the later ones do not matter."""
     first = {}
     for attempt in attempts:
         if attempt.end == math.inf and attempt.begin < first.get(attempt.event, math.inf):
@@ -96,9 +95,9 @@ def possible(attempts, done):
 
 
 def without_effect(attempts, done, stored, model):
-    """Adds to `done` the reads and repeats that may be next and whose answers agree with `stored`. They change nothing
-    that is stored. If any order explains all attempts, so does one that begins with these, and the search needs no
-    other."""
+    """Returns `done` with more attempts: the reads and repeats that may be next and whose answers agree with `stored`.
+    They do not change `stored`. If any order explains the remaining attempts, so does an order that begins with them,
+    and the search needs no other."""
     while True:
         more = sum(
             1 << index for index in possible(attempts, done)

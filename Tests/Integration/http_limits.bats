@@ -210,8 +210,8 @@ for how in ("reset", "close") * 8:
     if how == "reset":
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
-# The server must notice at once that a client has ended its connection. Otherwise the place becomes free much later:
-# when a heartbeat fails (after 15 s), or when a new stream displaces an old one (after 60 s).
+# The server must notice at once that a client has ended its connection. Otherwise the place becomes free much later. A
+# heartbeat fails after 15 s, and a new stream can displace an old one after 60 s.
 assert time.monotonic() - begun < 14, time.monotonic() - begun'
     stop_server
 }

@@ -173,8 +173,8 @@ def main():
         with LoggedServer(options, folder, environment) as server:
             report.run("one client", lambda: one_client(report, server))
             report.run("many clients", lambda: many_clients(report, server))
-            # The checks above have used up all lines of this second, so the test waits for the next second. The server
-            # names only clients with at least one line in the same second as the busiest client.
+            # The checks above have used up the server's lines of this second, so the test waits for the next second.
+            # The server names a client as the busiest only if the client has a line in the same second.
             time.sleep(1.1)
             flood(server.port, "127.0.0.8", 1000)
             position = len(lines_of(server))

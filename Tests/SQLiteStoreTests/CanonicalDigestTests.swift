@@ -1,6 +1,6 @@
-// Tests that the digest of an event never changes. The digest is stored for as long as the event's idempotency key, so
-// that repeats are recognized. If a newer release computed a different digest, it would answer 422 to the repeat of any
-// stored event.
+// Tests that the digest of an event never changes. The digest is stored as long as the event's idempotency key, because
+// the server recognizes repeats by the digest. A release that computed another digest would answer 422 to the repeat of
+// a stored event.
 
 import Engine
 import JourneyModel

@@ -1,5 +1,6 @@
-// Tests of account changes, which share transactions with events. A change that fails halfway does not affect the other
-// changes and events. If a change ends the shared transaction, everything in this transaction fails, but nothing later.
+// Tests of account changes, which share transactions with events. If a change fails halfway, the other changes and
+// events are not affected. If a change ends the shared transaction, this whole transaction fails, but later ones do
+// not.
 
 import Engine
 import GRDB
@@ -48,7 +49,8 @@ struct ChangeIsolationTests {
         }
     }
 
-    /// No change of this server executes ROLLBACK. If one did, it would end the transaction that it shares with others.
+    /// The test executes ROLLBACK in a change, which ends the transaction that the change shares with others. No change
+    /// of the server does this.
     @Test(.timeLimit(.minutes(1)))
     func `after a change that ends the group's transaction, the answers are true and later events are stored`()
         async throws

@@ -46,8 +46,8 @@ struct CheckpointerTests {
     func `a WAL that is written without a break is copied and begun anew`(_ step: Int32, restMax: Int) async throws {
         let store = try store(Checkpointer.Pace(pagesMin: 40, restMax: restMax, passesMax: 3, step: step, pause: 0))
         try await post(0..<600, to: store)
-        // Without a reset, the WAL would have more than three thousand pages. The bound is well below that, but not
-        // close to the usual size, because a busy machine resets the WAL later.
+        // Without a reset, the WAL would have more than three thousand pages. The bound is far above the usual size,
+        // because on a busy machine the reset comes late.
         #expect(try #require(store.logBytes()) < bytes(ofPages: 2500))
         try folder.copyDatabase("db", to: "crashed")
         try await expectWhole("crashed", events: 600)

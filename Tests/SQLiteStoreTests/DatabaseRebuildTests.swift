@@ -49,8 +49,7 @@ struct DatabaseRebuildTests {
         #expect(try check.run { _ in }.problems == [])
     }
 
-    /// Checks the links between a driver's events, and the stored idempotency keys. It uses other code than the
-    /// rebuild.
+    /// Checks the links between a driver's events, and the stored idempotency keys. Shares no code with the rebuild.
     private func expectLinks() throws {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
@@ -144,7 +143,7 @@ struct DatabaseRebuildTests {
         let before = try OldDatabase.contents(of: path, columns: columns)
         let stop = options { if $0 == step { throw Interruption() } }
         #expect(throws: Interruption.self) { try open(stop) }
-        // At any time, all events are in the file with the database's name.
+        // Whichever step was interrupted, the file at `path` contains all events.
         #expect(try OldDatabase.contents(of: path, columns: columns)["event"] == before["event"])
         if step != .replaced { #expect(throws: Interruption.self) { try open(stop) } }
         var reports: [RebuildReport] = []

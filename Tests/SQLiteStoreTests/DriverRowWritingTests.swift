@@ -1,5 +1,5 @@
-// Tests that a driver's row is written once per transaction. Other reads in the same transaction, and rollbacks, behave
-// as if each event wrote the row.
+// Tests that a transaction writes a driver's row only once. Other reads in the transaction, and rollbacks, must give
+// the same results as if each event wrote the row.
 
 import Dispatch
 import Engine
@@ -102,8 +102,8 @@ struct DriverRowWritingTests {
         await store.close()
     }
 
-    /// A prepared statement's buffer for texts has 1,536 bytes. Some of the lengths leave room for the event's other
-    /// texts in it, and others do not.
+    /// A prepared statement has a buffer of 1,536 bytes for the texts of an event. Next to a short `metadata`, the
+    /// other texts fit into the buffer. Next to a long one, they do not.
     @Test(arguments: [0, 1, 1000, 1400, 1536, 1537, 8000]) func `texts of any length are stored to the byte`(
         _ length: Int
     ) async throws {

@@ -124,8 +124,8 @@ struct DurabilityTests {
         async let outcomes = store.append(requests)
         while store.writesWaiting < 200 { await Task.yield() }
         async let isClosed: Void = store.close()
-        // The queue is full, so each request is refused at once. The reason of the refusal shows when the store has
-        // begun to close.
+        // The queue is full, so the store refuses each request at once. After the store has begun to close, the refusal
+        // names this as the reason.
         let end = ContinuousClock.now + .seconds(10)
         while await refusal(store) != .unavailable("the store is closed"), .now < end { await Task.yield() }
         #expect(await refusal(store) == .unavailable("the store is closed"))

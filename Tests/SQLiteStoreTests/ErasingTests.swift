@@ -94,7 +94,7 @@ struct ErasingTests {
     }
 
     /// Registers a session and stores events with texts in three kinds of members: places, sources and diagnostic
-    /// names. The values of these members are in tables that all drivers share. The events also have digits in
+    /// names. These texts are in tables that all drivers share. The events also have digits, as of a phone number, in
     /// occurred_at, sequence and schema_version.
     private func store(_ texts: Texts, of driver: DriverID, in fixture: AccountFixture) async throws {
         _ = try await fixture.store.register(
@@ -113,8 +113,8 @@ struct ErasingTests {
         for event in events { _ = try await fixture.store.appended(.sample(event, of: driver, receivedAt: start)) }
     }
 
-    /// The first driver has texts that no other driver uses, and also uses those of the second driver. The shared texts
-    /// remain when the first driver is deleted, and are removed when the second driver is deleted.
+    /// The first driver uses some texts alone, and shares others with the second driver. The deletion of the first
+    /// driver keeps the shared texts. The later deletion of the second driver removes them.
     @Test func `no free text of a deleted driver is left that nobody else uses`() async throws {
         let fixture = try await AccountFixture()
         let (own, common) = (Texts("own"), Texts("common"))
@@ -238,8 +238,8 @@ struct ErasingTests {
         await fixture.close()
     }
 
-    /// The issuer's clock may be a minute ahead. A token issued before the deletion may therefore contain a time up to
-    /// one minute after the deletion.
+    /// The clock of the token's issuer may be a minute ahead. A token that was issued before the deletion may therefore
+    /// have an issue time up to one minute after the deletion.
     @Test func `an external driver's tokens of up to a minute after are refused, later ones begin anew`() async throws {
         let fixture = try await AccountFixture()
         let caller = Caller(driver: DriverID("external"))

@@ -1,5 +1,5 @@
 // Tests of the deletion of a driver with many rows. One transaction rewrites only a few rows, and other drivers' events
-// are stored in between. The amount of work is measured in rows.
+// are stored between the transactions. The tests measure the work in rows.
 //
 // Readers find none of the driver's data while the deletion is in progress. A deletion that a crash interrupts is
 // completed after the restart.
@@ -80,8 +80,8 @@ struct ErasureProgressTests {
         await fixture.close()
     }
 
-    /// Stores 35 rows of each kind of which a driver can have many: audit entries, sessions, events, chargers and event
-    /// names.
+    /// Stores 35 rows of each of these kinds: audit entries, sessions, events, chargers and event names. A driver can
+    /// have many rows of each kind.
     private func storeMany(of driver: DriverID, in fixture: AccountFixture) async throws {
         for number in 0..<35 {
             var event = EventSubmission.sample(
@@ -131,8 +131,8 @@ struct ErasureProgressTests {
             }
             guard let piece else { break }
             pieces.append(piece.rowCount)
-            // A row of the piece causes at most three changes. One more change updates the row of the deletion's
-            // progress.
+            // Each row of the piece causes at most three changes. One more change updates the row in which the
+            // deletion's progress is stored.
             //
             // An event causes three changes: its old key is removed, the row is rewritten, and the new key is added. A
             // text that only this driver used causes two: the text is overwritten, and the driver's use of it is
@@ -147,8 +147,8 @@ struct ErasureProgressTests {
         await fixture.close()
     }
 
-    /// Returns the number of pages of each transaction in the WAL. Ignores frames that are left from an earlier pass
-    /// over the file. These frames have other salts than the header
+    /// Returns the number of pages of each transaction in the WAL. Ignores old frames, which SQLite wrote before it
+    /// last restarted the WAL. Their salts differ from those in the header
     /// (https://www.sqlite.org/fileformat2.html#walformat).
     private func pagesOfTransactions(inWAL path: String) throws -> [Int] {
         let wal = try [UInt8](Data(contentsOf: URL(fileURLWithPath: path)))
@@ -158,7 +158,8 @@ struct ErasureProgressTests {
         for frame in stride(from: 32, through: wal.count - frameBytes, by: frameBytes) {
             guard wal[frame + 8..<frame + 16] == wal[16..<24] else { break }
             pages += 1
-            // In a commit frame, this field is the size of the database after the commit. In all other frames it is 0.
+            // In a commit frame, these four bytes are the size of the database after the commit. In all other frames
+            // they are 0.
             if wal[frame + 4..<frame + 8].contains(where: { $0 != 0 }) {
                 (transactions, pages) = (transactions + [pages], 0)
             }
@@ -166,8 +167,8 @@ struct ErasureProgressTests {
         return transactions
     }
 
-    /// A transaction rewrites a hundred events. They are on few pages of the table and of each index, however many
-    /// events the driver has.
+    /// Each transaction rewrites a hundred events. These events are on few pages of the table and of each index,
+    /// however many events the driver has.
     ///
     /// When SQLite balances an index, it leaves copies of entries in the unallocated space of pages. The deletion must
     /// also remove these copies (`free_space.c`).
@@ -212,7 +213,7 @@ struct ErasureProgressTests {
         await fixture.close()
     }
 
-    /// Stores many events of two drivers, and makes the first transaction of the deletion of both.
+    /// Stores many events of each of two drivers. Runs the first transaction of each driver's deletion.
     private func beginTwo(in fixture: AccountFixture) async throws {
         for (number, driver) in [driver, DriverID("second")].enumerated() {
             try await post(600, by: driver, in: fixture)
@@ -271,8 +272,8 @@ struct ErasureProgressTests {
             try await own.erase(caller, from: .at(start.advanced(bySeconds: 10_000)))
         }
         while try await reached(fixture).rows <= Self.rowsPerPiece { await Task.yield() }
-        // The driver's tokens are already rejected, although rows remain to be rewritten and the deletion is not
-        // answered yet.
+        // The driver's tokens are already rejected, although the deletion still has rows to rewrite and its request has
+        // no response yet.
         #expect(await fixture.refusal(of: pair.accessToken) == .revoked)
         for copy in copies { try fixture.folder.copyDatabase("db", to: copy) }
         await fixture.close()

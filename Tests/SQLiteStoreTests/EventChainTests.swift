@@ -50,8 +50,8 @@ struct EventChainTests {
                 for number in 0..<150 {
                     try table.add(at: arrival.time(number, of: 150, &random))
                     guard number % 20 == 19 else { continue }
-                    // Delete a random share of the oldest events, from none to all, as retention does. In half of the
-                    // cases, keep some events of this share.
+                    // Delete some of the oldest events, as retention does: a random share, from none to all. In half of
+                    // the rounds, keep some of the events in this share.
                     let share = Int.random(in: 0...10, using: &random)
                     let oldest = table.places.prefix(table.places.count * share / 10)
                     let isSparse = Bool.random(using: &random)
@@ -174,8 +174,8 @@ private final class ChainTable {
         places.removeAll { gone.contains($0) }
     }
 
-    /// Compares the links of every event (`previous` and `jump`) with those that the sorted array gives. After a
-    /// deletion, a jump may instead lead to a row that no longer exists.
+    /// Compares the links (`previous` and `jump`) of every event with the links computed from the sorted array. After a
+    /// deletion, a jump may also lead to a row that no longer exists.
     func compare() throws {
         var climb: [Int64] = []
         for (index, place) in places.enumerated() {

@@ -1,5 +1,5 @@
-// Tests that a new optional member of an event needs only its declaration. The member is then read from the request,
-// stored in the row and returned wherever the row is read.
+// Tests that the code handles a new optional member of an event as soon as the member is declared. The member is read
+// from the request, stored in the row, and returned wherever the row is read.
 //
 // CONTRIBUTING.md, "A member of an event", lists the files to edit for a new member. NewMemberTests of the app counts
 // these files.

@@ -61,7 +61,8 @@ import Testing
         #expect(try records.events(of: Self.driver, last: 7)?.isCut == true)
     }
 
-    /// The file contains pages of the transaction, which only a rollback removes.
+    /// The file contains pages of an unfinished transaction. Only a rollback, which writes to the file, could remove
+    /// them.
     @Test("a file with an unfinished transaction is not read")
     func unfinishedTransaction() async throws {
         let folder = try ScratchFolder()
@@ -71,7 +72,8 @@ import Testing
         await store.close()
         try await DatabaseQueue(path: path).writeWithoutTransaction { db in
             _ = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
-            // With a cache of one page, the pages of the transaction are written before its end.
+            // The cache has only one page, so SQLite writes pages of the transaction to the file before the transaction
+            // ends.
             try db.execute(sql: "PRAGMA cache_size = 1; BEGIN; CREATE TABLE filler (bytes BLOB)")
             for _ in 0..<100 { try db.execute(sql: "INSERT INTO filler VALUES (zeroblob(4000))") }
             for suffix in ["", "-journal"] {

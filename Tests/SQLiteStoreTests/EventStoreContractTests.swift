@@ -30,7 +30,7 @@ struct EventStoreContractTests {
         try await clause.check(MemoryEventStore())
     }
 
-    /// Runs all clauses on one store, because a clause that holds only on an empty store would prove little.
+    /// Runs all clauses on the same store. This shows that the clauses also hold on a store that already has events.
     @Test func `SQLite keeps all clauses in one database`() async throws {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)

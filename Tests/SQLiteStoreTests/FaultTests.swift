@@ -1,8 +1,8 @@
 // Tests in which the n-th write or the n-th sync fails, for every n. The tests then check the files that a crash would
-// leave. Checkpoints run after a few pages, so that they encounter the faults too.
+// leave. A checkpoint runs after every few pages, so that faults also occur during checkpoints.
 //
-// Acknowledged events are stored, and definitely rejected events are not stored. The store recovers when the disk
-// recovers (contract, sections 3 and 5).
+// An acknowledged event must be stored. An event must not be stored if the store answered that it is not. When the disk
+// works again, the store must work again too (contract, sections 3 and 5).
 
 import Engine
 import Foundation
@@ -16,14 +16,14 @@ import Testing
 struct FaultTests {
     private let driver = DriverID("driver")
 
-    /// Each disk error happens either at the n-th operation alone, or at the n-th operation and at every later one.
+    /// A fault affects either the n-th disk operation alone, or the n-th operation and every later one.
     @Test(arguments: FaultScript.Fault.allCases, [1, .max])
     func `every failing operation keeps the promise of its answer`(
         _ fault: FaultScript.Fault, failureCount: Int
     ) async throws {
         var answers: Set<String> = []
-        // One round has fewer than 1000 disk operations. When a round ends without a failure, every operation has
-        // failed once, and the loop ends.
+        // In each round, the first fault comes one operation later. If no fault occurs, the previous rounds have
+        // covered every operation, so the loop ends. One round has fewer than 1000 disk operations.
         for operationsBefore in 0..<1000 {
             let round = try Round(fault, after: operationsBefore, failureCount: failureCount)
             let hasFailed = try await round.play(of: driver)
@@ -31,7 +31,7 @@ struct FaultTests {
             if !hasFailed {
                 #expect(operationsBefore > 3, "hardly anything was made to fail")
                 // If the sync of a commit fails, its frames may still be in the WAL, and a recovery could find them.
-                // The events are certainly not stored after the next successful commit, which overwrites the frames. If
+                // The next successful commit overwrites the frames, so the events are then certainly not stored. If
                 // every sync fails, the outcome stays unknown.
                 let isInDoubt = fault == .syncError && failureCount > 1
                 #expect(answers == ["acknowledged", isInDoubt ? "unknown" : "unavailable"])
@@ -151,8 +151,8 @@ private final class Round {
         folder = try ScratchFolder()
         try FaultyFileSystem.watch(folder.path, script)
         let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
-        // Empty the WAL, so that the first commit must make the file longer. Faults are then also tried on these
-        // writes.
+        // Empty the WAL, so that the first commit must make the file longer. Faults then also affect the writes that
+        // make it longer.
         try pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") }
         store = try SQLiteEventStore(
             pool: pool, checkpoints: Checkpointer.Pace(pagesMin: 12, step: 3, pause: 0),

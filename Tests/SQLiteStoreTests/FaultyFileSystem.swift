@@ -79,19 +79,20 @@ enum FaultyFileSystem {
         return sqlite3_vfs_register(copy, 1) == SQLITE_OK
     }()
 
-    /// Addresses are stored as numbers, because pointers are not Sendable. Most addresses stay valid as long as the
-    /// process lives.
+    /// Addresses are stored as numbers, because pointers are not Sendable. Except for the addresses of files, all
+    /// addresses stay valid until the process ends.
     ///
-    /// Only the address of a file may be used again for another file. SQLite then first calls `openFile`, which
-    /// replaces the entries for the address.
+    /// A new file may get the address of a file that was closed. SQLite then calls `openFile` first, which replaces the
+    /// entries for this address.
     fileprivate struct State: Sendable {
         var original: UInt = 0
         var scripts: [String: FaultScript] = [:]
         var files: [UInt: FaultScript] = [:]
-        /// The addresses of the faulty methods, by the address of the original methods.
+        /// For each table of SQLite's original methods, its copy with the faulty methods. Keys and values are
+        /// addresses.
         var faultyMethods: [UInt: UInt] = [:]
-        /// The addresses of the original methods, by the address of the file. The file's present methods cannot be the
-        /// key, because another layer of SQLite's VFS may have replaced them.
+        /// For each file, its table of original methods. Keys and values are addresses. The file itself may no longer
+        /// refer to this table, because another layer of SQLite's VFS may have replaced its methods.
         var originalMethods: [UInt: UInt] = [:]
     }
 
@@ -134,7 +135,7 @@ private func faulty(_ methods: Methods) -> Methods? {
     return Methods(bitPattern: address)
 }
 
-/// Returns the fault that this operation must have (nil if the operation is to succeed), and SQLite's own methods for
+/// Returns the fault of this operation, or nil if the operation is to succeed. Also returns SQLite's own methods for
 /// the file.
 private func next(_ file: File, isSync: Bool) -> (fault: FaultScript.Fault?, methods: Methods?) {
     let address = UInt(bitPattern: file)

@@ -66,11 +66,11 @@ struct FreeSpaceTests {
         }
     }
 
-    /// Returns the statements of one transaction. Each name is used only once, so a removed name must not be found
-    /// anywhere.
+    /// Returns the statements of one transaction. Each name is used only once. A removed name must therefore be nowhere
+    /// in the file.
     ///
-    /// A blob repeats one byte sequence, usually one with which a page of a b-tree can begin. Some blobs are longer
-    /// than a page.
+    /// Each blob repeats one byte sequence. Most of these sequences look like the beginning of a b-tree page. Some
+    /// blobs are longer than a page.
     private func change(_ count: Int, _ next: inout Int, _ pageBytes: Int, _ random: inout SeededRandom) -> [String] {
         var statements: [String] = []
         for _ in 0..<count {

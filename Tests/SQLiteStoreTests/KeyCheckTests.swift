@@ -1,4 +1,5 @@
-// Tests that `dwell check` finds two events of a driver with the same idempotency key, wherever their keys are.
+// Tests that `dwell check` finds two events of a driver with the same idempotency key. Each of the two keys may be
+// listed in `event_key` or not.
 
 import GRDB
 import TestSupport
@@ -31,7 +32,7 @@ struct KeyCheckTests {
         try keys.doctor(
             "UPDATE event_key SET place = 1 + (SELECT place FROM event_key WHERE number = 3) WHERE number = 7")
         #expect(try keys.problems() == [problem])
-        // Exchange the two events in the table, so that the search for the key of event 3 finds event 7 first.
+        // Exchange the two events in `event_key`. A search for the key of event 3 then finds event 7 first.
         try keys.doctor("UPDATE event_key SET number = iif(number = 3, 7, 3) WHERE number IN (3, 7)")
         #expect(try keys.problems() == [problem])
     }
@@ -61,8 +62,8 @@ struct KeyCheckTests {
         #expect(try keys.problems() == [])
     }
 
-    /// A row of `event_key` is missing below the position up to which keys were moved. A later move would not add this
-    /// row.
+    /// An unfinished move has already passed an event's place in `event_key`, but the event's row is missing. The rest
+    /// of the move would not add this row.
     @Test func `an event that a move has left out`() async throws {
         try await fill(140, countMax: 100)
         let moved = try keys.listed().rows[0]

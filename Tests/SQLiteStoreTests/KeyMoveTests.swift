@@ -1,5 +1,5 @@
-// Tests of the moves of keys to `event_key` across restarts. A move continues where it stopped. The number of events
-// that a start must read is therefore bounded, even if every process runs only for a short time.
+// Tests of the moves of keys to `event_key` across restarts. After a restart, a move continues where it stopped. A
+// start therefore reads a bounded number of events, even if every process runs only for a short time.
 
 import Engine
 import GRDB
@@ -76,8 +76,8 @@ struct KeyMoveTests {
         #expect(try keys.problems() == [])
     }
 
-    /// If an event is deleted before its key is moved, its number is noted in `event_key_early`. Moves remove such
-    /// numbers, so the table must not grow with each deletion.
+    /// If an event is deleted before its key is moved, the event's number is stored in `event_key_early`. A move
+    /// removes such numbers when it ends, so this table does not grow with every deletion.
     @Test(arguments: [1, 40])
     func `the numbers of deleted events are forgotten, too`(eventsPerLife: Int) async throws {
         for first in stride(from: 1, to: 170, by: eventsPerLife) {

@@ -36,8 +36,8 @@ struct LateRefoldTests {
             pace: pace ?? RefoldPace(rowsPerLateEvent: rowsPerPiece, rowsPerPiece: rowsPerPiece))
     }
 
-    /// Stores events that name no charger. A late event that comes before them and targets a charger therefore changes
-    /// the journey after every one of them.
+    /// Stores events that name no charger. If a late event comes before them and targets a charger, the journey after
+    /// each of them changes.
     private func journey(of count: Int, by driver: DriverID? = nil, in store: SQLiteEventStore) async throws {
         for start in stride(from: 0, to: count, by: 500) {
             let requests = (start..<min(start + 500, count)).map { number in
@@ -79,9 +79,8 @@ struct LateRefoldTests {
         }
     }
 
-    /// Stores a late event that comes before 300 others in the order. The sender of the late event is `service`, or the
-    /// driver if `service` is nil. Stops the refold after twenty rows, as a crash would, and copies the database in
-    /// this state.
+    /// Stores a late event that comes before 300 others in the order. If `service` is nil, the driver is the sender.
+    /// Stops the refold after twenty rows, as a crash would, and copies the database in this state.
     private func cutRefold(copies: String..., from service: DriverID? = nil) async throws {
         let pace = RefoldPace(rowsPerLateEvent: 10, rowsPerPiece: 10, pauseFactor: 1_000_000, quiet: .seconds(3600))
         let store = try store("cut", pace: pace)
@@ -123,13 +122,13 @@ struct LateRefoldTests {
         while true {
             let (rows, isUnderWay) = try await reached(store)
             if rows == 0 { continue }
-            // While the refold is in progress, `rows` is the late event and a whole number of pieces.
+            // While the refold is in progress, `rows` counts the late event and the events of whole pieces.
             if isUnderWay { #expect((rows - 1) % Self.rowsPerPiece == 0) }
             seen.insert(rows)
             if !isUnderWay { break }
             otherCount += 1
-            // Each event of the other driver has its own time. To place an event, the store searches all events of the
-            // same millisecond, and many of them would make the test slow.
+            // The other driver's events all have different times. To place an event, the store searches all events of
+            // the same millisecond, so many of them would make the test slow.
             let other = request(
                 .sample(.chargerTargeted, key: "o\(otherCount)", at: .sample.advanced(bySeconds: otherCount)),
                 of: DriverID("other-driver"))
@@ -216,8 +215,8 @@ struct LateRefoldTests {
         #expect(try await store.delete(aged[...]) == 0)
         _ = try await completeRefolds(store)
         #expect(try await store.delete(aged[...]) == 100)
-        // 201 events remain. The late event is older than the deleted events and therefore below the floor. The check
-        // leaves it out and counts the other 200.
+        // 201 events remain. The late event is older than the deleted events, so it is below the driver's floor. The
+        // check ignores the late event and counts the other 200.
         #expect(try check("db") == DatabaseCheck.Report(drivers: 1, events: 200))
         await store.close()
     }
@@ -284,8 +283,8 @@ struct LateRefoldTests {
         try await journey(of: 400, in: store)
         let others = (0..<8).map { DriverID("other-\($0)") }
         for other in others { try await journey(of: 15, by: other, in: store) }
-        // The refold of the late event has forty pieces. Each transaction contains one of these pieces. It also
-        // contains one late event of each other driver, and each of these events refolds 15 rows.
+        // The refold of the late event has forty pieces, one per transaction. Each transaction also stores one late
+        // event of each other driver. Each of these late events refolds 15 rows.
         let storedMax = 400
         let lateEvent = late("late")
         let answered = Answered()
@@ -323,8 +322,8 @@ struct LateRefoldTests {
         let store = try store(rowsPerPiece: 500, charging: charges)
         try await journey(of: 200, in: store)
         #expect(await store.append(request(.sample(.sessionRestored, key: "idle"))).isStored)
-        // `mid` comes after the first hundred events and sets the charger anew. From there on, the charger does not
-        // depend on `late`, so the refold of `late` can stop there.
+        // `mid` comes after the first hundred events and sets the charger anew. After `mid`, the charger no longer
+        // depends on `late`, so the refold of `late` can stop there.
         let mid = request(.sample(.chargerTargeted, key: "mid", charger: "c0", at: .sample.advanced(bySeconds: 110)))
         #expect(await store.append(mid).isStored)
         #expect(await store.append(late("late")).isStored)
@@ -336,9 +335,8 @@ struct LateRefoldTests {
         await store.close()
     }
 
-    /// The driver's own event arrives during the refold and waits for it. The writer may then complete the refold
-    /// because of this event. The rows must be charged to the service nevertheless, because its late event caused the
-    /// refold.
+    /// The driver's own event arrives during the refold and waits for it. Because of this event, the writer may
+    /// complete the refold. The rows must still be charged to the service, because its late event caused the refold.
     @Test func `the refold after a service's event is charged to the service, however many pieces it takes`()
         async throws
     {
@@ -369,8 +367,8 @@ struct LateRefoldTests {
         await store.close()
     }
 
-    /// SQLite sorts all events of a millisecond to read one of them. A piece therefore begins and ends between two
-    /// milliseconds.
+    /// To read one event, SQLite sorts all events of its millisecond. A piece of a refold therefore contains either all
+    /// events of a millisecond or none.
     @Test func `the events of one millisecond are refolded together`() async throws {
         let store = try store()
         let requests = (0..<300).map { number in
@@ -403,11 +401,11 @@ struct LateRefoldTests {
         #expect(outcomes.filter(\.isStored).count == RefoldCharges.sharingTimeMax + 1)
         #expect(outcomes[RefoldCharges.sharingTimeMax] == .rateLimited)
         #expect(outcomes.last?.isStored == true)
-        // To place an event, SQLite sorts it together with the earlier events of its millisecond. The driver is charged
-        // once for every 100 of these.
+        // To place an event, SQLite sorts it together with the earlier events of its millisecond. For every 100 of
+        // these earlier events, the driver is charged once.
         //
-        // The first 100 events cost nothing, the next 100 one charge each, and so on up to nine charges each: 4,500
-        // charges in all.
+        // The first 100 events cost nothing. Each of the next 100 costs one charge, and so on, up to nine charges each.
+        // Together this is 4,500 charges.
         let remaining = admission.quota(of: driver, in: .preSessionEvents).remaining
         #expect(remaining == 100_000 - 4_500)
         await store.close()
@@ -435,7 +433,7 @@ private final class Answered: Sendable {
     let value = Atomic(false)
 }
 
-/// Records how many rows each late event refolded, by the event's idempotency key.
+/// Records the number of charged rows for each late event, by the event's idempotency key.
 private final class CountedCharges: RefoldCharging {
     private let state = Mutex<(counts: [String: Int], drivers: Set<DriverID>)>(([:], []))
 

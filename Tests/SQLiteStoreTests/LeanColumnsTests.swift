@@ -1,4 +1,4 @@
-// Tests that every column of `event` reads as it was sent, whatever smaller form is stored.
+// Tests that every column of `event` is read as it was sent, even if it is stored in a smaller form.
 
 import Engine
 import Foundation
@@ -29,8 +29,8 @@ struct LeanColumnsTests {
         }
     }
 
-    /// Half of the moments are random over all years that can be written, the others over the time from shortly before
-    /// 1970 to 2033.
+    /// Half of the moments are from all years that RFC 3339 can express. The others are between shortly before 1970 and
+    /// 2033.
     @Test func `a time reads back as it was sent`() throws {
         var random = SeededRandom(seed: 7)
         try withEvents { db in

@@ -44,7 +44,7 @@ struct MaintenanceTests {
         return try queue.read { db in try DatabaseCopy.rowCounts(db) }
     }
 
-    /// Changes the file without the store, and without checks of foreign keys.
+    /// Changes the file directly, not through the store, and without checks of foreign keys.
     private func doctor(_ sql: String) throws {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
@@ -65,7 +65,8 @@ struct MaintenanceTests {
         check.close()
     }
 
-    /// A rebuilt database of an older release is checked before its drivers are refolded by the rules of this release.
+    /// After the rebuild of an old database, the check runs before the drivers are refolded. The stored verdicts are
+    /// then still those of the older release's rules.
     @Test func `before a refold by new rules, check examines the chains but not the verdicts`() async throws {
         try await fill()
         try doctor("UPDATE driver SET rules = rules - 1")
@@ -174,7 +175,7 @@ struct MaintenanceTests {
         #expect(aged.events.count >= 40)
         #expect(try await fixture.store.delete(aged.events[...]) == aged.events.count)
         #expect(try problems(file) == [])
-        // Retention deleted events of driver-4, so this driver has a floor. Delete the driver.
+        // Retention has deleted events of driver-4, so a floor is stored for this driver. Now delete the driver.
         let receipt = try await fixture.own.erase(Caller(driver: DriverID("driver-4")), from: .at(start))
         #expect(try problems(file) == [])
         #expect(try ErasureScan(path: file).leftovers(ofReceipt: receipt.id) == [])
@@ -205,8 +206,8 @@ struct MaintenanceTests {
         #expect(!DatabaseCopy.exists(file + ".partial"))
     }
 
-    /// A program that had the earlier backup open was killed, and its WAL was left. SQLite would apply that WAL to the
-    /// new backup.
+    /// A program had the earlier backup open and was killed, so the WAL of this backup was left. SQLite would apply
+    /// that WAL to the new backup.
     @Test(arguments: ["intact", "damaged", "gone"])
     func `a backup removes the WAL of the backup that it replaces`(_ earlier: String) async throws {
         try await fill()
@@ -421,7 +422,7 @@ struct MaintenanceTests {
         #expect(plan.loss == "The backup has 8 events and 1 driver fewer than the database.")
     }
 
-    /// As in a downgrade: the database has a migration that this binary does not know.
+    /// The database has a migration that this binary does not know, as after a downgrade of the binary.
     @Test func `a restore over a newer database counts the deletions that it undoes, and they can be read`()
         async throws
     {
@@ -446,7 +447,8 @@ struct MaintenanceTests {
         #expect(try ErasureRecords.read(path).isEmpty)
     }
 
-    /// The link and the database are in different folders, which may be on different disks.
+    /// The link and the database are in different folders, which could be on different disks. The restore must
+    /// therefore write its file next to the database, not next to the link.
     @Test(arguments: [false, true])
     func `a restore through a symbolic link replaces the file to which it leads`(isDamaged: Bool) async throws {
         try await fill()
@@ -493,7 +495,7 @@ struct MaintenanceTests {
         #expect(reason.contains("run a newer one"), "\(reason)")
     }
 
-    /// Overwrites the page of the table of deletions, or the page with the schema.
+    /// Overwrites the root page of the table `erased_driver`, or the page with the schema.
     @Test(arguments: ["erased_driver", "sqlite_schema"])
     func `a restore over a damaged database is possible, and says that its deletions are unknown`(
         table: String

@@ -46,8 +46,8 @@ struct NewestKeysTests {
         try await keys.append(1...100, to: store)
         #expect(try keys.listed().rows == [])
         try await keys.expectRepeats(1...100, in: store)
-        // The store has as many keys in memory as it may have. From now on, each event makes two more keys due to be
-        // written to `event_key`. The store writes them when 64 are due.
+        // The store now has as many keys in memory as it may have. From here on, two more keys become due with each
+        // event. When 64 keys are due, the store writes them to `event_key`.
         try await keys.append(101...140, to: store)
         #expect(try keys.listed().rows.count == 64 && keys.listed().through == 0)
         try await keys.expectRepeats(1...140, in: store)
@@ -138,8 +138,8 @@ struct NewestKeysTests {
         #expect(try keys.problems() == [])
     }
 
-    /// Event 6 is rolled back. The other process then stores events 7 to 9. They get the number of the rolled-back
-    /// event and the numbers after it.
+    /// Event 6 is rolled back, so its row number is free again. The other process then stores events 7 to 9, which get
+    /// the row numbers from 6 on.
     @Test(arguments: ["ROLLBACK", "ABORT"])
     func `after a rollback, events that another process stores are found`(raise: String) async throws {
         let store = try keys.open(countMax: 1000)

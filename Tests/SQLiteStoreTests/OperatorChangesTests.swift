@@ -14,7 +14,7 @@ import Testing
 struct OperatorChangesTests {
     private let now = AccountFixture.start
 
-    /// Opens a second store on the fixture's file, as the process of a command does. The caller closes it.
+    /// Opens a second store on the fixture's file, as the process of a command does. The caller must close this store.
     private func beside(_ fixture: AccountFixture) throws -> StoredAccounts {
         let store = try SQLiteEventStore(existing: fixture.folder.file("db"), digests: fixture.digests)
         return StoredAccounts(store: store, digests: fixture.digests)
@@ -82,7 +82,8 @@ struct OperatorChangesTests {
         await fixture.close()
     }
 
-    /// The command cannot truncate the WAL, because a backup is reading. The server's next write truncates it.
+    /// The command cannot truncate the WAL while another connection reads the database, as a backup does. After the
+    /// reader has ended, the server's next write truncates the WAL.
     @Test func `what a command could not cut from the WAL, the running server cuts`() async throws {
         let fixture = try await AccountFixture()
         let driver = try await fixture.signIn(phone: "+4915112345678").user.id

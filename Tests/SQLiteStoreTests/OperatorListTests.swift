@@ -214,11 +214,11 @@ import Testing
             return try Row.fetchAll(statement).map { $0["detail"] as String }
         }
         #expect(!plan.isEmpty)
-        // A scan of a table is not allowed. A query with a list of ids scans only this list, its parameter.
+        // No query may scan a table. A query for a list of ids scans only this list, which is its parameter.
         let scans = plan.filter { $0.hasPrefix("SCAN ") && !$0.contains("CONSTANT ROW") }
         #expect(scans.allSatisfy { $0.hasPrefix("SCAN listed VIRTUAL TABLE") }, "\(plan)")
-        // A query that sorts reads all its rows before it returns the first one. Two kinds of queries may sort, because
-        // their rows are few: those of the history of operations, and those of a list of ids.
+        // A query that sorts reads all its rows before it returns the first one. Queries for the history of operations
+        // or for a list of ids may sort, because they have few rows.
         if !sql.contains("operation_count"), !sql.contains("listed") {
             #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(plan)")
         }

@@ -49,7 +49,7 @@ import Testing
         let second = try await picture.current(at: later)
         #expect(second.drivers == [.anchored: 1, .idle: 1])
         #expect(second.tallies.map(\.count).reduce(0, +) == 4)
-        // Forty minutes later, two of the four events are older than an hour.
+        // Forty minutes later, two of the four events are at least an hour old.
         let third = try await picture.current(at: now.advanced(bySeconds: 40 * 60))
         #expect(third.tallies.map(\.count).reduce(0, +) == 2)
         // The next read comes two hours later. By then all events are older than an hour.

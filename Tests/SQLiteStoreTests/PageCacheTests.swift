@@ -64,7 +64,7 @@ struct PageCacheTests {
             default: try queue.write { db in try insert(60, &random, db) }
             }
             let found = try queue.read { db in try String.fetchAll(db, sql: rows) }
-            // A new connection reads from the file, not from this connection's cache.
+            // A new connection reads from the file, not from the cache of `queue`.
             expected = try DatabaseQueue(path: folder.file("db")).read { db in try String.fetchAll(db, sql: rows) }
             #expect(found == expected)
         }

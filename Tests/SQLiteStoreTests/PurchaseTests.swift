@@ -48,9 +48,9 @@ struct PurchaseTests: PurchaseSamples {
         await fixture.close()
     }
 
-    /// A signer is a certificate that signed facts, and its row says whether it was revoked. If a deletion kept a fact
-    /// and removed the row of its signer, the fact would be believed again. The next owner would then get entitlements
-    /// that were signed with a stolen key.
+    /// The row of a signer (a certificate) says whether the certificate is revoked. If a deletion removed this row but
+    /// kept a fact that the certificate signed, the server would trust the fact again. The purchase's next owner would
+    /// get entitlements from a stolen key.
     @Test func `a deletion keeps no fact of a revoked signer`() async throws {
         let fixture = try await AccountFixture()
         let purchases = StoredPurchases(accounts: fixture.accounts)

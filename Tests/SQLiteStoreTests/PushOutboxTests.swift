@@ -48,8 +48,8 @@ import Testing
 
     private func states(_ changes: PushChanges) -> [JourneyState] { changes.changes.map(\.after.state) }
 
-    /// Queues the entries that the rules produce from all changes at the time `now`. Returns whether this call moved
-    /// the position.
+    /// Queues the entries that `PushRules` makes at the time `now` from all changes. Returns whether this call moved
+    /// the position up to which changes are queued.
     private func queue(in fixture: AccountFixture, at now: Moment) async throws -> Bool {
         let page = try await changes(in: fixture)
         let entries = page.changes.flatMap { PushRules.entries(for: $0, at: now) }
@@ -111,7 +111,7 @@ import Testing
     }
 
     @Test func `the change by a late event is not skipped while its refold is not complete`() async throws {
-        // The refold pauses after twenty of the sixty events, for the rest of the test.
+        // After twenty of the sixty events, the refold pauses for the rest of the test.
         let fixture = try await AccountFixture(
             pace: RefoldPace(rowsPerLateEvent: 10, rowsPerPiece: 10, pauseFactor: 1_000_000, quiet: .seconds(3600)))
         let caller = try await driver(events: 4, in: fixture)
@@ -132,16 +132,16 @@ import Testing
         #expect(states(meanwhile) == [.nearCharger, .anchored, .sessionActive])
         #expect(meanwhile.last == 64 && !meanwhile.hasMore)
         #expect(try await changes(after: 64, in: fixture).last == 64)
-        // A refold may never be complete, for example because the server was replaced. Readers of changes therefore
-        // wait for it for half a minute and then go on.
+        // A refold may never complete, for example because the server was replaced. Readers of changes therefore wait
+        // at most half a minute for a refold.
         let wait = Int(PushChangeRows.refoldWaitMilliseconds / 1000)
         let minuteBefore = received.advanced(bySeconds: -60)
         let atEnd = minuteBefore.advanced(bySeconds: wait)
         #expect(try await fixture.store.pushChanges(after: 64, since: atEnd).last == 64)
         let after = atEnd.advanced(byMilliseconds: 1)
         #expect(try await fixture.store.pushChanges(after: 64, since: after).last == 69)
-        // If the clock was set back, the event's time of receipt may be more than a minute in the future. Readers do
-        // not wait in this case either.
+        // After the clock was set back, the event's time of receipt may be more than a minute in the future. In this
+        // case, readers do not wait either.
         let setBack = minuteBefore.advanced(byMilliseconds: -ServerClocks.differenceMillisecondsMax)
         #expect(try await fixture.store.pushChanges(after: 64, since: setBack).last == 64)
         let setBackFurther = setBack.advanced(byMilliseconds: -1)
@@ -192,7 +192,7 @@ import Testing
         #expect(due.first?.device == device(activity: "ab"))
         #expect(due.first?.sessionID == "session-driver")
         #expect(due.first?.entry.expiresAt == start.advanced(bySeconds: 90 + 3600))
-        // The remaining entries are the updates for both changes, and then the warning.
+        // The remaining entries are the Live Activity's updates for both changes, and then the warning.
         try await finish(due, .remove, in: fixture)
         var kinds: [PushKind] = []
         for moment in [now, now, warningAt.advanced(byMilliseconds: -1), warningAt] {
@@ -241,8 +241,8 @@ import Testing
         }
         for minute in [0, 5, 19, 20, 21, 39, 40, 59, 60] { try await wake(at: minute) }
         #expect(try await fixture.count("push_outbox") == 4)
-        // The last wake-up was at minute 60, so the next one is allowed at minute 80. Registering the device again does
-        // not make it earlier.
+        // The last wake-up was at minute 60, so the next one is allowed at minute 80. A new registration of the device
+        // does not allow an earlier wake-up.
         #expect(try await fixture.devices.put(device(), of: caller, from: .at(start)) == false)
         try await wake(at: 79)
         #expect(try await fixture.count("push_outbox") == 4)

@@ -1,6 +1,5 @@
-// Tests with a database of version 6, whose events were folded without evidence and without an order within a second.
-// The database is migrated. A driver's events are then refolded, either with the driver's next event or driver by
-// driver.
+// Tests with a database of version 6. Release 6 ignored the states that the phone reported, and had no order for the
+// events within a second. After the migration, a driver is refolded with its next event, or in a refold of all drivers.
 
 import Engine
 import Foundation
@@ -115,8 +114,8 @@ struct RefoldTests {
             try Int64.fetchAll(db, sql: "SELECT id FROM event WHERE driver = 1 AND second_place IS NULL ORDER BY id")
         }
         #expect(unread == [4, 5])
-        // These two events lack values that a transfer could not compute in its target, so the transfer must wait for
-        // the refold.
+        // The refold has not read events 4 and 5 yet. They lack values that the target of a transfer could not compute.
+        // The last pass of a transfer must therefore wait for the refold.
         let source = try SQLiteTransferSource.open(path)
         #expect(try source.obstacle(isFinal: false) == nil)
         #expect(try source.obstacle(isFinal: true) != nil)
@@ -146,8 +145,8 @@ struct RefoldTests {
         let store = try SQLiteEventStore(path: try version6(scratch), nowMilliseconds: 0)
         let (visit, second) = (DriverID("lost-dwell"), DriverID("one-second"))
         #expect(try await store.driversAwaitingRefold(among: [visit, second, DriverID("nobody")]) == [visit, second])
-        // The database has no change of either driver's journey. A stream therefore gets the current state, with 0 as
-        // the id of the change.
+        // The database has recorded no change of either driver's journey. A stream therefore gets the current state,
+        // and the id of this change is 0.
         #expect(
             try await store.changes(of: visit, after: nil)
                 == .newest(JourneyChange(id: 0, journey: Journey(state: .nearCharger), cause: nil)))

@@ -1,8 +1,8 @@
 // Tests of retention and the fold on random journeys. Events arrive late and twice, and expiries are stored. In
 // between, the oldest rows are deleted, in steps of any size that may be interrupted anywhere.
 //
-// All events that arrived at or above their driver's floor are folded, including those deleted later. The remaining
-// rows must equal the rows of that fold.
+// If an event is below its driver's floor when it arrives, it is too late and is not folded. The expected rows come
+// from a fold of all other events, including those deleted later. The remaining rows must equal them.
 //
 // Set DWELL_RETENTION_JOURNEYS=10000 for a long run. A failure prints its seed.
 

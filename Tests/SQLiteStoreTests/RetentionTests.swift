@@ -61,8 +61,8 @@ struct RetentionTests {
         try await drive("b")
         #expect(try await keeping().round() == RetentionService.Deleted())
         clock.advance(bySeconds: 3 * Self.day)
-        // The events of session-a are deleted. The fold now begins with the journey after the last of these events.
-        // This journey names session-a, so retention keeps the row of session-a, but no response shows this session.
+        // Retention deletes the events of session-a. The fold now begins with the stored journey after the last deleted
+        // event. This journey names session-a, so the row of session-a stays, but no response shows this session.
         #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try await keys() == (0..<8).map { "b\($0)" })
         let sessions = try await store.sessions(of: driver, limit: 10, after: nil)
@@ -73,8 +73,8 @@ struct RetentionTests {
         #expect(try problems() == [])
         try await drive("c")
         clock.advance(bySeconds: 5 * Self.day)
-        // Session-a keeps its row in this round too: the journey at the floor is now in session-b, and names session-a
-        // as the previous session.
+        // Session-a keeps its row in this round too. The stored journey with which the fold now begins is in session-b,
+        // and names session-a as the previous session.
         #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try problems() == [])
         await store.close()
@@ -92,8 +92,8 @@ struct RetentionTests {
         let entered = EventSubmission.sample(.enteredChargerIntentZone, key: "new", at: clock.now)
         guard case .stored(let stored) = try await post(entered) else { throw Unexpected(description: "not stored") }
         #expect(stored.verdict == Verdict(.applied, implied: .reset))
-        // This late event comes before the new one, and all earlier events are deleted. It is folded from the stored
-        // journey at the floor.
+        // This late event comes before the event `new`. All events before the late event are deleted, so its fold
+        // begins with the stored journey.
         let late = EventSubmission.sample(.reset, key: "late", session: "s", at: clock.now.advanced(bySeconds: -60))
         guard case .stored(let reset) = try await post(late) else { throw Unexpected(description: "not stored") }
         #expect(reset.verdict == .applied)
@@ -157,8 +157,8 @@ struct RetentionTests {
     }
 
     @Test func `a deadline that is due and not stored holds the floor below it`() async throws {
-        // The diagnostic event has exactly the time of the deadline. It comes before the expiry, so the deadline still
-        // runs after the diagnostic event.
+        // The diagnostic event has exactly the time of the deadline, and the order puts it before the expiry. After the
+        // diagnostic event, the deadline therefore still runs.
         let activation = Array(SampleJourney.whole(prefix: "a", session: "s", from: clock.now).prefix(4))
         for event in activation { try await post(event) }
         let deadline = try #require(try await store.journey(of: driver).hardDeadline)

@@ -1,7 +1,7 @@
-// Tests of corrections of settings, and of trials, which fold in memory only. Random journeys are stored with changing
-// settings. The expected result is the fold of their events in order, with the settings of the correction.
+// Tests of corrections of settings, and of trials of corrections, which store nothing. Random journeys are stored with
+// changing settings. The expected result is the fold of their events in order, with the settings of the correction.
 //
-// DWELL_CORRECTION_JOURNEYS=10000 is a long run. A failure names the seed; DWELL_PROPERTY_SEED=<seed> with
+// Set DWELL_CORRECTION_JOURNEYS=10000 for a long run. A failure prints its seed. DWELL_PROPERTY_SEED=<seed> with
 // DWELL_CORRECTION_JOURNEYS=1 repeats that journey alone.
 
 import Engine
@@ -17,8 +17,8 @@ import Testing
 struct SettingsCorrectionTests {
     private static let seeds = PropertyRun.seeds("DWELL_CORRECTION_JOURNEYS", unlessSet: 400)
     private static let journeysPerFile: UInt64 = 50
-    /// The events of a journey are received in turn at `received`, at `since` and at `until`. Only those received at
-    /// `since` are in the time span that is corrected.
+    /// A journey's first event is received at `received`, the second at `since`, the third at `until`, the fourth at
+    /// `received`, and so on. A correction covers only the events received at `since`.
     private static let received = Moment.sample.advanced(bySeconds: 10 * DeliveredJourney.spanSeconds)
     private static let since = received.advanced(bySeconds: 1000)
     private static let until = received.advanced(bySeconds: 2000)
@@ -108,7 +108,8 @@ struct SettingsCorrectionTests {
         return (correction, continues)
     }
 
-    /// Refolds until all drivers are done, or for `partsMax` parts. Returns the counts of all parts.
+    /// Refolds part after part until all drivers are done, but at most `partsMax` parts. Returns the sum of the parts'
+    /// counts.
     private func refold(
         _ correction: Int64, _ store: SQLiteEventStore, partsMax: Int = .max
     ) async throws -> RefoldCounts {
@@ -209,7 +210,8 @@ struct SettingsCorrectionTests {
 
     // MARK: One driver
 
-    /// Stores a visit whose grace period of 60 s ended before the arrival, and `count` events after it.
+    /// Stores a visit whose grace period of 60 s ended before the arrival. Then stores `count` events that come after
+    /// the visit.
     private func visit(_ driver: DriverID, followedBy count: Int = 0, in store: SQLiteEventStore) async {
         let wrong = Settings(gracePeriodSeconds: 60)
         var submissions = SampleJourney.whole(prefix: "\(driver.rawValue)-", session: "s-\(driver.rawValue)")

@@ -114,7 +114,7 @@ struct SettingsRulesStoreTests {
             .sessionRestored, key: "late", session: "other", at: Moment.sample.advanced(bySeconds: -60))
         try await append(late, in: store, none)
         #expect(try await journey(store) == before)
-        // All events are refolded as after an upgrade, by a server without rules.
+        // A server without settings rules refolds all events, as after an upgrade.
         try await store.change { db in try db.execute(sql: "UPDATE driver SET rules = 1") }
         await store.close()
         let reopened = try open()

@@ -64,14 +64,14 @@ struct DeliveryRound: Sendable {
         enum Restart: Sendable {
             case none
             case clean
-            /// The store is not closed, so the files stay as the crash left them. The responses to the last batch are
-            /// lost.
+            /// The store is not closed, and the next store opens the files as the crash left them. The responses to the
+            /// last batch are lost.
             case crash
         }
 
         var restart: Restart
-        /// After the deliveries of a turn, the server stores the expiries that are due at this time. The time may be
-        /// later than the turn's events, and earlier than the time of the previous turn.
+        /// After the deliveries of the turn, the server stores the expiries that are due at the time `now`. This time
+        /// may be later than the turn's events. It may also be earlier than the `now` of the previous turn.
         var now: Moment
     }
 
@@ -82,7 +82,8 @@ struct DeliveryRound: Sendable {
     /// Small numbers make most restarts happen while keys are moved.
     let newestKeysMax: Int
 
-    /// Creates a round whose turns depend only on `number`. A journey that is repeated alone then has the same turns.
+    /// Creates a round whose turns depend only on `number`, and not on the other journeys of the round. A repeat of one
+    /// journey alone therefore has the same turns.
     init(number: UInt64, seeds: Range<UInt64>) {
         self.seeds = seeds
         var random = SeededRandom(seed: number)
@@ -107,7 +108,8 @@ struct DeliveryRound: Sendable {
         return rounds
     }
 
-    /// Returns the differences from a fold of all events in order. Each text begins with the seed of its journey.
+    /// Returns the differences between the stored journeys and a fold of all events in order. Each text begins with the
+    /// seed of its journey.
     func play() async throws -> [String] {
         let journeys = seeds.map { DeliveredJourney(seed: $0, turnCount: turns.count) }
         let database = try RestartedDatabase(
@@ -166,8 +168,8 @@ struct DeliveryRound: Sendable {
         var differences: [String] = []
         for journey in journeys {
             let found = try await database.store.journey(of: journey.driver)
-            // If a turn's time was after the journey's last deadline, the expiry is already stored. The stored journey
-            // is then `expected.end`.
+            // If the time `now` of a turn was after the journey's last deadline, the last expiry is already stored. The
+            // stored journey is then `expected.end`.
             if found != journey.expected.last, found != journey.expected.end {
                 differences.append("\(journey): stands at \(found) instead of \(journey.expected.last)")
             }

@@ -57,8 +57,8 @@ struct WALTruncationTests {
         await linked.close()
     }
 
-    /// Deleted data may stay in the WAL only while a reader needs it. This also holds if the server restarts in the
-    /// meantime.
+    /// Deleted data may stay in the WAL only while a reader needs the WAL. This must hold even if the server restarts
+    /// before the reader ends.
     @Test func `a cut that a reader put off is made up for after a restart`() async throws {
         try await post("before")
         var configuration = Configuration()

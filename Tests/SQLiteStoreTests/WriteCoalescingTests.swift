@@ -21,8 +21,8 @@ struct WriteCoalescingTests {
         folder = try ScratchFolder()
         try FaultyFileSystem.watch(folder.path, script)
         pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
-        // Empty the WAL before the table is created. The WAL file then grows now, and not during a test, where this
-        // would count as another write.
+        // Empty the WAL before the table is created. The WAL file then grows now. In a test, its growth would count as
+        // another write.
         try pool.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)")
             try db.execute(sql: "CREATE TABLE line (id INTEGER PRIMARY KEY, text)")
@@ -137,7 +137,7 @@ struct WriteCoalescingTests {
         #expect(isBusy == false)
     }
 
-    /// A sync takes twice as long if the commit made the file longer. The file therefore grows in steps of half a
+    /// If a commit makes the WAL file longer, its sync takes twice as long. The file therefore grows in steps of half a
     /// mebibyte.
     @Test func `commits leave the size of the WAL as it is, until half a mebibyte is full`() throws {
         try cutLog()

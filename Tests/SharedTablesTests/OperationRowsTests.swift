@@ -40,8 +40,8 @@ struct OperationRowsTests {
         }
     }
 
-    /// Two servers read the same two changes. The second server records the first change only after the first server
-    /// has recorded both changes.
+    /// Servers A and B read the same two changes. Server B records the first change only after server A has recorded
+    /// both.
     @Test(arguments: TestedDatabase.allCases)
     func `a change that a server records late is there once, and one that returns is there twice`(
         _ database: TestedDatabase

@@ -1,8 +1,8 @@
 // Tests that the order in which Apple's facts (signed transactions and renewals) arrive does not change a driver's
 // entitlements.
 //
-// Each of many drivers has the facts of one year, from notifications and from the app. They reach a shared database in
-// any order, some of them twice or late. Meanwhile the server is restarted, or ends in a crash.
+// Notifications and the app deliver the facts of one year for each of many drivers. The facts reach a shared database
+// in any order, some of them twice or late. Meanwhile the server is restarted, or ends in a crash.
 //
 // Set DWELL_PURCHASE_STORES=100000 for a long run. A failure prints its seed; DWELL_PROPERTY_SEED=<seed>
 // DWELL_PURCHASE_STORES=1 repeats that year alone. On PostgreSQL, only a tenth of the years is tested.
@@ -60,8 +60,8 @@ private struct PurchaseRound {
     /// The kind of restart after each turn but the last.
     private static let restarts: [Restart] = [.clean, .crash, .clean, .crash, .crash]
 
-    /// Returns the differences from the entitlements that follow from the facts in order. Each text begins with the
-    /// seed of the driver's year.
+    /// Returns the differences between the stored entitlements and those that follow from the facts in order. Each text
+    /// begins with the seed of the driver's year.
     func play() async throws -> [String] {
         let years = try seeds.map { try PurchaseYear(seed: $0) }
         let digests = try Sample.digests()

@@ -1,4 +1,5 @@
-// Tests of what a deletion of the driver leaves of purchases on each database, and of what is stored about them later.
+// Tests of the deletion of a driver who has purchases, on each database. They cover what the deletion leaves of the
+// purchases, and what is stored about the purchases later.
 
 import Engine
 import Identity
@@ -37,7 +38,8 @@ struct PurchaseErasingTests: PurchaseSamples {
         }
         #expect(try await opened.store.count("purchase_transaction WHERE account_token IS NOT NULL") == 0)
         #expect(try await opened.store.count("store_notification WHERE payload IS NOT NULL") == 0)
-        // The same person shows the purchase with a new account. The facts, and later ones, are stored whole again.
+        // The same person shows the purchase with the new account `bea`. From now on, the facts about the purchase are
+        // stored in full again.
         let shown = ShownPurchase(transaction: renewed, renewal: renewal)
         guard case .stored(let facts) = try await purchases.add(shown, of: Self.caller("bea"), at: Self.at(31)) else {
             throw Unexpected()
@@ -61,8 +63,8 @@ struct PurchaseErasingTests: PurchaseSamples {
         let purchases = try Self.purchases(opened)
         _ = try await purchases.add(
             ShownPurchase(transaction: try Self.transaction()), of: Self.caller("ada"), at: Self.start)
-        // Apple's signing certificate is revoked at the time of the deletion. The facts that it signed are then deleted
-        // too, so nothing is left of this purchase.
+        // Apple's signing certificate is already revoked when the driver is deleted. The deletion therefore also
+        // deletes the facts that this certificate signed, and nothing of this purchase is left.
         let signer = try #require(try await purchases.signers().first)
         try await purchases.record(signer.id, isRevoked: true, at: Self.at(1))
         try await Self.erase("ada", opened.store)
@@ -103,8 +105,8 @@ struct PurchaseErasingTests: PurchaseSamples {
         await opened.close()
     }
 
-    /// One notification about the purchase, and one notification without a transaction, have a customer id that no
-    /// stored fact has. The deletion must remove this id from both.
+    /// Two notifications have a customer id that no stored fact has. One of them is about the purchase, and the other
+    /// has no transaction. The deletion must remove the id from both.
     @Test(arguments: TestedDatabase.allCases)
     func `a deletion removes the customer's id that only notifications have`(_ database: TestedDatabase) async throws {
         let opened = try await database.open()

@@ -71,7 +71,7 @@ struct RenewalTests {
         await other.close()
     }
 
-    /// Adds 2,001 spent tokens to the only session, each issued before its unspent token.
+    /// Adds 2,001 spent tokens to the only session. Each of them was issued before the session's unspent token.
     ///
     /// - Parameter expiresAtSQL: an SQL expression for the time when an added token expires. It uses the columns of the
     ///   unspent token. `?2` is the number of the added token.
@@ -100,7 +100,7 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    /// A new token expires before older ones after an operator has lowered `REFRESH_TOKEN_TTL_DAYS`.
+    /// After an operator has lowered `REFRESH_TOKEN_TTL_DAYS`, a new token expires before older ones.
     @Test(arguments: DatabaseKind.allCases)
     func `a full session keeps its new token, also if that token expires before all older ones`(_ kind: DatabaseKind)
         async throws
@@ -284,7 +284,7 @@ struct RenewalTests {
         #expect(await fixture.refusal(of: pairs[0].accessToken) == .revoked)
         #expect(await refresh(fixture, pairs[0].refreshToken, afterMilliseconds: 0) == nil)
         #expect(await fixture.refusal(of: pairs[1].accessToken) == nil)
-        // The refresh token of another driver does not end that driver's session.
+        // If a driver signs out with the refresh token of another driver, the other driver's session does not end.
         try await fixture.sessions.signOut(
             fixture.caller(pairs[1]), refreshToken: pairs[3].refreshToken, from: .at(start))
         #expect(await fixture.refusal(of: pairs[3].accessToken) == nil)
@@ -295,8 +295,8 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    /// If one of the two sessions cannot be ended, the other one must not end either. The driver then stays signed in
-    /// with the tokens of both, and can repeat the request.
+    /// The request signs out two sessions: the caller's, and that of the refresh token. If one of them cannot be ended,
+    /// the other must not end either. The driver then stays signed in to both sessions and can repeat the request.
     @Test func `signing out of two sessions ends both or none`() async throws {
         let fixture = try await AccountFixture(.sqlite)
         let pairs = [try await fixture.signInWithApple(), try await fixture.signInWithApple()]
@@ -363,7 +363,7 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    /// A second process on the same database polls it, and so learns that the session has ended.
+    /// A second process polls the same database, and so learns that the session has ended.
     @Test(arguments: DatabaseKind.allCases)
     func `another store on the same database refuses what was ended here`(_ kind: DatabaseKind) async throws {
         let here = try await AccountFixture(kind)

@@ -1,5 +1,5 @@
-// Tests of the feed of revocations, which the status cache of every process follows. The feed leaves out nothing,
-// although processes end sessions at the same time.
+// Tests of the feed of revocations, which the status cache of every process follows. The feed contains every
+// revocation, even if several processes end sessions at the same time.
 
 import JourneyModel
 import TestSupport

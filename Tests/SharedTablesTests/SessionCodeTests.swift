@@ -19,9 +19,9 @@ struct SessionCodeTests {
         SessionCodes(store: fixture.accounts, digest: fixture.digests.sessionCode)
     }
 
-    /// Activates a session of the driver at 20 s. The clock of the service that sends the events is `ahead` seconds
-    /// ahead of the server's clock. Each event has a sequence, so an event without a sequence in the same millisecond
-    /// comes before it in the order.
+    /// Activates the driver's session at 20 s. The events come from a service whose clock is `ahead` seconds ahead of
+    /// the server's clock. In the order, an event without a sequence comes before these events if its millisecond is
+    /// the same.
     private static func activate(
         _ session: String, _ fixture: AccountFixture, of driver: DriverID = SessionCodeTests.driver,
         aheadBy ahead: Int = 0

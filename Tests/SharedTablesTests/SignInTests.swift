@@ -333,8 +333,8 @@ struct SignInTests {
         let fixture = try await AccountFixture(kind)
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
         let right = fixture.phones.last(to: Self.phone)
-        // On PostgreSQL, transactions that change the same rows at the same time fail and are repeated. With a thousand
-        // at once this would take too long.
+        // On PostgreSQL, concurrent transactions that change the same rows fail and are repeated. A thousand concurrent
+        // requests would therefore take too long.
         let count = kind == .sqlite ? 1000 : 30
         let refused = await withTaskGroup(of: Bool.self) { group in
             for guess in (0..<1_001).map({ String(format: "%06d", $0) }).filter({ $0 != right }).prefix(count) {
@@ -429,7 +429,8 @@ struct SignInTests {
         var now = AccountFixture.start
         for hour in 0..<24 {
             for round in 0..<7 {
-                // Only five codes an hour are sent to a number. `try?` ignores the error of the further requests.
+                // In one hour, only five codes are sent to a number. `try?` ignores the errors of the requests beyond
+                // this limit.
                 try? await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
                 for _ in 0..<6 { #expect(await !guess(fixture, "no", at: now)) }
                 for stranger in 0..<6 {
@@ -508,7 +509,8 @@ struct SignInTests {
             #expect(try await send(4_918_110_000_000 + number * 1_000_000, from: "192.0.2.\(number)"))
         }
         #expect(try await !send(4_918_990_000_000, from: "192.0.2.200"))
-        // Beyond the limit of a number's prefix, the response stays the same, but no message is sent.
+        // The next six numbers share a prefix. After the prefix has used up its limit, the response stays the same, but
+        // no message is sent.
         let before = fixture.phones.count
         for number in 0..<6 { #expect(try await send(4_419_999_000_000 + number, from: "203.0.\(number).1")) }
         #expect(fixture.phones.count == before + 4)
@@ -531,7 +533,7 @@ struct SignInTests {
         }
         #expect(fixture.phones.count == 1 + 7)
         // The number that has an account still gets codes, until the limit for all numbers together is used up. After
-        // that, every number is rejected.
+        // that, requests for any number are rejected.
         for number in 0..<3 {
             try await fixture.signIns.sendCode(to: Self.phone, from: .at(later, address: "203.0.\(number).1"))
         }
@@ -583,7 +585,7 @@ struct SignInTests {
             let resent = AccountFixture.start.advanced(bySeconds: 590)
             try await fixture.signIns.sendCode(to: Self.phone, from: .at(resent))
             #expect(fixture.phones.count == delivered)
-            // A request for a code for another number deletes expired codes. The codes of this number stay.
+            // A request for another number's code deletes expired codes. The codes of `Self.phone` stay.
             try await fixture.signIns.sendCode(
                 to: "+4479999999", from: .at(resent.advanced(bySeconds: 500), address: "198.51.100.1"))
             for _ in 0..<2 { #expect(await !guess(fixture, "no", at: resent.advanced(bySeconds: 1199))) }

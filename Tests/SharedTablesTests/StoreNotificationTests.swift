@@ -1,5 +1,5 @@
-// Tests of Apple's notifications on each database. A notification takes effect once. Its payload is kept for a while
-// if it says something that the stored facts do not.
+// Tests of Apple's notifications on each database. A notification takes effect once. If its payload contains
+// information that the stored facts do not, the payload is kept for a while.
 
 import Engine
 import Identity
@@ -155,7 +155,8 @@ struct StoreNotificationTests: PurchaseSamples {
         let opened = try await database.open()
         let purchases = try Self.purchases(opened)
         let fact = try Self.transaction()
-        // One request was not answered yet, and one waits for another attempt, when the clock is set back by a day.
+        // The clock is set back by a day. At this time, one request has not been answered yet, and another waits for
+        // its next attempt.
         for number in 1...2 {
             let request = Self.notification(number, fact, type: "CONSUMPTION_REQUEST")
             _ = try await purchases.take(request, at: Self.at(1))

@@ -35,8 +35,8 @@ struct StoredPurchasesTests: PurchaseSamples {
         await opened.close()
     }
 
-    /// After one server process has recorded a revocation, another one may still get an older response from Apple's
-    /// OCSP responder. That response says that the certificate is good.
+    /// Apple's OCSP responder may still give one server process an older response after another process has recorded a
+    /// revocation. The older response says that the certificate is good.
     @Test(arguments: TestedDatabase.allCases)
     func `a recorded revocation stays, also if a later check finds the certificate good`(
         _ database: TestedDatabase
@@ -130,7 +130,7 @@ struct StoredPurchasesTests: PurchaseSamples {
         }
         let old = try Self.transaction(token: tokens["ada"])
         #expect(try await purchases.take(Self.notification(1, old), at: Self.start) == .taken(owner: DriverID("ada")))
-        // Ada's subscription lapses. The same Apple Account subscribes again, in Bea's app.
+        // Ada's subscription lapses. With the same Apple Account, Bea then subscribes in the app.
         let new = try Self.transaction("2", original: "1", token: tokens["bea"], from: 40, to: 70, signed: 40)
         #expect(try await purchases.take(Self.notification(2, new), at: Self.at(40)) == .taken(owner: DriverID("bea")))
         // The customer asks for a refund of the lapsed period, and Apple signs its transaction again.
@@ -145,8 +145,8 @@ struct StoredPurchasesTests: PurchaseSamples {
             try await purchases.add(ShownPurchase(transaction: old), of: Self.caller("ada"), at: Self.at(53))
                 == .ownedByAnother(owner: DriverID("bea")))
         #expect(try await purchases.facts(of: DriverID("bea")).transactions.count == 2)
-        // Two transactions with different account tokens have the same time. The token of the one with the higher id
-        // decides who owns the purchase.
+        // Two transactions have the same purchase date and different account tokens. The token of the transaction with
+        // the higher id decides who owns the purchase.
         let twin = try Self.transaction("3", original: "1", token: tokens["ada"], from: 40, to: 70, signed: 40)
         #expect(try await purchases.take(Self.notification(5, twin), at: Self.at(54)) == .taken(owner: DriverID("ada")))
         await opened.close()

@@ -173,7 +173,7 @@ struct StoredPushesTests {
             let (first, second) = (entry(device), entry(device, .activityEnd))
             _ = try await outbox.queue([first, second], after: 7, upTo: 9, at: start)
             let taken = try await outbox.take(at: start)
-            // The sender records an outcome twice if the first answer was lost.
+            // If the response to the first call is lost, the sender records the outcome again.
             for _ in 0..<2 { try await outbox.finish(taken, .putBack, at: start) }
             let again = try await outbox.take(at: start)
             #expect(again.map(\.entry) == [first] && again.map(\.attemptCount) == [0])
@@ -191,11 +191,11 @@ struct StoredPushesTests {
                 _ = try await outbox.queue([wake, wake], after: 100, upTo: 100, at: now)
             }
             #expect(try await store.count("push_outbox") == 4)
-            // The clock is set back by a day. The last wake is now far in the future and does not hold back the first
-            // wake below.
+            // The clock is set back by a day. The last wake is therefore far in the future, and does not prevent the
+            // first wake below.
             //
-            // The second wake is one minute earlier than the first, as from a server whose clock is behind. A wake at
-            // most one minute in the future still counts, so the second wake is held back.
+            // The second wake is one minute earlier than the first, as if a server whose clock is behind queued it. A
+            // wake at most one minute in the future still counts. The first wake therefore prevents the second.
             for second in [0, -60] {
                 let now = start.advanced(bySeconds: second - 86_400)
                 _ = try await outbox.queue([entry(device, .wake, due: now)], after: 100, upTo: 100, at: now)
@@ -219,8 +219,8 @@ struct StoredPushesTests {
             #expect(failed.map(\.entry.kind) == [.alert(.sessionActive), .alert(.sessionActive)])
             try await outbox.finish(failed.suffix(1), .retry(at: ahead.advanced(bySeconds: 60)), at: ahead)
 
-            // One entry was reserved before the clock was set back, one waits for its retry, and one was never tried.
-            // Each device gets its entries one after the other.
+            // When the clock was set back, one entry was reserved, one waited for its retry, and the others were never
+            // tried. A device gets its entries one after the other.
             let taken = try await outbox.take(at: start)
             #expect(taken.map(\.device.pushToken).sorted() == ["other", "token"])
             #expect(taken.map(\.attemptCount) == [1, 1])

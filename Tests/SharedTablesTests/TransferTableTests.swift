@@ -10,7 +10,7 @@ import Testing
 @testable import SQLiteStore
 
 struct TransferTableTests {
-    /// The columns by table. Generated columns are left out, and so is SQLite's view `event`.
+    /// The columns of each table, without generated columns. SQLite's view `event` is not included.
     private typealias Columns = [String: Set<String>]
 
     private static func columns(_ kind: DatabaseKind, _ sql: String) async throws -> Columns {
@@ -67,7 +67,8 @@ struct TransferTableTests {
         "driver": ["lane", "id", "last_seq", "recent_changes"], "journey_base": ["lane"], "session": ["lane"],
         "event": ["lane"],
     ]
-    /// Stored columns of SQLite that a transfer reads through computed columns of the view `event`, or with other code.
+    /// Columns of SQLite's tables that a transfer does not read by their names. It reads them through computed columns
+    /// of the view `event`, or with other code.
     private static let readOtherwise: Columns = [
         "driver": ["recent_changes"],
         "event_row": [

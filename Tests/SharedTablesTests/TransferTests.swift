@@ -193,7 +193,7 @@ struct TransferTests {
 
     private static let feedPrefix = "feed "
 
-    /// Returns the number of events of the feed among the lines of `seen`.
+    /// Returns how many of the lines of `seen` are events of the feed.
     private static func eventCount(_ lines: [String]) -> Int { lines.count { $0.hasPrefix(feedPrefix) } }
 
     private static func expectSame(_ before: [String], _ after: [String]) {
@@ -259,7 +259,7 @@ struct TransferTests {
         Self.expectSame(before, try await Self.seen(sent, store, eventCount: Self.eventCount(before)))
         // Deleted drivers stay deleted.
         #expect(try await store.journey(of: DriverID("driver-3")) == Journey())
-        // A new event gets a position after those of the transferred events.
+        // A new event comes after the transferred events in the feed.
         let late = sent[59].deliveries[sent[59].half]
         guard case .stored = await store.append([late])[0] else { throw Interrupted() }
         #expect(await store.append([late])[0].isReplay)

@@ -1,5 +1,5 @@
-// Tests of the drives that a seed determines. A seed always gives the same drives. Each drive is of the kind that its
-// name says, and a real phone could make it.
+// Tests of the drives that a seed determines. The same seed always gives the same drives. Each drive matches the name
+// of its scenario, and a real phone could make it.
 
 import JourneyModel
 import Simulation

@@ -8,7 +8,8 @@ import Synchronization
 /// A server that decodes the requests of real clients with the same module as the real server, and responds in the same
 /// format.
 final class ScriptedServer: Transport {
-    /// A function that changes the response to an event. `number` counts the events in the order of arrival, from 1.
+    /// A function that changes the response to an event. `number` counts these responses from 1, including responses to
+    /// repeats.
     typealias Lie = @Sendable (_ number: Int, inout EventResponse) -> Void
     /// Returns the response that the server sends instead of reading the event. Returns nil if the server is to read
     /// the event and respond correctly.
@@ -33,7 +34,7 @@ final class ScriptedServer: Transport {
     private let lie: Lie
     private let refusal: Refusal
     private let losesAnswer: @Sendable (Int) -> Bool
-    /// The response to a different event that reuses an idempotency key. If nil, such an event is rejected.
+    /// The response to an event whose idempotency key was used for another event. If nil, the server rejects the event.
     private let reusesKeys: EventResponse?
     /// The reason that the server reports for the end of every session. If nil, the server reports the real reason.
     private let showsEnding: Journey.Ending?
@@ -132,7 +133,8 @@ final class ScriptedServer: Transport {
 
     private static let keyReused = Problem(.idempotencyKeyReused, detail: "why")
 
-    /// Returns the response to an event, or nil if its idempotency key was used for another event.
+    /// Returns the response to an event. If the event's idempotency key was used for another event, returns
+    /// `reusesKeys`.
     private func take(_ submission: EventSubmission, from token: String, _ state: inout State) -> EventResponse? {
         var driver = state.drivers[token] ?? Driver()
         let stored = driver.submissions[submission.idempotencyKey]
@@ -172,8 +174,7 @@ extension ScriptedServer.Driver {
 }
 
 extension ScriptedServer.Driver {
-    /// Returns the session's journey after its deadlines. All deadlines have passed, because all drives lie in the
-    /// past.
+    /// Returns the session's journey after its last deadline. All drives lie in the past, so all deadlines have passed.
     fileprivate func session(_ id: String) -> Journey? {
         let ordered = Fold.inOrder(events)
         var found: Journey?

@@ -1,5 +1,5 @@
-// Handlers for the tests of this directory: an echo, and one that hands its connections to the test. Also a read of an
-// exact number of bytes.
+// Two handlers for the tests of this directory: one echoes, and one hands its connections to the test. Also a function
+// that reads an exact number of bytes.
 
 import TestSupport
 

@@ -137,8 +137,8 @@ final class FaultScript: Sendable {
     }
 }
 
-/// Returns the number of entries of /proc/self/fd, or -1 if they cannot be read. These are the open descriptors, and
-/// three more at each call: `.`, `..` and the descriptor by which the directory is read.
+/// Returns the number of entries of /proc/self/fd, or -1 if they cannot be read. The entries are the open descriptors,
+/// and always three more: `.`, `..` and the descriptor with which this function reads the directory.
 func openDescriptorCount() -> Int {
     guard let directory = opendir("/proc/self/fd") else { return -1 }
     defer { closedir(directory) }

@@ -1,6 +1,6 @@
-// Makes each kind of system call fail at its 1st, 2nd, 3rd, ... call, until a conversation has fewer calls of that
-// kind. The conversation must then complete, or end with an error within seconds. Every descriptor must be closed
-// exactly once.
+// Runs a conversation repeatedly: the fault occurs at the 1st call of its kind, then at the 2nd, and so on. Stops when
+// a conversation ends before it reaches the fault. Each conversation must complete, or end with an error within
+// seconds, and must close every descriptor exactly once.
 
 import TestSupport
 import Testing
@@ -60,13 +60,13 @@ extension SocketsSuite {
             #expect(n > 1, "\(fault) was never reached")
         }
 
-        /// Counts the descriptors in /proc, because the script records only the calls made through `Syscalls`.
-        /// The test runs in its own process, because tests that run at the same time open descriptors.
+        /// Counts the descriptors of the process in /proc, because the script records only calls made through
+        /// `Syscalls`. The test runs in its own process, because other tests open descriptors at the same time.
         @Test func `the process has as many descriptors after as before`() async {
             await #expect(processExitsWith: .success) {
                 let tests = FaultTests()
-                // Dispatch and the runtime open some descriptors once and keep them. A first conversation opens them
-                // before the descriptors are counted.
+                // During the first conversation, Dispatch and the runtime open some descriptors, which they keep. The
+                // descriptors are therefore counted only after this conversation.
                 do throws(TransportError) {
                     try await tests.converse(FaultScript(Fault(.send, EPIPE), at: .max - 1), "without fault")
                 } catch { exit(EXIT_FAILURE) }
@@ -79,8 +79,8 @@ extension SocketsSuite {
             }
         }
 
-        /// Runs a server and a client with the script. The client sends three messages, half-closes and reads to the
-        /// end.
+        /// Runs a server and a client whose system calls are those of the script. The client sends three messages,
+        /// closes its sending side, and reads to the end of the stream.
         func converse(_ script: FaultScript, _ what: String) async throws(TransportError) {
             let loops = try makeLoops(script)
             var failure: TransportError?

@@ -58,7 +58,7 @@ extension SocketsSuite {
                 #expect(try await second.read(count: 99, until: .inSeconds(5)) == Array(reason.utf8))
                 second.close()
                 first.close()
-                // Another connection is within the limit once the server has noticed the close.
+                // The limit permits another connection as soon as the server has noticed that `first` is closed.
                 let deadline = Deadline.inSeconds(5)
                 var admitted: Connection?
                 while admitted == nil && !deadline.hasPassed {
@@ -137,7 +137,8 @@ extension SocketsSuite {
             let loopback = try #require(try Resolver.resolveNow(Self.anyPort))
             let descriptor = try Socket.listen(on: loopback, backlog: 1, sharesPort: false, .system)
             let silent = try Socket.localEndpoint(descriptor, .system)
-            // Nobody accepts these connections. Once the queue is full, the kernel drops all further attempts.
+            // No code accepts these connections, so they fill the queue of the listening socket. When the queue is
+            // full, the kernel drops all further attempts to connect.
             var queued: [Connection] = []
             while queued.count < 8,
                 let client = try? await Connection.connect(
@@ -199,8 +200,8 @@ extension SocketsSuite {
                 client.close()
                 #expect(await listening.drain(until: .inSeconds(5)) == 0)
             }
-            // While no process accepts, the client waits in the kernel's backlog. The next listener on the socket
-            // serves it.
+            // No code accepts connections now, so this client waits in the kernel's backlog. The next listener on the
+            // socket serves it.
             let waiting = try await Connection.connect(to: .ip(host: "127.0.0.1", port: port), on: loops.next())
             try await waiting.write([7])
             let listening = try await ListenerGroup.listen(
@@ -226,8 +227,8 @@ extension SocketsSuite {
                 on: .inherited(descriptor: dup(opened)), loops: loops, handler: Echo())
             #expect(shutdown(opened, Int32(SHUT_RD)) == 0)
             try await Task.sleep(for: .milliseconds(350))
-            // About four attempts fit into this time, and more if the sleep is longer on a busy machine. Without pauses
-            // there are many thousands.
+            // With pauses, the loop makes about four attempts in this time, or more if a busy machine makes the sleep
+            // longer. Without pauses, it makes many thousands.
             let count = attempts.load(ordering: .relaxed)
             #expect((1...100).contains(count))
             // The socket listens again. The kernel may have chosen another port.
@@ -274,8 +275,8 @@ extension SocketsSuite {
             await loops.shutdown()
         }
 
-        /// If the socket were closed first, another server could replace the file in between, and the file of that server
-        /// would be removed.
+        /// A listener removes the socket's file before it closes the socket. If it closed the socket first, another
+        /// server could create its own file at this path, and the listener would then remove that file.
         @Test func `the socket still listens when its file is removed`() async throws {
             let path = "/tmp/dwell-removed-\(getpid()).sock"
             let endpoint = try #require(Endpoint(unixPath: path))

@@ -34,8 +34,8 @@ extension SocketsSuite {
             go.reach()
             var ends = ended.stream.makeAsyncIterator()
             for _ in 0..<count { await ends.next() }
-            // The last work has ended, but perhaps its task is not waiting for new work yet. It is waiting after one
-            // more round of the loop.
+            // The last work has ended, but its task may not be idle yet. After one more round of the loop, the task is
+            // idle.
             await loop.run {}
             return tasks
         }
@@ -67,8 +67,8 @@ extension SocketsSuite {
                     await loop.run { _ = loop.start { [latch] in latch.reach() } }
                     await latch.wait()
                 }
-                // The work has ended, but perhaps its task is not waiting for new work yet. It is waiting after one
-                // more round of the loop.
+                // The work has ended, but its task may not be idle yet. After one more round of the loop, the task is
+                // idle.
                 await loop.run {}
                 #expect(content == nil)
             }
@@ -119,7 +119,8 @@ extension SocketsSuite {
             #expect(waiting != nil && working != nil)
             await loops.shutdown()
             go.reach()
-            // Both tasks end on the loop's queue, after the jobs that are already in it.
+            // Both tasks end on the loop's queue, after the jobs that are already in it. The test therefore has to wait
+            // for them.
             for _ in 0..<1000 where waiting != nil || working != nil { try await Task.sleep(for: .milliseconds(5)) }
             #expect(waiting == nil && working == nil)
         }

@@ -1,5 +1,6 @@
-// Tests of the ways in which a wait ends: bytes, deadline, cancellation, close, drain, the peer's end of stream. Also
-// tests that reads and writes of a connection do not disturb each other. Both ends are real sockets.
+// Tests everything that can end a wait: bytes, deadline, cancellation, close, drain, the peer's end of stream. Also
+// tests that reads and writes of one connection do not disturb each other. Both ends of each connection are real
+// sockets.
 
 import TestSupport
 import Testing
@@ -112,7 +113,8 @@ extension SocketsSuite {
                 try await waiting(server)
                 let draining = Task { await listening.drain(until: .inMilliseconds(200)) }
                 await #expect(throws: TransportError.draining) { try await reading.value }
-                // A read without `endsOnDrain` goes on until the drain's deadline closes the connection.
+                // A read without `endsOnDrain` continues during the drain. When the drain's deadline passes, the
+                // connection is closed, and a read fails.
                 try await client.write([5])
                 #expect(try await server.read() == [5])
                 await #expect(throws: TransportError.closed) { try await server.read() }

@@ -1,5 +1,5 @@
-// Tests the bytes of a log line. No content can break the format: a line has no control characters and at most the
-// maximum length. A JSON line conforms to RFC 8259, as Foundation's parser checks.
+// Tests the bytes of a log line. Whatever the content, a line contains no control characters and is at most as long as
+// the maximum. Foundation's parser checks that a JSON line conforms to RFC 8259.
 
 import Foundation
 import Logging

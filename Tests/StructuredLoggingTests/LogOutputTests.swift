@@ -8,7 +8,7 @@ import Testing
 @testable import StructuredLogging
 
 @Suite struct LogOutputTests {
-    /// Returns a logger that writes to a pipe, and the pipe's reading end.
+    /// Returns a pipe, the pipe's reading end, and a logger that writes to the pipe.
     func piped(_ format: LogFormat = .json, level: Logger.Level = .info) -> (logger: Logger, reader: FileHandle, Pipe) {
         let pipe = Pipe()
         let output = LogOutput(descriptor: pipe.fileHandleForWriting.fileDescriptor)
@@ -45,7 +45,7 @@ import Testing
         let value = String(repeating: "v", count: 1000)
         let lines = 500  // about 500 KB into a pipe of 64 KiB
         for index in 0..<lines { logger.info("line", metadata: ["index": "\(index)", "v": "\(value)"]) }
-        // Reaching this line is part of the test: the logger has not blocked, although nothing was read.
+        // The test reaches this line only if the logger has not blocked, although nothing was read.
         let first = reader.availableData
         logger.info("after")
         try pipe.fileHandleForWriting.close()
@@ -62,7 +62,8 @@ import Testing
     }
 
     @Test func aReaderThatWentAwayDoesNotEndTheProcess() throws {
-        // The process that runs the tests may ignore SIGPIPE. By default, the signal ends a process.
+        // The default action of SIGPIPE ends the process. The test sets this action, because the process that runs the
+        // tests may ignore the signal.
         let action = signal(SIGPIPE, SIG_DFL)
         defer { _ = signal(SIGPIPE, action) }
         let (logger, reader, pipe) = piped()

@@ -1,5 +1,7 @@
-// Tests of the limit on repeated messages. Each message is written only a limited number of times per second, and its
-// next line has the number of omitted lines. The table of messages has a maximum size.
+// Tests of the limit on repeated messages. Only a limited number of lines per second may have the same message. The
+// next line with that message reports how many lines were omitted.
+//
+// The table of messages has a maximum size.
 
 import Testing
 

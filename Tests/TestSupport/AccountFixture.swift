@@ -1,4 +1,4 @@
-// The account services on a database. They are connected as in SignInWiring.swift of the app.
+// The account services on a database. They are connected with each other as in SignInWiring.swift of the app.
 
 import Foundation
 package import JourneyModel

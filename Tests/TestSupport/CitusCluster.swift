@@ -1,6 +1,5 @@
-// The Citus cluster that DWELL_TEST_CITUS_URL names. If this variable is set, the databases of StoreFixture and
-// TestDatabase are on the cluster and not on the shared PostgreSQL. Each test has a schema of its own in the database
-// of the URL.
+// The Citus cluster that DWELL_TEST_CITUS_URL names. If this variable is set, StoreFixture and TestDatabase use the
+// cluster instead of the shared PostgreSQL. Each test has its own schema in the database that the URL names.
 
 import Foundation
 
@@ -13,7 +12,7 @@ package struct CitusCluster: Sendable {
     package static let named: CitusCluster? = ProcessInfo.processInfo.environment["DWELL_TEST_CITUS_URL"]
         .map { CitusCluster(url: $0) }
 
-    /// Returns the URL for sessions that have the schema as their search path.
+    /// Returns the cluster's URL, with `schema` as the search path of the sessions that use the URL.
     package func url(schema: String) -> String {
         url + (url.contains("?") ? "&" : "?") + "options=-csearch_path%3D" + schema
     }

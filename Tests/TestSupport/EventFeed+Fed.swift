@@ -3,9 +3,9 @@
 package import Engine
 
 extension EventFeed {
-    /// Reads the events after `id` again and again, until there are `count` of them or ten seconds have passed. On
-    /// PostgreSQL, the feed leaves out an event while an older transaction of the server is running. This may be a
-    /// transaction of another test or of autovacuum.
+    /// Reads the events after `id` repeatedly, until there are `count` of them or ten seconds have passed. On
+    /// PostgreSQL, the feed does not show an event until all older transactions have ended. Such a transaction may
+    /// belong to another test or to autovacuum.
     package func fed(_ count: Int, after id: Int64 = 0, limit: Int = 10_000) async throws -> [FeedEvent] {
         let end = ContinuousClock.now + .seconds(10)
         var events = try await storedEvents(after: id, limit: limit)

@@ -1,7 +1,7 @@
 package import Engine
 
 extension EventStore {
-    /// Appends one event in a test that expects success. Throws the failure otherwise.
+    /// Appends one event, and returns the outcome. If the outcome is a failure, throws this failure.
     package func appended(_ request: AppendRequest) async throws(StoreFailure) -> EventOutcome {
         let outcome = await append(request)
         if case .failed(let failure) = outcome { throw failure }

@@ -1,5 +1,5 @@
-// The clauses about several appends at once. A rejected event affects no other event, and a batch takes effect and is
-// answered in the order of its events.
+// The clauses about several appends at once. A rejected event affects no other event. The events of a batch take effect
+// in their order, and their outcomes are in the same order.
 
 import Engine
 import JourneyModel

@@ -72,8 +72,8 @@ extension EventStoreContract {
                 submission.timestamp = received.advanced(bySeconds: stamp)
                 return submission
             }
-            // This event arrives 20 minutes after it occurred, although the phone's clock is right. A store that added
-            // 20 minutes, as for a wrong clock, would let the driver enter the zone after the dwell in it was complete.
+            // The phone's clock is right, but this event arrives 20 minutes after it occurred. If a store took this
+            // delay for an error of the clock and added it, the event would come after the dwell in the zone.
             let late = submission(.enteredChargerIntentZone, "late", at: -1200, stampedAt: -1200)
             let next = submission(.anchorDwellComplete, "next", at: -1000, stampedAt: 0)
             for (driver, events) in [("late-first", [late, next]), ("late-second", [next, late])] {
@@ -84,8 +84,8 @@ extension EventStoreContract {
                 }
                 try expect(last?.journey.state, .anchored, driver)
             }
-            // The phone's clock is two hours behind. A single event could also be two hours late, so an event is
-            // corrected only if earlier events had the same difference. The third one is.
+            // The phone's clock is two hours behind. A single event could also have been delayed by two hours, so an
+            // event is corrected only if earlier events had the same difference. The third event here is corrected.
             let driver = DriverID("clock-behind-driver")
             for (name, key, seconds) in [
                 (EventName.enteredChargerIntentZone, "a", 0), (.anchorDwellComplete, "b", 130),
@@ -115,7 +115,7 @@ extension EventStoreContract {
         },
     ]
 
-    /// Compares the store with the fold over the sorted events, not with another store.
+    /// Compares the store's results with a fold of the sorted events.
     private static func checkPermutations(seed: UInt64, _ store: any EventStore) async throws {
         var random = SeededRandom(seed: seed)
         // The events are received after all of them occurred, so that none counts as ahead of the server's clock.
@@ -158,8 +158,8 @@ extension EventSubmission {
 }
 
 extension OrderedEvent {
-    /// Creates the event that a store makes of a sample submission. The submission has no send time, so the event's
-    /// time is not corrected.
+    /// Creates the event that a store makes from a sample submission. The submission has no send time, so the store
+    /// does not correct the event's time.
     fileprivate init(sample submission: EventSubmission) {
         self.init(
             name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,

@@ -1,5 +1,5 @@
-// The clauses about idempotency keys (contract, section 3): which events are repeats, which events reuse a key, and
-// that each driver has separate keys.
+// The clauses about idempotency keys (contract, section 3). They test which events are repeats, which events reuse a
+// key, and that each driver has separate keys.
 
 import Engine
 import JourneyModel

@@ -48,8 +48,8 @@ extension EventStoreContract {
             try expect(try event(after, "departure").verdict, .applied, "the phone's next event")
         },
         Clause("under the rule, an app's confirmations have no effect, and a service's have, in every order") { store in
-            // `checkVisit` plays a visit of six events. These are the indices of the four confirmations. They arrive in
-            // every order: once before the other two events, and once after them.
+            // `checkVisit` plays a visit of six events. These are the indices of the four confirmations. The loop tries
+            // every order of the confirmations, once before the other two events and once after them.
             let confirmations = [0, 1, 4, 5]
             for (index, order) in permutations(of: 4).enumerated() {
                 let arrival = order.map { confirmations[$0] }
@@ -61,7 +61,8 @@ extension EventStoreContract {
 
     private static func key(_ key: String) -> String { EventSubmission.servicePrefix + key }
 
-    /// Sends a visit in which app and service both confirm activation and visit, in the given order of arrival.
+    /// Sends a visit in which the app and the service each confirm the activation and the visit. `order` is the order
+    /// in which the events arrive.
     private static func checkVisit(_ store: any EventStore, driver: DriverID, order: [Int]) async throws {
         let session = "s-\(driver)"
         func at(_ seconds: Int) -> Moment { .sample.advanced(bySeconds: seconds) }

@@ -1,5 +1,5 @@
-// The clauses about sessions. A session_id belongs to one driver and does not exist for any other (contract, section
-// 3).
+// The clauses about sessions. A session_id belongs to one driver. For all other drivers, it does not exist (contract,
+// section 3).
 
 import Engine
 import JourneyModel

@@ -1,5 +1,6 @@
-// The requirements on every `EventStore`, as functions that test a store only through this port. The expectations come
-// from the contract, sections 1 and 3, and from the doc comments of the port. A test target runs all of them:
+// The requirements on every `EventStore`, as functions that call nothing of a store except this protocol. The
+// expectations come from the contract, sections 1 and 3, and from the protocol's doc comments. A test target runs all
+// of these functions:
 //
 //     @Test(arguments: EventStoreContract.all)
 //     func `keeps the contract`(_ clause: EventStoreContract.Clause) async throws {

@@ -39,8 +39,8 @@ extension EventTablesContract {
         },
         Clause("a consumer's place is kept and never goes back") { store in
             _ = try await store.appended(.sample(.sample(.chargerTargeted, key: "k"), of: DriverID("d")))
-            // On PostgreSQL, the feed leaves out all events that are later than the oldest unfinished transaction of
-            // the server. This may be a transaction of autovacuum.
+            // On PostgreSQL, the feed does not show an event until all older transactions have ended. Such a
+            // transaction may be one of autovacuum.
             var begin = try await store.position(of: "a")
             while begin.newest == 0 {
                 try await Task.sleep(for: .milliseconds(10))

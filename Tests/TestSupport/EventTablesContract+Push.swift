@@ -18,8 +18,9 @@ extension EventTablesContract {
         }
     }
 
-    /// Reads the changes after `id` again and again, until there are `count` or ten seconds have passed. On PostgreSQL,
-    /// readers do not see an event while an older transaction is running, even one of PostgreSQL's own maintenance.
+    /// Reads the changes after `id` repeatedly, until there are `count` of them or ten seconds have passed. On
+    /// PostgreSQL, a change does not appear until all older transactions have ended. Such a transaction may be one of
+    /// autovacuum.
     private static func pushChanges(_ count: Int, after id: Int64, _ store: any Store) async throws -> PushChanges {
         let end = ContinuousClock.now + .seconds(10)
         var page = try await store.pushChanges(after: id, since: .sample)

@@ -14,14 +14,14 @@ extension EventTablesContract {
             forwarded: { () throws(StoreFailure) in forwarded })
     }
 
-    /// Runs rounds until `count` events are deleted or ten seconds have passed. Returns the number of deleted events.
-    /// On PostgreSQL, a round leaves out events while an older transaction is running, even one of PostgreSQL's own
-    /// maintenance.
+    /// Runs rounds until `count` events are deleted or ten seconds have passed, and returns the number of deleted
+    /// events. On PostgreSQL, a round skips an event until all older transactions have ended. Such a transaction may be
+    /// one of autovacuum.
     private static func deleted(_ count: Int, by keeping: RetentionService) async throws -> Int {
         try await allDeleted(count, by: keeping).events
     }
 
-    /// Does the same as `deleted`, and returns the counts of all kinds of rows.
+    /// Does the same as `deleted`, but returns the number of deleted rows of each kind.
     private static func allDeleted(
         _ count: Int, by keeping: RetentionService
     ) async throws -> RetentionService.Deleted {
@@ -87,7 +87,8 @@ extension EventTablesContract {
             try expect(try await store.journey(of: driver).state, .sessionEnded, "the journey")
             try await drive("c", of: driver, clock, to: store)
             clock.advance(bySeconds: 5 * day)
-            // The journey at the floor is in session-b and names session-a as the previous session. Both rows stay.
+            // The journey at the floor is in session-b and names session-a as the previous session. The rows of both
+            // sessions stay.
             try expect(try await allDeleted(8, by: keeping(store, clock)), .init(events: 8), "the next round")
         },
         Clause("a driver of whom nothing is left stands where it stood, and goes on from there") { store in
@@ -102,7 +103,8 @@ extension EventTablesContract {
             let entered = EventSubmission.sample(.enteredChargerIntentZone, key: "new", at: clock.now)
             try expect(
                 try await post(entered, of: driver, to: store).verdict, Verdict(.applied, implied: .reset), "new event")
-            // This late event comes before the new one. It is folded from the stored journey at the floor.
+            // This late event occurred before the new one. It is folded from the stored journey at the floor, because
+            // all older events are deleted.
             let late = EventSubmission.sample(
                 .reset, key: "late", session: "s", at: clock.now.advanced(bySeconds: -60))
             let request = AppendRequest.sample(late, of: driver, receivedAt: clock.now)
@@ -150,8 +152,8 @@ extension EventTablesContract {
             try expect(new.waitingCount, 8, "waiting for a new consumer")
             try expect(new.lostCount, 0, "lost to a new consumer")
             let old = try await store.position(of: "analytics")
-            // If the store's ids are consecutive, the gap between the reader's last id and the next id shows how many
-            // events are lost. Otherwise the store counts the lost events for the reader.
+            // If the store's ids are consecutive, the gap between the consumer's last id and the next id is the number
+            // of lost events. Otherwise the store counts the lost events of each consumer.
             let next = try await store.fed(1, after: old.last, limit: 1)[0].id
             let lost = store.hasConsecutiveIDs ? next - old.last - 1 : old.lostCount
             try expect(lost, 5, "lost to the old consumer")
@@ -163,7 +165,8 @@ extension EventTablesContract {
             guard let deadline = try await store.journey(of: driver).hardDeadline else {
                 throw ContractViolation(description: "no deadline")
             }
-            // The event has exactly the time of the deadline and comes before the expiry, so the deadline still runs.
+            // This event occurs exactly at the deadline. It is ordered before the expiry, so it does not prove that the
+            // deadline has passed.
             try await post(.sample(.diagnostic("d"), key: "d", at: deadline), of: driver, to: store)
             clock.advance(bySeconds: 9 * day)
             try expect(try await deleted(4, by: keeping(store, clock)), 4, "deleted events")
@@ -255,14 +258,15 @@ extension EventTablesContract {
             guard case .found(let current) = try await store.timeline(of: "session-a", of: driver, limit: 9, after: nil)
             else { throw ContractViolation(description: "the current session is not found") }
             try expect(current.session.chargerID, "charger-r", "charger of the current session")
-            // Now the session is the previous one. Its row stays, because the journey names it.
+            // Now session-a is the driver's previous session. Its row stays, because the journey names the previous
+            // session.
             let entered = EventSubmission.sample(.enteredChargerIntentZone, key: "next", at: clock.now)
             try await post(entered, of: driver, to: store)
             try expect(try await keeping(store, clock).round(), .init(), "deleted in the next round")
             guard case .sessionNotFound = try await store.timeline(of: "session-a", of: driver, limit: 9, after: nil)
             else { throw ContractViolation(description: "the previous session is found") }
             try expect(try await sessions(of: driver, store), [], "sessions left")
-            // The session still belongs to the driver, who can send another event of it. This is so even if the server
+            // Session-a still belongs to the driver. The driver can send another event of session-a, even if the server
             // accepts only events of registered sessions.
             let late = EventSubmission.sample(.diagnostic("d"), key: "late", session: "session-a", at: clock.now)
             let request = AppendRequest.sample(

@@ -1,5 +1,5 @@
-// A simple `EventStore` in memory, which passes the clauses of the contract. Every append sorts and folds all events of
-// its driver again. Another store that behaves differently is wrong.
+// A simple `EventStore` in memory, which passes the clauses of the contract. At every append, it sorts and folds all
+// events of the driver again. A store that behaves differently from this one is wrong.
 
 package import Engine
 package import JourneyModel

@@ -1,13 +1,14 @@
-// The events of visits as released phones send them. The phone sends every transition with the previous state as
-// evidence, in whole seconds and without a sequence. If events are lost and later events prove them, the fold must
-// still find the same visits.
+// The events of visits, in the form in which released phones send them. Each event names the previous state as
+// evidence, has a time in whole seconds, and has no sequence. If later events prove lost ones, the fold must still find
+// the same visits.
 
 package import JourneyModel
 
 package struct PhoneVisits: Sendable {
     /// The events in the order in which they happened.
     package private(set) var events: [OrderedEvent] = []
-    /// Indices in `events` of the events that end a journey. The tests compare the outcomes of visits by these events.
+    /// For each visit, the index in `events` of the event that ends it. The tests compare the outcomes of visits by
+    /// these events.
     package private(set) var ends: [Int] = []
 
     private let start: Moment
@@ -21,18 +22,18 @@ package struct PhoneVisits: Sendable {
         self.start = start
         self.sessionPrefix = sessionPrefix
         for visit in 0..<Int.random(in: 1...3, using: &random) {
-            // When a session is over, some clients return to IDLE by themselves, and others give SESSION_ENDED as the
-            // previous state.
+            // When a session has ended, some clients return to IDLE by themselves. Others name SESSION_ENDED as the
+            // previous state in the first event of the next visit.
             if state == .sessionEnded, random.chance(1, in: 2) { state = .idle }
             play("\(sessionPrefix)\(visit)", &random)
         }
     }
 
-    /// Indices of the events that may be lost, because a later event proves them. The end of a visit is not among them,
-    /// because nothing proves it.
+    /// The indices of the events that may be lost, because a later event proves them. The ends of visits are not
+    /// included, because no event proves them.
     ///
-    /// An arrival that is followed directly by the hard timeout must not be lost either. No event proves the arrival
-    /// before the grace deadline, and without the arrival the session ends at that deadline.
+    /// An arrival that is followed directly by the hard timeout is not included either. Without this arrival, the
+    /// session ends at the grace deadline, and no event before that deadline proves the arrival.
     package var droppable: [Int] { events.indices.filter { !ends.contains($0) && !isProvenTooLate($0) } }
 
     private func isProvenTooLate(_ place: Int) -> Bool {
@@ -121,8 +122,8 @@ extension PhoneVisits {
         return events.indices.filter { !lost.contains($0) }.map { events[$0] }
     }
 
-    /// Folds the events of `ordered`, and returns how each visit ended. The element of a visit is nil if the fold did
-    /// not apply its end event.
+    /// Folds the events of `ordered`, and returns how each visit ended. If the fold did not apply the end event of a
+    /// visit, the visit's element is nil.
     package static func outcomes(
         of visits: PhoneVisits, in ordered: [OrderedEvent]
     ) -> [Journey.Ending?] {

@@ -1,6 +1,5 @@
-// Starts a real PostgreSQL in a folder of its own, with TLS. The server ends with the test process, however that
-// process ends. When the pipe from the test process is closed, a shell in its own session stops the server and removes
-// the folder.
+// Starts a real PostgreSQL server with TLS, in a folder of its own. When the test process ends for any reason, its pipe
+// to a shell is closed. The shell, which has its own session, then stops the server and removes the folder.
 
 import Foundation
 import Synchronization
@@ -24,7 +23,8 @@ package final class PostgresServer: Sendable {
 
     private static let sharedServer = Mutex<Task<PostgresServer, any Error>?>(nil)
 
-    /// Returns the server that all tests of this process share. It does not write to the disk at a COMMIT.
+    /// Returns the server that all tests of this process share. Like every server of this class, it does not sync the
+    /// disk at a COMMIT.
     package static func shared() async throws -> PostgresServer {
         let task = sharedServer.withLock { shared in
             let task = shared ?? Task { try await PostgresServer() }
@@ -36,14 +36,14 @@ package final class PostgresServer: Sendable {
 
     // MARK: - Addresses
 
-    /// Returns the URL of a database over the Unix socket, as the superuser `dwell`.
+    /// Returns a URL that connects to the database over the Unix socket, as the superuser `dwell`.
     package func url(_ database: String = "postgres") -> String {
         let host = folder.replacingOccurrences(of: "/", with: "%2F")
         return "postgresql://dwell@\(host):\(port)/\(database)"
     }
 
-    /// Returns the URL of a database over TCP. The certificate is valid for `localhost` only. The user `locked` needs a
-    /// password, which a test sets.
+    /// Returns a URL that connects to the database over TCP. The server's certificate is valid only for `localhost`.
+    /// The user `locked` needs a password, which the test must set.
     package func urlOverTCP(
         _ database: String = "postgres", user: String = "dwell", host: String = "localhost", port: Int? = nil,
         parameters: String = "sslmode=disable"
@@ -73,11 +73,11 @@ package final class PostgresServer: Sendable {
 
     // MARK: - Start and stop
 
-    /// Starts a server for a test that stops or configures it. Other tests use `shared`.
+    /// Starts a server for one test, which may stop and configure this server. Other tests use `shared`.
     ///
     /// - Parameter settings: further lines of postgresql.conf, for example `["hot_standby = on"]`; by default none.
-    /// - Parameter primary: a server to copy. The new server is then its standby. If nil, the new server has an empty
-    ///   database and is no standby.
+    /// - Parameter primary: a server to copy. If it is given, the new server is its standby. If it is nil, the new
+    ///   server has an empty database and is no standby.
     package init(settings: [String] = [], standbyOf primary: PostgresServer? = nil) async throws {
         folder = NSTemporaryDirectory() + "dwell-postgres-\(UInt32.random(in: .min ... .max))"
         port = try Self.freePort()
@@ -129,8 +129,8 @@ package final class PostgresServer: Sendable {
         let mode = action == "start" ? "" : "-m immediate"
         let program = "\(Self.asUser)'\(Self.program("pg_ctl"))'"
         let command = "\(Self.closingDescriptors) \(program) \(action) -w -D data -l log \(mode)"
-        // The output is redirected, because the PostgreSQL server inherits it. If the server kept the pipe open, the
-        // read of the output would never end.
+        // The command's output is redirected to /dev/null, because the PostgreSQL server inherits it. If the server
+        // kept a pipe open, the read of the output would never end.
         _ = try await Self.output(of: "/bin/sh", ["-c", "cd '\(folder)'; \(command) </dev/null >/dev/null 2>&1"])
     }
 
@@ -163,11 +163,12 @@ package final class PostgresServer: Sendable {
         """
     }
 
-    /// Runs a command without the descriptors that it inherits beyond the standard ones. By one of them, a socket,
-    /// `Process` notices the end of the process that it started.
+    /// The beginning of a shell command. It closes all inherited descriptors except the standard ones, and then runs
+    /// the rest of the command. One of the closed descriptors is a socket by which `Process` notices that the process
+    /// it started has ended.
     ///
-    /// If a server kept the socket open, the ended process would stay a zombie. Swift Testing would then wait forever
-    /// for the process of the next exit test.
+    /// If the PostgreSQL server kept this socket open, the process that has ended would stay a zombie. Swift Testing
+    /// would then wait forever for the process of the next exit test.
     private static let closingDescriptors = #"""
         bash -c 'for path in /proc/$$/fd/*; do
             fd=${path##*/}
@@ -195,7 +196,8 @@ package final class PostgresServer: Sendable {
 
     // MARK: - Programs
 
-    /// The folder with the programs of the newest installed PostgreSQL. Debian keeps those of the server out of PATH.
+    /// The folder with the programs of the newest installed PostgreSQL. On Debian, PATH does not contain the programs
+    /// of the server.
     private static let programFolder: String = {
         let versions = (try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib/postgresql")) ?? []
         let newest = versions.compactMap { Int($0) }.max().map { "/usr/lib/postgresql/\($0)/bin" }
@@ -212,7 +214,7 @@ package final class PostgresServer: Sendable {
         let process = Process()
         let output = Pipe()
         process.executableURL = URL(filePath: "/bin/sh")
-        // The shell reports the exit status in the output, so that one read waits for both.
+        // The shell appends the exit status to the output, so that one read gets the output and the status.
         process.arguments = ["-c", #""$@" 2>&1; echo $?"#, "sh", program] + arguments
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = output
@@ -242,7 +244,7 @@ package final class PostgresServer: Sendable {
         }
     }
 
-    /// Runs a blocking call on a thread that is not one of Swift's.
+    /// Runs a blocking call on a new thread, so that it does not block one of Swift's own threads.
     private static func onThread(_ body: @escaping @Sendable () -> String) async -> String {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread { continuation.resume(returning: body()) }

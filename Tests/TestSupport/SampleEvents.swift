@@ -54,10 +54,11 @@ package enum SampleJourney {
         }
     }
 
-    /// Returns `count` events with random names, two sessions and three chargers, not necessarily a possible journey.
-    /// Some events have a sequence. An idempotency key is `prefix` and a number.
+    /// Returns `count` events with random names, with up to two sessions and three chargers. They need not form a
+    /// possible journey. Some events have a sequence, and an idempotency key is `prefix` and a number.
     ///
-    /// All times lie within `spanSeconds` and are multiples of a second, so in a short span many of them are equal.
+    /// Each time is a whole number of seconds after `start`, at most `spanSeconds`. If the span is short, many times
+    /// are equal.
     package static func random(
         count: Int, prefix: String, spanSeconds: Int = 5400, from start: Moment = .sample,
         using random: inout SeededRandom
@@ -75,7 +76,8 @@ package enum SampleJourney {
         }
     }
 
-    /// Returns a random name. Three of four names come from the path of a visit, so that random journeys get far.
+    /// Returns a random name. About three of four names belong to the steps of a visit, so that random journeys also
+    /// reach the later states.
     private static func anyName(using random: inout SeededRandom) -> EventName {
         let path: [EventName] = [
             .enteredChargerIntentZone, .anchorDwellComplete, .exclusiveActivatedByWeb, .departedCharger,

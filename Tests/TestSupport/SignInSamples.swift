@@ -1,4 +1,4 @@
-// Sample sign-ins, and the services outside of the server that a sign-in calls.
+// Sample sign-ins, and test doubles of the external services that a sign-in calls.
 
 package import JourneyModel
 package import Secrets
@@ -12,7 +12,7 @@ extension Moment {
 }
 
 extension AppleIdentity {
-    /// Returns an identity. If `token` is nil, each nonce has its own token.
+    /// Returns an identity. If `token` is nil, the nonce also serves as the token, so each nonce has its own token.
     package static func sample(
         _ subject: String, nonce: String, token: String? = nil, email: String? = nil, isVerified: Bool = true
     ) -> AppleIdentity {

@@ -1,7 +1,7 @@
-// Counts the allocations of this process. The file defines malloc and its relatives, which pass each call on to glibc.
-// These definitions replace those of the C library (glibc's manual, "Replacing malloc"; ISO C does not allow this).
+// Counts the allocations of this process. This file defines malloc and the other functions that allocate; each calls
+// the function of glibc. glibc permits this (its manual, "Replacing malloc"), although ISO C does not.
 //
-// With another C library nothing is counted.
+// Without glibc, nothing is counted.
 
 #include "Allocations.h"
 #include <errno.h>

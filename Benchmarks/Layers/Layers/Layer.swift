@@ -1,4 +1,4 @@
-// The layers that a posted event passes through. Each layer is measured alone, with input as a phone sends it.
+// The layers that a posted event passes through. Each layer is measured alone, with input like that of a phone.
 
 import Engine
 import Foundation
@@ -23,8 +23,8 @@ struct Layer: Sendable {
         [parse, route, try await token(), decode, fold, encode, admission(), try append()]
     }
 
-    /// Parses the bytes of a request into head, body and end, and encodes the response. All requests use the same
-    /// connection, as those of a phone do.
+    /// Reads a request up to its end, and encodes the response. All requests use the same connection, as those of a
+    /// phone do.
     static let parse = Layer(name: "parse", operations: 5000) { _, operations in
         let bytes = Sample.request
         let body = Sample.answer.encoded()
@@ -57,7 +57,8 @@ struct Layer: Sendable {
         }
     }
 
-    /// Verifies a token that was verified before, as in all requests of a driver within an hour except the first.
+    /// Verifies a token that the verifier already knows. Only the first request with a new token, about one an hour,
+    /// brings an unknown token.
     static func token() async throws -> Layer {
         let scope = TokenScope(issuer: "dwell", audience: "dwell")
         let key = try SigningKey(secret: Secret(String(repeating: "k", count: 40)))

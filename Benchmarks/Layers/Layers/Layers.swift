@@ -29,8 +29,8 @@ struct Layers {
             var line = name + String(format: "%10.0f ns %8.2f allocations", cost.nanoseconds, cost.allocations)
             if let limits {
                 let limit = limits[layer.name]
-                // The loop around the operations also allocates a few times. Per operation this is less than 0.02, so
-                // the limit may be exceeded by 0.02.
+                // The loop around the operations also allocates a few times, which adds less than 0.02 allocations to
+                // each operation. The limit may therefore be exceeded by 0.02.
                 let holds = limit.map { cost.allocations <= $0 + 0.02 } ?? false
                 failed = failed || !holds
                 line += "  " + (limit.map { "at most \($0)" } ?? "no limit in the file") + (holds ? "" : "  TOO MANY")

@@ -2,7 +2,7 @@
 // the instructions of each run with callgrind. The script fails if a parser needs too many instructions per byte, or if
 // twice the bytes need much more than twice the instructions.
 //
-// This program uses no tasks, because valgrind 3.19 does not support Swift's threads.
+// This program starts no Swift tasks, because valgrind 3.19 does not support the threads that run them.
 //
 //   ParserWork     prints the name and the number of bytes of each run; callgrind writes its counts in this order
 
@@ -11,8 +11,8 @@ import Marks
 
 @main
 struct ParserWork {
-    /// The two lengths of an input. The constant cost of a call does not matter at these lengths. Both are shorter than
-    /// the smallest limit, that of the request line.
+    /// The two lengths of an input. They are so large that the constant cost of a call hardly matters. Both are below
+    /// the smallest limit of the parsers, which is that of the request line.
     static let shortBytes = 3_000
     static let longBytes = 6_000
 
@@ -20,8 +20,8 @@ struct ParserWork {
         for input in AdversarialInput.all {
             for count in [shortBytes, longBytes] {
                 let bytes = input.bytes(count)
-                // Parse once before counting. The first call also creates values that later calls reuse. This work must
-                // not be counted.
+                // Parse once before counting, because the first call also creates values that later calls reuse. This
+                // extra work must not be counted.
                 input.parse(bytes)
                 work_begins()
                 input.parse(bytes)

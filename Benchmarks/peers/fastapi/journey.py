@@ -19,6 +19,7 @@ MOVING = {event for _, event, _ in MOVES}
 
 
 def applied(state, event):
-    """Returns the state after the event, or None if it stays the same, and the transition that the answer names."""
+    """Returns the next state, and the transition that the answer names. The next state is None if the event does not
+    change the state."""
     after = MOVES.get((state, event.event, event.session_id is not None))
     return after, "applied" if after else "rejected" if event.event in MOVING else "none"

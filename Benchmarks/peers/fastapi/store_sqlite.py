@@ -33,8 +33,8 @@ CREATE TABLE IF NOT EXISTS event (
 class Store:
     def __init__(self, path):
         self.database = sqlite3.connect(path, timeout=10, isolation_level=None)
-        # The two worker processes take turns by locking a file. SQLite's own wait for another process is slower,
-        # because SQLite sleeps between its attempts. While a new file is switched to WAL mode, SQLite fails at once.
+        # The two worker processes take turns by locking a file. SQLite's own waiting is slower, because it sleeps
+        # between attempts. When both processes switch a new file to WAL mode, SQLite fails instead of waiting.
         self.turn = open(f"{path}.turn", "w")
         fcntl.flock(self.turn, fcntl.LOCK_EX)
         self.database.executescript(SCHEMA)
@@ -43,7 +43,7 @@ class Store:
         self.database.execute("PRAGMA cache_size = -32768")
 
     async def append(self, event, driver):
-        """Stores the event in one transaction. Returns None if the event's key belongs to another event."""
+        """Stores the event in one transaction. Returns None if a different event with the same id is already stored."""
         fcntl.flock(self.turn, fcntl.LOCK_EX)
         try:
             return self.append_alone(event, driver)

@@ -20,7 +20,8 @@ struct RedisSlotsTests {
     @Test(
         arguments: [
             ("foo", 12182), ("bar", 5061), ("", 0), ("123456789", 12739), ("somekey", 11058),
-            // Only the first tag counts, and only if it is not empty. Redis computed these slots (CLUSTER KEYSLOT).
+            // Only the first hash tag of a key decides its slot. If the first tag is empty, the whole key decides. The
+            // expected slots are the output of Redis's CLUSTER KEYSLOT.
             ("foo{hash_tag}", 2515), ("{hash_tag}bar", 2515), ("a{hash_tag}{other}", 2515),
             ("foo{}{bar}", 8363), ("foo{{bar}}zap", 4015), ("foo{bar}{zap}", 5061),
         ] as [(String, Int)])
@@ -150,8 +151,8 @@ struct RedisSlotsTests {
         #expect(RedisRedirect(errorText: text, askedHost: "asked") == nil)
     }
 
-    /// Replaces, removes or duplicates bytes of a valid redirect. Every redirect that is still accepted has a slot, a
-    /// host and a port.
+    /// Replaces, removes or duplicates bytes of a valid redirect. If the result is still accepted, it must have a valid
+    /// slot, host and port.
     @Test func mutatedRedirectIsReadOrRefused() throws {
         var random = SeededRandom(seed: 11)
         var acceptedCount = 0
@@ -175,8 +176,8 @@ struct RedisSlotsTests {
         #expect((1000..<20_000).contains(acceptedCount))
     }
 
-    /// While the node's last slot moves away, every probe is redirected. The breaker must not stay half-open: in that
-    /// state, no link would probe the node again.
+    /// While the node's last slot moves away, every probe of the node gets a redirect, which counts as a failure. The
+    /// breaker must then open again. If it stayed half-open, no link would probe the node again.
     @Test(arguments: ["MOVED", "ASK", "TRYAGAIN"]) func redirectedProbeHasFailed(word: String) {
         let time = Mutex<Int64>(0)
         let refreshCount = Mutex(0)
@@ -247,7 +248,8 @@ struct RedisSlotsTests {
         #expect(throws: RedisFailure.unexpectedReply) { try RedisSentinels.address(reply) }
     }
 
-    /// A sentinel that is cut off from the others keeps naming a primary that is down.
+    /// The first sentinel is cut off from the others, so it still names a primary that is down. After the connection to
+    /// this primary fails, the other sentinel must be asked.
     @Test func anotherSentinelIsAskedAfterAPrimaryThatCannotBeUsed() async throws {
         let loops = try EventLoopGroup(count: 1)
         let anyPort = SocketAddress.ip(host: "127.0.0.1", port: 0)

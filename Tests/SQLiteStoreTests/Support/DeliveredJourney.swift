@@ -37,8 +37,8 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
         let events = RandomJourney.events(from: start, countMax: 24, sessionPrefix: "s\(seed)-", &random)
         self.events = events
 
-        // A journey's deliveries are one of three kinds: in order, in order except for some late events, or in any
-        // order.
+        // The seed chooses one of three orders of delivery: the fold's order, this order except for some late events,
+        // or any order.
         let delayMax = [0, 0, 3, 100].randomPick(&random)
         let deliveries = events.indices.flatMap { random.chance(1, in: 4) ? [$0, $0] : [$0] }
             .map { (event: $0, place: $0 + Int.random(in: 0...delayMax, using: &random)) }

@@ -61,7 +61,7 @@ struct KeyFixture {
         }
     }
 
-    /// Expects that the store answers each event as a repeat, on the writer and on a read connection.
+    /// Expects that the store recognizes each event as a repeat, both on a read connection and on the writer.
     func expectRepeats(_ numbers: some Sequence<Int>, in store: SQLiteEventStore) async throws {
         for number in numbers {
             let request = request(number)
@@ -79,7 +79,7 @@ struct KeyFixture {
         var rows: [Int64]
         var through: Int64
         var early: [Int64]
-        /// The count of the event numbers above `through`. The events with these numbers need no row in `event_key`.
+        /// How many event numbers are above `through`. The events with these numbers need no row in `event_key`.
         var unlistedCount: Int64
     }
 

@@ -9,9 +9,9 @@ import JourneyModel
 struct OldDatabase {
     let path: String
 
-    /// Loads `Tests/Fixtures/version25.sql`, a database that the old release filled. The rules of this release give its
-    /// events the same verdicts. The drivers are therefore marked as folded by the rules of this release; otherwise the
-    /// check of the rebuild would leave them out.
+    /// Loads `Tests/Fixtures/version25.sql`, a database that the old release filled. The drivers are marked as folded
+    /// by the rules of this release, which give the same verdicts. Without this mark, the check of the rebuild would
+    /// ignore the drivers.
     init(_ path: String) throws {
         self.path = path
         let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

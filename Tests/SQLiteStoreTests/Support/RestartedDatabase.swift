@@ -16,7 +16,7 @@ final class RestartedDatabase {
     private let newestKeysMax: Int
     private(set) var store: SQLiteEventStore
 
-    /// - Parameter newestKeysMax: the number of events in memory with which a move of keys to `event_key` begins.
+    /// - Parameter newestKeysMax: when this many events are in memory, a move of their keys to `event_key` begins.
     init(
         pace: RefoldPace = RefoldPace(), digests: KeyedHashes? = nil, newestKeysMax: Int = NewestKeys.countMax
     ) throws {

@@ -23,8 +23,8 @@ final class TestDatabase: Sendable {
     let kind: DatabaseKind
     /// The folder of SQLite's file.
     private let folder: String
-    /// The URL of the PostgreSQL database, or of a schema of a Citus cluster if DWELL_TEST_CITUS_URL names one. Nil for
-    /// SQLite.
+    /// The URL of the PostgreSQL database. If DWELL_TEST_CITUS_URL names a Citus cluster, the URL of a schema of this
+    /// cluster. For SQLite, nil.
     private let url: String?
 
     /// A store, and the function that closes it.

@@ -1,5 +1,5 @@
-// callgrind starts to count at work_begins, and writes its counts to a file at work_ends. These marks are functions,
-// because callgrind's options name functions (scripts/parser-work).
+// callgrind sets its counts to zero when work_begins is called, and writes them to a file when work_ends is called.
+// These marks are functions, because callgrind's options take names of functions (scripts/parser-work).
 #pragma once
 
 void work_begins(void);

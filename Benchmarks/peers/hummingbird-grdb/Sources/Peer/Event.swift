@@ -1,5 +1,5 @@
-// The event, its response, and its effect on a journey. Events take effect in order of arrival: unlike Dwell, this
-// service does not fold late events.
+// The event, its response, and its effect on a journey. Events take effect in the order of arrival. Unlike Dwell, this
+// service does not sort late events into their place.
 
 import Foundation
 import Hummingbird

@@ -1,4 +1,4 @@
-// SQLite through GRDB: one transaction per event, on disk before the response.
+// SQLite through GRDB, with one transaction per event. The event is on disk before the response.
 
 import Foundation
 import GRDB
@@ -38,7 +38,7 @@ struct Store: Sendable {
 
     struct NotDurable: Error {}
 
-    /// Stores the event. Returns nil if its key belongs to another event.
+    /// Stores the event. Returns nil if a different event with the same id is already stored.
     func append(_ event: Event, of driver: String) async throws -> Answer? {
         let now = Int64(Date().timeIntervalSince1970 * 1000)
         return try await database.write { db in
