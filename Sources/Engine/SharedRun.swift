@@ -1,5 +1,5 @@
-// Runs slow work once for all callers that need its effect, and limits how long each caller waits. For example, while a
-// database is down or slow, a scrape of /metrics returns earlier values instead of hanging.
+// Lets callers that need the same slow work share one run of the work. Each caller waits only for a limited time. For
+// example, while a database is down, a scrape of /metrics returns earlier values instead of hanging.
 
 package actor SharedRun {
     private let patience: Duration
@@ -8,13 +8,13 @@ package actor SharedRun {
     private var isSlow = false
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
-    /// - Parameter patience: the longest time that callers wait, measured from the start of the run.
+    /// - Parameter patience: callers stop waiting when the run has lasted this long.
     package init(patience: Duration) {
         self.patience = patience
     }
 
-    /// Runs the work, or joins the run in progress. Returns when the run has ended, or when the run has taken longer
-    /// than `patience`. In the second case, the run continues.
+    /// Starts a run of the work. If a run is in progress, waits for that run instead of starting another. Returns when
+    /// the run ends or has lasted `patience`; a longer run continues.
     package func join(_ work: @escaping @Sendable () async -> Void) async {
         if !isRunning { begin(work) }
         if !isSlow { await withCheckedContinuation { waiting.append($0) } }

@@ -1,12 +1,12 @@
 // The port of `dwell simulate --clean`.
 
 package protocol SimulatedDriverRemoval: Sendable {
-    /// Removes drivers that `dwell simulate` created, with all their data: at most `driversMax` drivers, in one
-    /// transaction. Must be called again until no such driver is left.
+    /// Removes at most `driversMax` of the drivers that `dwell simulate` created, with all data of these drivers, in
+    /// one transaction. The caller must repeat the call until no such driver is left.
     func removeSimulatedDrivers(driversMax: Int) async throws(StoreFailure) -> SimulatedDriversRemoved
 }
 
-/// The numbers of removed simulated drivers and of their removed events.
+/// How many simulated drivers and how many of their events were removed.
 package struct SimulatedDriversRemoved: Hashable, Sendable {
     package var drivers: Int
     package var events: Int

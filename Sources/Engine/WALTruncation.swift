@@ -1,19 +1,19 @@
-// Truncates a WAL (write-ahead log) that has grown during a long read transaction, once nothing has been written for a
-// while.
+// Truncates the WAL (write-ahead log) if it has grown during a long read transaction. The truncation begins only after
+// a pause without commits.
 //
-// Without long read transactions, no truncation is needed, because SQLite then reuses the WAL from its beginning. This
-// reuse does not disturb an external program that follows the WAL.
+// Without long read transactions, SQLite reuses the WAL from its beginning, so no truncation is needed. This reuse does
+// not disturb an external program that follows the WAL.
 //
-// A warning is logged while the WAL is larger than a limit, because a long read transaction then keeps SQLite from
-// reusing the WAL.
+// While the WAL is larger than a limit, warnings are logged: a long read transaction is keeping SQLite from reusing the
+// WAL.
 
 package import Logging
 internal import StructuredLogging
 
 /// The port of the WAL.
 package protocol TruncatableWAL: Sendable {
-    /// Truncates the WAL if a commit followed the last truncation, no commit happened during the last `quietFor`, and
-    /// no reader uses the WAL. Otherwise does nothing.
+    /// Truncates the WAL. Does nothing if nothing was committed since the last truncation, if the last commit is more
+    /// recent than `quietFor`, or if a reader uses the WAL.
     func truncateLog(quietFor: Duration) async
 
     /// Returns the size of the WAL in bytes; nil when unknown.
@@ -21,23 +21,22 @@ package protocol TruncatableWAL: Sendable {
 }
 
 package struct WALTruncation: Sendable {
-    /// The time that must pass without a commit before a truncation begins. A truncation takes as long as several
-    /// commits, and delays any commit that begins meanwhile. After this time without a commit, another commit is
-    /// unlikely to begin soon.
+    /// The time without a commit before a truncation begins. A truncation delays any commit that begins during it, for
+    /// as long as several commits take. After this pause, a commit is unlikely.
     static let quiet = Duration.seconds(10)
-    /// A WAL of at most this size is not truncated, because the next start after a crash reads it in a few
+    /// A WAL of at most this size is not truncated. After a crash, the next start reads such a WAL in a few
     /// milliseconds.
     static let bytesMin: Int64 = 8 * 1024 * 1024
     static let pause = Duration.seconds(5)
-    /// The number of checks between two warnings. This many checks take one hour.
+    /// The number of checks between two warnings. The checks are `pause` apart, so this is one hour.
     static let checksPerWarning = 720
 
     private let log: any TruncatableWAL
     private let bytesMax: Int64
     private let logger: Logger
 
-    /// - Parameter bytesMax: the size above which a warning is logged. Without a long read transaction, SQLite reuses
-    ///   the WAL before it grows this large.
+    /// - Parameter bytesMax: above this size, a warning is logged. Only a long read transaction makes the WAL this
+    ///   large.
     package init(log: any TruncatableWAL, bytesMax: Int64, logger: Logger) {
         self.log = log
         self.bytesMax = bytesMax

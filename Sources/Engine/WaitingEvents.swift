@@ -1,12 +1,12 @@
-// The events of a batch that are over the rate limit. They wait until other events of the batch are refunded, that is,
-// no longer count against the rate limit.
+// The events of a batch that exceed the rate limit. They wait, because another event of the batch may be refunded. A
+// refunded event no longer counts against the rate limit.
 //
-// This file only manages the waiting events. It does not decide on events, charge them or store them.
+// This file only manages the lines. Its caller calls the rate limiter and the store.
 
 import RateLimiting
 
-/// The waiting events of a batch, in one line (queue) for each rate limit. Events with the same idempotency key share a
-/// place in the line. Once one of them is charged, the rate limiter admits the others without a charge.
+/// The waiting events of a batch, in one line (queue) for each rate limit. Events with the same idempotency key share
+/// one place in the line, because the rate limiter charges only one of them.
 struct WaitingEvents {
     private struct Place {
         var limitClass: RateLimitClass
@@ -17,16 +17,15 @@ struct WaitingEvents {
 
     /// The idempotency keys of all events of the batch.
     private let keys: [TextHash]
-    /// The idempotency keys of those events of the batch that are already on disk. An event with one of these keys does
-    /// not count against the rate limit.
+    /// The idempotency keys of the events that are already on disk. An event with one of these keys does not count
+    /// against the rate limit.
     private var storedKeys: Set<TextHash> = []
-    /// The lines of waiting events. Each array holds its line in reverse, so that the place at the front is the last
-    /// element and is removed in constant time.
+    /// Each array holds its line in reverse: the last element is the front of the line and is removed in constant time.
     private var lines: [RateLimitClass: [Place]] = [:]
-    /// The places that `take` removed last.
+    /// The places that the most recent `take` removed.
     private var taken: [Place] = []
 
-    /// Creates the lines of the refused events. `claims` and `verdicts` have one element for each event of the batch.
+    /// Puts the refused events into lines. `claims` and `verdicts` have one element for each event of the batch.
     init(_ claims: [AdmissionClaim], _ verdicts: [AdmissionDecision.Verdict]) {
         keys = claims.map { TextHash($0.idempotencyKey) }
         var places: [Place] = []
@@ -42,17 +41,15 @@ struct WaitingEvents {
         for place in places.reversed() { lines[place.limitClass, default: []].append(place) }
     }
 
-    /// The events that still wait.
     var events: [(event: Int, limitClass: RateLimitClass)] {
         lines.values.joined().flatMap { place in place.events.map { ($0, place.limitClass) } }
     }
 
-    /// Removes places from the front of each line. `open` states the number of unused refunds for each line, and each
-    /// refund removes one place. A place whose event is already on disk uses up no refund, so it is removed in
-    /// addition.
+    /// Removes places from the front of the lines. `open` has the number of unused refunds for each line, and one
+    /// refund removes one place. A place whose event is on disk is removed without a refund.
     ///
-    /// Returns the events of the removed places in ascending order. The caller must let the rate limiter decide on
-    /// these events, and then call `settle`.
+    /// Returns the indexes of the events in these places, in ascending order. The caller must let the rate limiter
+    /// decide on these events, and then call `settle`.
     mutating func take(_ open: [RateLimitClass: Int]) -> [Int] {
         taken = []
         for (limitClass, count) in open {
@@ -65,14 +62,13 @@ struct WaitingEvents {
         return taken.flatMap(\.events).sorted()
     }
 
-    /// Records that an event of the batch is on disk.
     mutating func recordStored(_ event: Int) { storedKeys.insert(keys[event]) }
 
-    /// Processes the rate limiter's verdicts on the events that `take` returned. An event that is refused again goes
-    /// back to the front of its line, because another request has used up the refund.
+    /// Takes the rate limiter's verdicts on the events that `take` returned. If an event is refused again, another
+    /// request has used up the refund. The event then goes back to the front of its line.
     ///
-    /// Returns how many refunds are still unused. A place has not used its refund if all its events are `.known`,
-    /// because none of them was charged. A place whose event is already on disk had no refund.
+    /// Returns how many refunds are unused. If all events of a place are `.known`, none of them was charged, so the
+    /// refund of that place is unused. A place whose event is on disk had no refund.
     mutating func settle(_ verdicts: [Int: AdmissionDecision.Verdict]) -> [RateLimitClass: Int] {
         var open: [RateLimitClass: Int] = [:]
         for var place in taken.reversed() {

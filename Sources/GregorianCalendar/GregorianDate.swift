@@ -1,7 +1,7 @@
 // Converts days to dates and back in the proleptic Gregorian calendar, without a time zone or a clock.
 //
-// The calculation follows Howard Hinnant's "chrono-compatible low-level date algorithms". It lets each year begin in
-// March, so that the leap day is the last day of the year. An era is 400 years and always has 146,097 days.
+// The calculation follows Howard Hinnant's "chrono-compatible low-level date algorithms". Each year begins in March, so
+// that the leap day is the last day of the year. An era is 400 years and always has 146,097 days.
 
 package struct GregorianDate: Hashable, Sendable {
     package var year: Int
@@ -11,18 +11,18 @@ package struct GregorianDate: Hashable, Sendable {
     package var day: Int
 
     private static let daysPerEra = 146_097
-    /// The number of days from 1 March of the year -400 to 1970-01-01. The calculation counts days from 1 March of the
-    /// year -400. All supported dates are later, so no intermediate result is negative.
+    /// The number of days from 1 March of the year -400 to 1970-01-01. The calculation starts so early that no
+    /// intermediate result is negative.
     private static let daysToEpoch = 719_468 + daysPerEra
 
-    /// Creates a date, which must exist and lie in the years 0 to 9999.
+    /// Creates a date. The date must exist, and its year must be from 0 to 9999.
     package init(year: Int, month: Int, day: Int) {
         self.year = year
         self.month = month
         self.day = day
     }
 
-    /// Creates the date that is `daysSinceEpoch` days after 1970-01-01. The date must lie in the years 0 to 9999.
+    /// Creates the date `daysSinceEpoch` days after 1970-01-01. Its year must be from 0 to 9999.
     package init(daysSinceEpoch: Int) {
         let (era, dayOfEra) = (daysSinceEpoch + Self.daysToEpoch).quotientAndRemainder(dividingBy: Self.daysPerEra)
         let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365

@@ -1,6 +1,5 @@
-// Decompresses request bodies with Content-Encoding: gzip (RFC 9110 section 8.4.1.3, RFC 1952), with zlib. The limit on
-// a body applies to its decompressed size. The size is checked while the body is inflated, so a gzip bomb never fills a
-// large buffer.
+// Decompresses request bodies with Content-Encoding: gzip (RFC 9110 section 8.4.1.3, RFC 1952). The size limit applies
+// to the decompressed body and is checked during decompression. A gzip bomb therefore never fills a large buffer.
 
 import CZlib
 
@@ -12,8 +11,8 @@ package enum GzipError: Error {
 }
 
 package enum Gzip {
-    /// Returns the decompressed bytes, at most `bytesMax`. A body may consist of several gzip members in sequence (RFC
-    /// 1952 section 2.2). Throws `malformed` if other bytes follow the last member.
+    /// Returns the decompressed bytes. Throws `tooLong` if there are more than `bytesMax`. A body may consist of
+    /// several gzip members in sequence (RFC 1952 section 2.2); other bytes after them are `malformed`.
     package static func inflate(_ compressed: [UInt8], bytesMax: Int) throws(GzipError) -> [UInt8] {
         var byteCount = 0
         return try inflate(compressed, bytesMax: bytesMax, byteCount: &byteCount)
@@ -22,20 +21,19 @@ package enum Gzip {
     /// Like `inflate(_:bytesMax:)`.
     ///
     /// - Parameter byteCount: set to the number of decompressed bytes, at most `bytesMax`, even if this function
-    ///   throws. For example, if only the checksum at the end of a body is wrong, the whole body has been decompressed.
+    ///   throws.
     package static func inflate(
         _ compressed: [UInt8], bytesMax: Int, byteCount: inout Int
     ) throws(GzipError) -> [UInt8] {
         byteCount = 0
         var stream = z_stream()
-        // 15 is the window size in bits. Adding 16 makes zlib expect the header and trailer of gzip instead of those of
-        // the zlib format.
+        // 15 is the window size in bits. Adding 16 selects the gzip format instead of the zlib format.
         guard inflateInit2_(&stream, 15 + 16, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
             throw .malformed
         }
         defer { inflateEnd(&stream) }
 
-        // zlib only reads through this pointer; its type is not const for historical reasons.
+        // zlib only reads through this pointer, although the pointer's type is not const.
         var input = compressed
         let result = input.withUnsafeMutableBufferPointer { bytes -> Result<[UInt8], GzipError> in
             stream.next_in = bytes.baseAddress

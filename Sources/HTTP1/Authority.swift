@@ -16,8 +16,7 @@ enum Authority {
             || bytes[hostEnd] == UInt8(ascii: ":") && isPort(bytes, (hostEnd + 1)..<range.upperBound)
     }
 
-    /// Returns the index after the uri-host with which the range begins. Returns nil if the uri-host is not
-    /// well-formed.
+    /// Returns the index after the uri-host at the beginning of the range; nil if the uri-host is malformed.
     private static func endOfHost(_ bytes: [UInt8], _ range: Range<Int>) -> Int? {
         if let first = range.first, bytes[first] == UInt8(ascii: "[") {
             guard let bracket = Grammar.firstIndex(of: UInt8(ascii: "]"), bytes, range),
@@ -48,9 +47,8 @@ enum Authority {
         return port <= 65_535
     }
 
-    /// Returns whether the range is an IPv6 address: eight groups of one to four HEXDIG, separated by colons. One or
-    /// more groups of zeros may be replaced by "::", but only once. The last two groups may be written as an IPv4
-    /// address.
+    /// Returns whether the range is an IPv6 address: eight groups of one to four HEXDIG, separated by colons. "::" may
+    /// replace one series of zero groups. The last two groups may be written as an IPv4 address.
     private static func isIPv6Address(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         let colon = UInt8(ascii: ":")
         var groups = 0

@@ -1,10 +1,10 @@
 // Determines where a request's content ends (RFC 9112 section 6). To prevent request smuggling, rejects every request
-// that two servers could frame differently. Examines only field values, never content.
+// that two servers could frame differently.
 
 package enum BodyFraming: Hashable, Sendable {
     /// Without Content-Length and Transfer-Encoding, a request has no content (RFC 9112 section 6.3, rule 7).
     case none
-    /// The request has Content-Length. The value is the number of bytes, 0 or more.
+    /// The value of Content-Length, 0 or more.
     case length(Int)
     /// `Transfer-Encoding: chunked`.
     case chunked
@@ -18,8 +18,8 @@ struct FramingFields: Sendable {
     /// Reads a Content-Length (RFC 9110 section 8.6: `Content-Length = 1*DIGIT`). Rejects a sign and a number above
     /// Int.max.
     ///
-    /// Also rejects a second Content-Length field and a list of values, even if all values are equal. RFC 9112 section
-    /// 6.3 allows merging equal values, but a proxy that does not merge them would disagree with this server.
+    /// Also rejects a second Content-Length and a list of values, even if all values are equal. RFC 9112 section 6.3
+    /// allows a server to merge equal values. But a proxy that does not merge them would disagree with this server.
     mutating func addContentLength(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard contentLength == nil else { throw Refusal(.badRequest, "Content-Length is given more than once.") }
         guard let number = Self.decimal(bytes, value) else {
@@ -78,7 +78,7 @@ private struct TransferCodings: Sendable {
             let semicolon = Grammar.firstIndex(of: UInt8(ascii: ";"), bytes, element)
             let name = Grammar.trimmed(bytes, element.lowerBound..<(semicolon ?? element.upperBound))
             let isChunked = Grammar.matches(bytes, name, "chunked")
-            // A parameter of chunked is an error, because chunked takes no parameters (RFC 9112 section 7.1).
+            // Chunked takes no parameters (RFC 9112 section 7.1).
             if !Grammar.isToken(bytes, name) || isChunked && semicolon != nil { isMalformed = true }
             chunkedCount += isChunked ? 1 : 0
             otherCount += isChunked ? 0 : 1

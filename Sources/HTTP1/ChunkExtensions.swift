@@ -1,6 +1,5 @@
-// The syntax of chunk extensions (RFC 9112 section 7.1.1). This server supports no extension, but checks the syntax. A
-// server that only skips to the next CRLF can disagree with other servers about where that CRLF is, which permits
-// request smuggling.
+// Checks the syntax of chunk extensions (RFC 9112 section 7.1.1), although this server supports none. Without this
+// check, the server could disagree with a proxy about where a line ends, which permits request smuggling.
 //
 // ```
 // chunk-ext      = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )

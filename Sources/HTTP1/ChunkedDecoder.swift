@@ -21,8 +21,8 @@ struct ChunkedDecoder: Sendable {
     }
 
     private var state = State.sizeLine
-    /// The total length in bytes of all chunks whose sizes were read so far. The content is refused as soon as a size
-    /// line would bring this total above `contentBytesMax`.
+    /// The sum of all chunk sizes read so far, in bytes, including data that has not arrived. A size line that would
+    /// bring the sum above `contentBytesMax` is refused.
     private(set) var contentBytes = 0
     private var extensionBytes = 0
     private var trailerSectionBytes = 0
@@ -31,8 +31,8 @@ struct ChunkedDecoder: Sendable {
     /// The number of bytes of the current chunk that were not read yet.
     var chunkBytesLeft: Int { if case .data(let left) = state { left } else { 0 } }
 
-    /// Decodes the available input and appends it to `content`. Returns true when the content and its trailers are
-    /// complete. If this function throws, the bytes that it appended before the error are still valid content.
+    /// Decodes the available input and appends the data to `content`. Returns true when the content and its trailers
+    /// are complete. If this function throws, the bytes appended so far are valid content.
     mutating func decode(
         _ input: inout InputBuffer, into content: inout [UInt8], contentBytesMax: Int, limits: Limits
     ) throws(Refusal) -> Bool {

@@ -1,6 +1,5 @@
 // Determines whether the connection stays open after a request (RFC 9112 section 9.3). This depends on the HTTP version
-// and the Connection fields (RFC 9110 section 7.6.1: `Connection = #connection-option`). Options are compared
-// case-insensitively.
+// and the Connection fields (RFC 9110 section 7.6.1: `Connection = #connection-option`).
 
 struct ConnectionOptions: Sendable {
     private var close = false
@@ -15,9 +14,7 @@ struct ConnectionOptions: Sendable {
         }
     }
 
-    /// Returns whether the connection persists after this request. A request with `close` ends the connection, even if
-    /// it also has `keep-alive`. Without `close`, an HTTP/1.1 connection persists, and an HTTP/1.0 connection persists
-    /// only with `keep-alive`.
+    /// Returns whether the connection stays open after this request. `close` overrides `keep-alive`.
     func persists(minorVersion: Int) -> Bool {
         !close && (minorVersion >= 1 || keepAlive)
     }

@@ -5,7 +5,7 @@
 /// The fields are stored as the bytes of their lines, plus the position of each name and value. Storing or sending a
 /// field only copies bytes. A String is created only on demand.
 ///
-/// The positions are in an array. For a dozen fields, a linear scan that compares lengths first is faster than a
+/// A field is found by a linear scan. For a dozen fields, a scan that compares lengths first is faster than a
 /// dictionary.
 ///
 /// `append(_:_:)` ignores a field whose name is not a token. In the value, it replaces every control character except
@@ -44,7 +44,7 @@ package struct Fields: Sendable {
 
     package var count: Int { lines.count }
     package var isEmpty: Bool { lines.isEmpty }
-    /// The number of bytes of memory that the fields occupy.
+    /// The allocated memory in bytes.
     var capacityBytes: Int { bytes.capacity + lines.capacity * MemoryLayout<Line>.stride }
 
     /// The fields as Strings. The Strings are created on each call.
@@ -55,13 +55,12 @@ package struct Fields: Sendable {
         firstIndex(name).map { text(lines[$0].value) }
     }
 
-    /// Returns the bytes of the first value of the field `name`, without copying them; nil if there is none.
+    /// Returns the bytes of the first value of the field `name` without copying them; nil if there is no such field.
     package func value(_ name: String) -> ArraySlice<UInt8>? {
         firstIndex(name).map { bytes[lines[$0].value] }
     }
 
-    /// Returns the bytes of the only value of the field `name`, without copying them; nil if there is no value or more
-    /// than one.
+    /// Returns the bytes of the field's value without copying them; nil if the field is missing or repeated.
     package func only(_ name: String) -> ArraySlice<UInt8>? {
         var only: Int?
         var count = 0
@@ -74,8 +73,8 @@ package struct Fields: Sendable {
         return bytes[lines[only].value]
     }
 
-    /// Returns the number of fields with this name. Callers use it to detect a repeated field: for many fields, no rule
-    /// says which of several values applies.
+    /// Returns the number of fields with this name. For many fields, no rule says which of several values applies, so
+    /// callers must detect a repeated field.
     package func count(of name: String) -> Int {
         var count = 0
         forEachIndex(name) { _ in
@@ -134,7 +133,7 @@ package struct Fields: Sendable {
 
     // MARK: - Bytes
 
-    /// Appends a received field line whose name and value were checked before.
+    /// Appends a received field line. Its name and value must already be checked.
     mutating func append(_ line: FieldLine, of received: [UInt8]) {
         received.withUnsafeBufferPointer { received in
             if let whole = Fields.copyableLine(line, of: received) {
@@ -147,8 +146,8 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Returns the line with its CRLF if it has exactly the form `name ": " value CRLF`, and nil otherwise. Most lines
-    /// have this form, so they can be copied in one piece.
+    /// Returns the whole line if it has exactly the form `name ": " value CRLF`, otherwise nil. Most received lines
+    /// have this form and can be copied in one piece.
     private static func copyableLine(
         _ line: FieldLine, of received: UnsafeBufferPointer<UInt8>
     ) -> UnsafeBufferPointer<UInt8>? {
@@ -194,7 +193,7 @@ package struct Fields: Sendable {
         bytes.append(UInt8(ascii: ":"))
         bytes.append(Grammar.space)
         bytes.append(contentsOf: value)
-        // UInt32 is enough for the positions. The lines never reach 4 GiB: received fields have a limit, and the
+        // The positions fit into UInt32, because the lines never reach 4 GiB. Received fields have a limit, and the
         // server's own fields are short.
         lines.append(
             Line(
@@ -205,8 +204,8 @@ package struct Fields: Sendable {
         return start + name.count + 2
     }
 
-    /// Space is reserved for this many fields and bytes, so that each array usually needs only one allocation. A
-    /// phone's request has six to ten fields. Most of their bytes are in the access token.
+    /// The space that is reserved in advance, so that each array usually needs only one allocation. A phone's request
+    /// has six to ten fields, and most of their bytes are the access token.
     private static let usualCount = 10
     private static let usualBytes = 480
 
@@ -223,7 +222,7 @@ package struct Fields: Sendable {
         return first
     }
 
-    /// Calls the closure with the index of each field that has this name, until the closure returns false.
+    /// Calls `body` with the index of each field that has this name, until `body` returns false.
     @inline(__always)
     private func forEachIndex(_ name: String, _ body: (Int) -> Bool) {
         let length = name.utf8.count
@@ -232,7 +231,7 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Returns whether the line has the name. Compares the lengths first, because most names differ in length.
+    /// Compares the lengths first, because most names differ in length.
     private func isNamed(_ line: Line, _ name: String) -> Bool {
         var name = name
         return name.withUTF8 { name in

@@ -1,8 +1,8 @@
 // The bytes that the grammars of RFC 9110, RFC 9112 and RFC 3986 allow. Each set is declared next to its grammar rule.
 // All functions work on bytes, and fold case only in ASCII.
 
-/// A set of ASCII bytes, stored as two 64-bit words, so that testing a byte takes a shift and a mask. The set never
-/// contains bytes of 0x80 and above. GrammarTests checks the two words against the quoted grammar, byte by byte.
+/// A set of ASCII bytes in two 64-bit words, so that testing a byte takes a shift and a mask. Bytes of 0x80 and above
+/// are never in a set. GrammarTests compares each set with the grammar quoted at its declaration.
 struct ByteSet: Sendable {
     /// The bytes 0 to 63: bit n is set if the set contains byte n.
     let from0: UInt64
@@ -35,10 +35,10 @@ enum Grammar {
     /// ```
     static let pathBytes = ByteSet(from0: 0x2FFF_FFD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFF)
 
-    /// The bytes of `query = *( pchar / "/" / "?" )` (RFC 3986 section 3.4), again without "%".
+    /// The bytes of `query = *( pchar / "/" / "?" )` (RFC 3986 section 3.4), except "%".
     static let queryBytes = ByteSet(from0: 0xAFFF_FFD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFF)
 
-    /// The bytes of `reg-name = *( unreserved / pct-encoded / sub-delims )` (RFC 3986 section 3.2.2), without "%".
+    /// The bytes of `reg-name = *( unreserved / pct-encoded / sub-delims )` (RFC 3986 section 3.2.2), except "%".
     static let registeredNameBytes = ByteSet(from0: 0x2BFF_7FD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFE)
 
     /// Returns whether a field value may contain the byte (RFC 9110 section 5.5). HTAB is the only allowed control
@@ -89,13 +89,12 @@ extension UInt64 {
     private static let everyByte: UInt64 = 0x0101_0101_0101_0101
     private static let everyHighBit: UInt64 = 0x8080_8080_8080_8080
 
-    /// Returns whether at least one of the eight bytes of this number is below `limit`, which must be at most 128.
+    /// Returns whether at least one of the eight bytes is below `limit`. `limit` must be at most 128.
     @inline(__always)
     fileprivate func hasByte(below limit: UInt8) -> Bool {
         (self &- Self.everyByte &* UInt64(limit)) & ~self & Self.everyHighBit != 0
     }
 
-    /// Returns whether one of the eight bytes equals `byte`.
     @inline(__always)
     fileprivate func hasByte(_ byte: UInt8) -> Bool {
         (self ^ (Self.everyByte &* UInt64(byte))).hasByte(below: 1)
@@ -103,7 +102,6 @@ extension UInt64 {
 }
 
 extension Grammar {
-    /// Returns whether the range is a `token`: at least one byte, all of them tchar.
     static func isToken(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         !range.isEmpty && allBytes(bytes, range, in: tokenBytes)
     }
@@ -113,7 +111,7 @@ extension Grammar {
         return true
     }
 
-    /// Returns whether the range equals `word`, compared case-insensitively. `word` must be in lower case.
+    /// Compares case-insensitively. `word` must be in lower case.
     static func matches(_ bytes: [UInt8], _ range: Range<Int>, _ word: StaticString) -> Bool {
         guard range.count == word.utf8CodeUnitCount else { return false }
         return word.withUTF8Buffer { letters in
@@ -124,8 +122,7 @@ extension Grammar {
         }
     }
 
-    /// Returns whether all bytes of the range are allowed in a field value. Tests eight bytes at a time, because an
-    /// access token has hundreds of bytes.
+    /// Tests eight bytes at a time, because an access token has hundreds of bytes.
     static func areFieldValueBytes(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         bytes.withUnsafeBytes { bytes in
             precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count)
@@ -160,7 +157,6 @@ extension Grammar {
         }
     }
 
-    /// Returns the range without the whitespace at both ends.
     static func trimmed(_ bytes: [UInt8], _ range: Range<Int>) -> Range<Int> {
         var lower = range.lowerBound
         var upper = range.upperBound
@@ -169,14 +165,13 @@ extension Grammar {
         return lower..<upper
     }
 
-    /// Returns the index of the first `byte` in the range; nil if the range does not contain it.
     static func firstIndex(of byte: UInt8, _ bytes: [UInt8], _ range: Range<Int>) -> Int? {
         for index in range where bytes[index] == byte { return index }
         return nil
     }
 
-    /// Calls `body` with each element of a comma-separated list (RFC 9110 section 5.6.1: `#element`). Trims the
-    /// whitespace around elements, includes empty elements, and does not parse quoted strings.
+    /// Calls `body` with each element of a comma-separated list (RFC 9110 section 5.6.1: `#element`), without
+    /// surrounding whitespace. Empty elements are included. Quoted strings are not recognized.
     static func forEachListElement(_ bytes: [UInt8], _ range: Range<Int>, _ body: (Range<Int>) -> Void) {
         var lower = range.lowerBound
         while let comma = firstIndex(of: UInt8(ascii: ","), bytes, lower..<range.upperBound) {

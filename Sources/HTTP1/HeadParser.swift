@@ -1,13 +1,11 @@
-// Parses the lines of a request head, one after the other, into a RequestHead (RFC 9112 sections 3 and 5). The parser
-// receives complete lines. It does not handle buffers, content or earlier requests.
+// Parses a request head, one complete line at a time (RFC 9112 sections 3 and 5).
 //
 // A typical head needs at most three allocations: two for the arrays in `Fields`, and one for the String of the path. A
-// path of up to 15 bytes needs none, because Swift stores it inline. Host, Content-Length and Connection are evaluated
-// as bytes.
+// path of up to 15 bytes needs no allocation, because Swift stores it inline.
 
 struct HeadParser: Sendable {
-    /// The method of the request. It stays available if the rest of the head is rejected. Even then, the response to a
-    /// HEAD request must have no content (RFC 9110 section 9.3.2).
+    /// Kept even if the rest of the head is rejected, because no response to HEAD may have content (RFC 9110 section
+    /// 9.3.2).
     private(set) var method: Method?
     private var target = RequestTarget(path: "")
     private var minorVersion = 0
@@ -16,8 +14,8 @@ struct HeadParser: Sendable {
     private var options = ConnectionOptions()
     private var hasHost = false
     private var expectsContinue = false
-    /// The error in the target. It is thrown only after all fields are read, because a field may contain the request
-    /// id, which the error response repeats.
+    /// An error in the target. It is thrown only after all fields are read, because the error response repeats the
+    /// request id, which may be in a field.
     private var targetRefusal: Refusal?
 
     // MARK: Request line
@@ -57,9 +55,8 @@ struct HeadParser: Sendable {
         minorVersion = bytes[lower + 7] == UInt8(ascii: "0") ? 0 : 1
     }
 
-    /// Returns the refusal of a request line that is longer than the limit: 400 if the line does not begin with a
-    /// method, 501 if the method itself is too long, otherwise 414. `start` is the beginning of the line, up to the
-    /// limit.
+    /// Returns the refusal of a request line that is longer than the limit. `start` is the beginning of the line, up to
+    /// the limit.
     mutating func refusalOfLongRequestLine(_ bytes: [UInt8], _ start: Range<Int>, limits: Limits) -> Refusal {
         let space = Grammar.firstIndex(of: Grammar.space, bytes, start)
         let methodRange = start.lowerBound..<(space ?? start.upperBound)
@@ -83,8 +80,7 @@ struct HeadParser: Sendable {
         fields.append(field, of: bytes)
     }
 
-    /// Evaluates a field if it affects framing, routing, keep-alive or 100 (Continue). Compares the length of a name
-    /// first, and then its bytes.
+    /// Evaluates the fields that affect framing, routing, keep-alive and 100 (Continue).
     private mutating func judge(_ bytes: [UInt8], _ field: FieldLine) throws(Refusal) {
         switch field.name.count {
         case 4 where Grammar.matches(bytes, field.name, "host"):
@@ -102,15 +98,14 @@ struct HeadParser: Sendable {
         }
     }
 
-    /// Reads Host. More than one Host line, or an invalid value, gets 400 in every HTTP version (RFC 9112 section 3.2).
+    /// More than one Host, or an invalid value, gets 400 in every HTTP version (RFC 9112 section 3.2).
     private mutating func readHost(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard !hasHost else { throw Refusal(.badRequest, "Host is given more than once.") }
         guard Authority.isValid(bytes, value) else { throw Refusal(.badRequest, "Host is not a valid host and port.") }
         hasHost = true
     }
 
-    /// Reads Expect. The only defined expectation is 100-continue, compared case-insensitively. Any other expectation
-    /// gets 417 (RFC 9110 section 10.1.1).
+    /// 100-continue is the only defined expectation. Any other expectation gets 417 (RFC 9110 section 10.1.1).
     private mutating func readExpect(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard Grammar.matches(bytes, value, "100-continue") else {
             throw Refusal(.expectationFailed, "The only supported expectation is 100-continue.")
@@ -120,7 +115,7 @@ struct HeadParser: Sendable {
 
     // MARK: The empty line
 
-    /// Returns the head. Must be called only after the empty line was read.
+    /// Must be called only after the empty line was read.
     func finish() throws(Refusal) -> RequestHead {
         if let targetRefusal { throw targetRefusal }
         guard minorVersion == 0 || hasHost else {

@@ -1,16 +1,15 @@
-// Reads the head of one request from the input, line by line (RFC 9112 section 2). Determines the kind of each line,
-// and limits the number and length of the lines. HeadParser interprets the lines.
+// Reads the lines of one request head (RFC 9112 section 2), and limits their number and length. HeadParser interprets
+// the lines.
 
 struct HeadReader: Sendable {
     private var parser = HeadParser()
-    /// Whether the request line was read.
     private(set) var hasRequestLine = false
     private var emptyLines = 0
     private var fieldSectionBytes = 0
 
     /// The field lines read so far.
     var fields: Fields { parser.fields }
-    /// The method; nil until the request line was read. It stays available if the rest of the head is rejected.
+    /// Nil until the request line was read. Kept even if the rest of the head is rejected.
     var method: Method? { parser.method }
 
     /// Returns the method even if the request line is still incomplete. Returns nil until the method and the space

@@ -1,18 +1,17 @@
 // The received bytes that are not yet interpreted. The parsers take them by line or by count.
 //
-// The search for a line end visits each byte once, even if each read returns only a few bytes. Each byte is moved at
-// most once on average.
+// The search for a line end visits each byte once, no matter how few bytes each read returns. On average, each byte is
+// moved at most once.
 //
-// A line ends with CRLF (RFC 9112 section 2.2). If a line ends with LF but without CR, the result is `bareLineFeed`. A
-// CR inside a line is rejected by the parser of that line.
+// A line ends with CRLF (RFC 9112 section 2.2). A line that ends with LF alone gives `bareLineFeed`. A CR inside a line
+// is rejected by the parser of that line.
 
 struct InputBuffer: Sendable {
     enum Line: Hashable {
         /// The end of the line was not received yet.
         case incomplete
-        /// The line is longer than allowed. Its end may or may not have been received.
+        /// The line is longer than allowed, whether or not its end was received.
         case tooLong
-        /// The line ends in LF without CR.
         case bareLineFeed
         /// The line without its CRLF. The range is valid until the next `append`.
         case complete(Range<Int>)
@@ -31,8 +30,8 @@ struct InputBuffer: Sendable {
         bytes.append(contentsOf: new)
     }
 
-    /// Takes the next line and its CRLF, if the line is complete and has at most `bytesMax` bytes before the CRLF.
-    /// Otherwise takes nothing. The result does not depend on how the bytes were split into reads.
+    /// Takes the line and its CRLF if the line is complete and has at most `bytesMax` bytes without the CRLF. In all
+    /// other cases, takes nothing. The result does not depend on how the bytes were split into reads.
     mutating func takeLine(bytesMax: Int) -> Line {
         let end = bytes.count
         let index = Grammar.endOfLine(bytes, from: searched)

@@ -8,12 +8,13 @@ package struct Limits: Hashable, Sendable {
     /// RFC 9112 section 3 recommends at least 8000 bytes. The longest request line of our clients contains a push token
     /// of at most 512 bytes.
     package var requestLineBytesMax = 8 * 1024
-    /// The maximum length of the method; the longest registered one has 17 letters. Status: 501 (RFC 9112 section 3).
+    /// The maximum length of the method. The longest registered method has 17 letters. Status: 501 (RFC 9112 section
+    /// 3).
     package var methodBytesMax = 32
     /// The maximum number of empty lines that are skipped before a request line. Status: 400.
     ///
-    /// Old clients end a body with an extra CRLF, so RFC 9112 section 2.2 asks servers to skip at least one empty line.
-    /// If the number were unlimited, a client could keep a connection busy with nothing but empty lines.
+    /// Old clients send an extra CRLF after a body, so RFC 9112 section 2.2 asks servers to skip at least one empty
+    /// line. Without a limit, a client could keep a connection busy with nothing but empty lines.
     package var emptyLinesBeforeRequestMax = 4
     /// The maximum length of the field section, including its CRLFs and the empty line that ends it. Status: 431.
     ///
@@ -24,9 +25,9 @@ package struct Limits: Hashable, Sendable {
     ///
     /// Each field needs more memory than its bytes, so many tiny fields would need much memory. Apache allows 100.
     package var fieldCountMax = 100
-    /// The maximum length of the content on any route. It is the limit for a batch of events. Status: 413.
+    /// The maximum length of the content on any route. Only a batch of events may be this long. Status: 413.
     ///
-    /// If a route has a lower limit, `limitBody(toBytes:)` applies that limit.
+    /// A route with a lower limit sets that limit with `limitBody(toBytes:)`.
     package var bodyBytesMax = 1024 * 1024
     /// The maximum total length of the chunk extensions of one request. Only attackers send chunk extensions (RFC 9112
     /// section 7.1.1). Status: 400.
@@ -38,10 +39,11 @@ package struct Limits: Hashable, Sendable {
     /// Maximum number of trailer field lines. Status: 431.
     package var trailerCountMax = 16
 
-    /// The maximum number of hexadecimal digits of a chunk size, enough for every 64-bit number. Status: 400.
+    /// The maximum number of hexadecimal digits of a chunk size. 16 digits are enough for every 64-bit number. Status:
+    /// 400.
     static let chunkSizeDigitsMax = 16
-    /// The maximum capacity of an empty input buffer that an idle connection keeps. For 10 000 connections, this is 40
-    /// MiB in total.
+    /// An idle connection frees an empty input buffer that is larger than this. 10 000 idle connections therefore keep
+    /// at most 40 MiB.
     static let idleBufferBytesMax = 4 * 1024
 
     package init() {}

@@ -4,8 +4,8 @@
 // request-target = origin-form / absolute-form / authority-form / asterisk-form
 // ```
 //
-// Paths are percent-decoded once. A path that two servers could read as different resources is rejected with 400.
-// Otherwise a proxy in front of this server might check one resource, and this server would serve another.
+// Paths are percent-decoded once. A path that two servers could read as different resources is rejected with 400. If
+// such a path were accepted, a proxy might check one resource, and this server would serve another.
 //
 // The following are rejected:
 //
@@ -14,7 +14,7 @@
 //   - an empty segment ("//"); a single "/" at the end is accepted, but "/a/" and "/a" are different paths
 //   - %2F and %5C, which are encoded separators
 //   - %00 to %1F and %7F, which are encoded control characters and corrupt logs
-//   - bytes that are not UTF-8 once decoded
+//   - bytes that are not UTF-8 after decoding
 //
 // Every path therefore has only one form: "/a%62c" and "/abc" both arrive as "/abc". The query is checked but not
 // decoded, because the meaning of "+" depends on the parameter.
@@ -22,8 +22,7 @@
 struct RequestTarget: Sendable {
     var path: String
     var query: String?
-    /// The authority of a target in absolute-form. Nil in origin-form and asterisk-form, because Host then contains the
-    /// authority.
+    /// The authority of a target in absolute-form. Nil for targets in other forms: their authority is in Host.
     var authority: String?
 
     static func parse(_ bytes: [UInt8], _ range: Range<Int>, method: Method) throws(Refusal) -> RequestTarget {
@@ -43,11 +42,11 @@ struct RequestTarget: Sendable {
 
     private static let malformed = Refusal(.badRequest, "The request target is malformed.")
 
-    /// Returns the refusal of CONNECT (RFC 9110 section 9.3.6), whose target has the form
-    /// `authority-form = uri-host ":" port`. This server opens no tunnels.
+    /// Returns the refusal of CONNECT (RFC 9110 section 9.3.6), because this server opens no tunnels. The target of
+    /// CONNECT has the form `authority-form = uri-host ":" port`.
     ///
-    /// The refusal closes the connection, because the client may already have sent bytes for the tunnel, which are not
-    /// HTTP.
+    /// The refusal closes the connection: the client may already have sent bytes for the tunnel, and these bytes are
+    /// not HTTP.
     private static func refusalOfConnect(_ bytes: [UInt8], _ range: Range<Int>) -> Refusal {
         guard Authority.isValid(bytes, range), let last = range.last, Grammar.isDigit(bytes[last]),
             Grammar.firstIndex(of: UInt8(ascii: ":"), bytes, range) != nil
@@ -79,8 +78,7 @@ struct RequestTarget: Sendable {
         return target
     }
 
-    /// Parses `origin-form = absolute-path [ "?" query ]`. Also accepts an empty path, because `absoluteForm` uses this
-    /// function and allows an empty path.
+    /// Parses `origin-form = absolute-path [ "?" query ]`. Also accepts an empty path, which an absolute-form may have.
     private static func originForm(_ bytes: [UInt8], _ range: Range<Int>) throws(Refusal) -> RequestTarget {
         guard let mark = Grammar.firstIndex(of: UInt8(ascii: "?"), bytes, range) else {
             return RequestTarget(path: try decodedPath(bytes, range))

@@ -3,8 +3,8 @@
 //
 // A value from a handler cannot end a line early, because `Fields` replaces CR and LF with spaces.
 //
-// Only this file writes Date and the fields that describe the connection and the framing. The same applies to
-// X-Request-Id if the server has assigned an id. If a handler sets one of these fields, the handler's field is omitted.
+// Only this file writes Date, the fields for the connection and the framing, and an X-Request-Id that the server
+// assigned. If a handler sets one of these fields, the handler's field is omitted.
 
 /// The ways to delimit the content of a response (RFC 9112 section 6.3).
 enum ResponseFraming: Hashable, Sendable {
@@ -71,7 +71,7 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// Appends a field that the server itself adds. `beginning` is the field's name with the separator.
+    /// `beginning` is the name of the field and the separator.
     private static func append(_ beginning: StaticString, _ value: String, into output: inout [UInt8]) {
         append(beginning, into: &output)
         var value = value
@@ -79,8 +79,7 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// Appends the fields of a handler, except the fields that only this file may write (`isOwned`). If there are no
-    /// such fields, the bytes of all fields are appended in one piece.
+    /// Appends a handler's fields, except the fields that only this file may write (`isOwned`).
     private static func append(_ fields: Fields, withRequestID: Bool, into output: inout [UInt8]) {
         let bytes = fields.bytes
         let isLeftOut = { (line: Fields.Line) in isOwned(bytes, line.name, withRequestID: withRequestID) }
@@ -88,8 +87,8 @@ enum ResponseEncoder {
         for line in fields.lines where !isLeftOut(line) { output.append(contentsOf: bytes[line.whole]) }
     }
 
-    /// Returns whether only this file may write the field, for example `Date`. For `X-Request-Id`, this is the case
-    /// only if the server has assigned an id.
+    /// Returns whether only this file may write the field. For `X-Request-Id`, this is true only if the server has
+    /// assigned an id.
     private static func isOwned(_ bytes: [UInt8], _ name: Range<Int>, withRequestID: Bool) -> Bool {
         switch name.count {
         case 4: Grammar.matches(bytes, name, "date")

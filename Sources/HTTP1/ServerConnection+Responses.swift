@@ -1,5 +1,5 @@
-// The sending side of a ServerConnection. It frames each response as the request and the client's HTTP version require.
-// An encoding function appends nothing and returns false if its part of a response may not be sent now.
+// The sending side of a ServerConnection. If a part of a response may not be sent now, its encoding function appends
+// nothing and returns false.
 
 extension ServerConnection {
     /// Encodes 100 (Continue) if it is due (`isContinueDue`).
@@ -10,8 +10,8 @@ extension ServerConnection {
         return true
     }
 
-    /// Encodes a whole response. A response with the status 204, 205 or 304 has no body. Any other response to HEAD has
-    /// no body either, but states the length of `body` in Content-Length.
+    /// Encodes a whole response. With the status 204, 205 or 304, `body` is ignored. With any other status, a response
+    /// to HEAD omits `body` but states its length in Content-Length.
     ///
     /// A status outside 200 to 599 is sent as 500. `dateText` is an IMF-fixdate (RFC 9110 section 5.6.7), or empty for
     /// a server without a clock. `requestID` must consist of valid field value bytes, or be empty.
@@ -30,8 +30,8 @@ extension ServerConnection {
     /// Encodes the head of a response of unknown length. Afterwards, call `encodeChunk` for the content and finally
     /// `encodeEnd`. To abort the response, close the connection without `encodeEnd`.
     ///
-    /// An HTTP/1.0 client gets the content without framing. The content then ends when the connection is closed (RFC
-    /// 9112 section 6.1).
+    /// An HTTP/1.0 client gets the content without framing, and the end of the connection ends the content (RFC 9112
+    /// section 6.1).
     @discardableResult
     package mutating func encodeHead(
         status: Status, fields: Fields = Fields(), dateText: String, requestID: String = "", close: Bool = false,
@@ -43,8 +43,8 @@ extension ServerConnection {
         return encodeHead(status, fields, dateText, requestID, close, framing, into: &output)
     }
 
-    /// Encodes the next bytes of a streamed response. Appends nothing if the response has no content, or if `content`
-    /// is empty, because an empty chunk would be the last chunk.
+    /// Encodes the next bytes of a streamed response. Appends nothing if the response has no content. Also appends
+    /// nothing if `content` is empty, because an empty chunk would end the response.
     @discardableResult
     package mutating func encodeChunk(_ content: [UInt8], into output: inout [UInt8]) -> Bool {
         guard case .streaming(let framing) = answering else { return false }
@@ -83,12 +83,11 @@ extension Status {
     /// This status if it is final (200 to 599), otherwise 500.
     var final: Status { (200...599).contains(code) ? self : .internalServerError }
 
-    /// Whether the response must have no content, so that it ends with the empty line after the fields (RFC 9110
-    /// sections 15.3.5 and 15.4.5).
+    /// Whether the response must have no content. It then ends with the empty line after the fields (RFC 9110 sections
+    /// 15.3.5 and 15.4.5).
     var forbidsContent: Bool { code == 204 || code == 304 }
 
-    /// Whether the response must state that its content has the length 0. RFC 9110 section 15.3.6 requires this of a
-    /// 205.
+    /// A 205 must state that its content has the length 0 (RFC 9110 section 15.3.6).
     var isEmptyByLength: Bool { code == 205 }
 
     func body(_ body: [UInt8]) -> [UInt8] { isEmptyByLength ? [] : body }

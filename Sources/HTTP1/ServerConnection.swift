@@ -10,25 +10,25 @@
 //
 //   answering   notDue -> due -> (streaming ->) answered
 //
-// `.head` makes a response due. When the request is complete and answered, both machines start again with the bytes
-// that follow. Pipelined requests are therefore handled one at a time.
+// The event `.head` makes a response due. When the request is complete and answered, both machines start again with the
+// next request. Pipelined requests are therefore handled one at a time.
 //
-// In the following cases, the connection enters `closed` after the response instead, and the bytes that follow are
-// dropped unread:
+// In the following cases, the connection is `closed` after the response, and all later bytes are dropped unread:
 //   - the request was refused; after broken framing, it is unknown where the next request begins (RFC 9112 section 6.3)
 //   - the request was answered before it was complete; the rest of its content must not be read as a request
 //   - the client or the server asked for close (RFC 9112 section 9.6)
 //   - the response has content of unknown length and the client uses HTTP/1.0, so the close ends the content
 //
-// Bytes that arrive after a refusal, after the end of the input, or in `closed` are dropped. In `closed`, no response
-// can begin: the encoding functions append nothing and return false. The same applies to a second head, and to a chunk
-// outside a streamed response.
+// Bytes that arrive after a refusal, after the end of the input, or in `closed` are dropped.
 //
-// A response may also be encoded before the first request, or between two requests. It is sent, and then the connection
-// ends.
+// An encoding function appends nothing and returns false in three cases: in `closed`, for a second head, and for a
+// chunk outside a streamed response.
 //
-// `nextEvent()` repeats `.responseDue` until the response is encoded. The events do not depend on how the received
-// bytes were split into reads, except that `.body` events may split the content differently.
+// A response may also be encoded before the first request, or between two requests. The connection ends after such a
+// response.
+//
+// `nextEvent()` repeats `.responseDue` until the response is encoded. The split of the received bytes into reads
+// affects only the split of the content into `.body` events.
 
 /// Not copyable, because its buffers belong to one connection, and an accidental copy would take longer than serving a
 /// request.
@@ -169,22 +169,21 @@ package struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// The number of bytes that were received but not interpreted yet. They belong to this request or to later
-    /// requests.
+    /// The number of received bytes of this request and of later requests that are not interpreted yet.
     package var bufferedBytes: Int { input.available.count }
 
     /// The field lines of the current request that were read so far. If the request was refused, the result contains
     /// only the lines before the error.
     package var receivedFields: Fields { head.fields }
 
-    /// Whether the method of the current request was received and is GET, HEAD or OPTIONS. TRACE, the other safe method
-    /// (RFC 9110 section 9.2.1), is not served and counts as unsafe.
+    /// Whether the method of the current request is known to be GET, HEAD or OPTIONS. TRACE is also safe (RFC 9110
+    /// section 9.2.1), but is not served and counts as unsafe.
     package var isSafeRequest: Bool {
         let method = head.method(in: input)
         return method == .get || method == .head || method == .options
     }
 
-    /// The capacity of the input buffer, including interpreted bytes.
+    /// The capacity of the input buffer in bytes.
     package var inputCapacityBytes: Int { input.bytes.capacity }
 
     /// The memory of `receivedFields`, in bytes.
@@ -193,8 +192,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// The maximum number of content bytes that can still follow. With Content-Length, this is the unread part of the
     /// declared length.
     ///
-    /// With chunks, it is the unread rest of the current chunk plus the unused part of the limit. As soon as a size
-    /// line is read, the whole chunk counts as used.
+    /// With chunks, this is the unread rest of the current chunk, plus the bytes that the limit leaves for further
+    /// chunks.
     package var contentBytesLeftMax: Int {
         switch receiving {
         case .content(let left): left
@@ -206,8 +205,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// Whether 100 (Continue) must be sent: the request expects it, no content has arrived, and the request is not
     /// refused (RFC 9110 section 10.1.1).
     ///
-    /// This property is valid only after `.needMoreData`. Before that event, the route's limit (`limitBody`) may not be
-    /// set yet, and the request may exceed that limit.
+    /// Valid only after `.needMoreData`. Earlier, the limit of the route (`limitBody`) may not be set yet, and this
+    /// limit may lead to a refusal.
     package var isContinueDue: Bool {
         guard waitsForContinue, answering == .due, refusal == nil, input.available.isEmpty else { return false }
         return switch receiving {
@@ -244,8 +243,8 @@ extension ServerConnection {
         return .body(Array(input.bytes[range]))
     }
 
-    /// Reads chunks. If an error follows decoded content, the content is delivered first, and the refusal is the next
-    /// event. Otherwise the events would depend on how the bytes were split into reads.
+    /// If an error follows decoded content, delivers the content first; the refusal is the next event. The events
+    /// therefore do not depend on how the bytes were split into reads.
     private mutating func readChunks() throws(Refusal) -> Event {
         if let refusal { throw refusal }
         var content: [UInt8] = []
@@ -295,8 +294,8 @@ extension ServerConnection {
 // MARK: - Transitions of the answering side
 
 extension ServerConnection {
-    /// Whether the request is a HEAD request (RFC 9110 section 9.3.2). The value is valid as soon as the method is
-    /// read, even if the rest of the head is rejected.
+    /// Whether the request is a HEAD request (RFC 9110 section 9.3.2). Known as soon as the method is read, even if the
+    /// rest of the head is rejected.
     var answersHead: Bool { head.method == .head }
 
     /// Begins the response of this request. Returns false if the connection is closed, or if the response has already
@@ -320,7 +319,7 @@ extension ServerConnection {
         }
     }
 
-    /// Records that 100 (Continue) is sent. Returns whether it was due.
+    /// Returns whether 100 (Continue) is due. After this call, it is no longer due for this request.
     mutating func takeContinue() -> Bool {
         let isDue = isContinueDue
         waitsForContinue = false

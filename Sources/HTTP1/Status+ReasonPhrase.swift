@@ -1,6 +1,6 @@
 extension Status {
-    /// The reason phrase of RFC 9110 section 15 or of RFC 6585. Empty for a code without a phrase, because the grammar
-    /// allows an empty phrase.
+    /// The reason phrase from RFC 9110 section 15 or RFC 6585. For any other code, the phrase is empty, which the
+    /// grammar allows.
     var reasonPhrase: StaticString {
         switch code {
         case 200: "OK"

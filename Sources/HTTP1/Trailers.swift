@@ -1,6 +1,6 @@
-// Field lines after chunked content (RFC 9110 section 6.5), delivered separately from the header fields. Fields that
-// frame, route or authenticate the message, or describe its content, are rejected (section 6.5.1). A server that merged
-// such a field into the header would read a different request.
+// Trailer fields follow chunked content (RFC 9110 section 6.5) and are never merged into the header fields. Fields that
+// frame, route, authenticate or describe the message are rejected (section 6.5.1). A server that merged such a trailer
+// field into the header would read a different request.
 
 enum Trailers {
     /// The names of rejected fields, in lower case for a case-insensitive comparison.

@@ -1,20 +1,19 @@
 internal import Sockets
 internal import Synchronization
 
-/// A limit on the memory that the server holds for all clients together, and a limit for each client. The limits cover
-/// bodies (as received and decompressed), incomplete requests, and responses that the peer has not read. Each body,
-/// request and response also has its own limit.
+/// Limits the memory that the server holds for all clients together, and for each client. This memory consists of
+/// bodies (as received and decompressed), incomplete requests, and responses that the peer has not read.
 package final class BufferBudget: Sendable {
     let bytesMax: Int
-    /// The maximum number of bytes held for one client. It is a sixteenth of `bytesMax`, so that a few clients cannot
-    /// use all of the memory. It is at least 2 MiB, so that one long body fits, but never more than `bytesMax`.
+    /// The maximum number of bytes held for one client: a sixteenth of `bytesMax`, so that a few clients cannot use all
+    /// of the memory. At least 2 MiB, so that one long body fits, but never more than `bytesMax`.
     let bytesPerClientMax: Int
     /// The maximum number of bytes held for unread responses: half of `bytesMax`. The other half stays available for
     /// requests, even if many clients do not read their responses.
     let outputBytesMax: Int
     private let bytes = Atomic<Int>(0)
-    /// The bytes held for each client; a client without held bytes has no entry. A client is the owner of a credential,
-    /// or an address. Bytes held for an unidentified client count only towards the total.
+    /// The bytes held for each client. A client is the owner of a credential, or an address. Bytes held for an
+    /// unidentified client count only towards the total.
     private let clients = Mutex<[String: Int]>([:])
     private let outputs = Mutex(UnsentOutputs())
     private let dropped = Atomic<Int>(0)
@@ -25,8 +24,8 @@ package final class BufferBudget: Sendable {
         outputBytesMax = bytesMax / 2
     }
 
-    /// Returns the name of the client for requests without a credential: the address, or the /64 network of an IPv6
-    /// address. One host usually gets a whole /64. Returns nil for a Unix socket, which has no address.
+    /// Returns the client for a request without a credential: the IPv4 address, or the /64 network of the IPv6 address.
+    /// One host usually gets a whole /64. Returns nil for a Unix socket, which has no address.
     static func client(atAddress address: String) -> String? {
         IPAddress(address).map { "address:\($0.bytes.prefix(8))" }
     }
@@ -39,9 +38,9 @@ package final class BufferBudget: Sendable {
 
     func bytesHeld(by client: String) -> Int { clients.withLock { $0[client] ?? 0 } }
 
-    /// Reserves `count` bytes. They count towards the total and towards the share of `client`; if `client` is nil, only
-    /// towards the total. Returns false and reserves nothing if the total would exceed `bytesMax`, or if the share
-    /// would exceed `bytesPerClientMax`.
+    /// Reserves `count` bytes in the total and in the share of `client`; if `client` is nil, only in the total. Returns
+    /// false and reserves nothing if the total would exceed `bytesMax`, or if the share would exceed
+    /// `bytesPerClientMax`.
     func take(_ count: Int, for client: String?) -> Bool {
         guard bytes.add(count, ordering: .relaxed).newValue <= bytesMax else {
             bytes.subtract(count, ordering: .relaxed)
@@ -67,9 +66,8 @@ package final class BufferBudget: Sendable {
         }
     }
 
-    /// Moves reserved bytes from the share of `client` to the share of `other`; the total stays the same. Nil stands
-    /// for clients that have no share. Returns false and moves nothing if the share of `other` would exceed
-    /// `bytesPerClientMax`.
+    /// Moves reserved bytes from the share of `client` to the share of `other`; the total stays the same. A nil client
+    /// has no share. Returns false and moves nothing if the share of `other` would exceed `bytesPerClientMax`.
     func move(_ count: Int, from client: String?, to other: String?) -> Bool {
         if count == 0 { return true }
         return clients.withLock { clients in
@@ -86,19 +84,19 @@ package final class BufferBudget: Sendable {
         }
     }
 
-    /// Reserves `count` bytes for output that a peer has not read. If these bytes do not fit, closes other connections
-    /// with unread output. Begins with the connection whose peer has read nothing for the longest time.
+    /// Reserves `count` bytes for output that a peer has not read. If they do not fit, closes other connections with
+    /// unread output to make room. The connection whose peer has read nothing for the longest time is closed first.
     ///
-    /// If no other output is unread, an output may be larger than `outputBytesMax`. Otherwise a server with a small
-    /// budget could never send a large response.
+    /// If no other output is unread, an output may be larger than `outputBytesMax`. Without this exception, a server
+    /// with a small budget could never send a large response.
     ///
-    /// Returns the number of the reservation, with which `giveOutput` ends it. Returns nil and reserves nothing if
-    /// closing all of these connections would not make enough room.
+    /// Returns the number of the reservation, which `giveOutput` needs. Returns nil and reserves nothing if the output
+    /// does not fit even without any other output.
     ///
     /// - Parameters:
-    ///   - number: the number of the reservation that this output already has; nil if it has none. The new reservation
-    ///     replaces it. If the old reservation no longer exists, because the connection is being closed, the result is
-    ///     nil.
+    ///   - number: the number of an earlier reservation for this output, which the new reservation replaces; nil if
+    ///     there is none. If the earlier reservation no longer exists, the connection is being closed, and the result
+    ///     is nil.
     ///   - close: closes the connection of this output. It may be called on any thread.
     func takeOutput(
         _ count: Int, insteadOf number: UInt64?, close: @escaping @Sendable () -> Void
@@ -130,8 +128,8 @@ package final class BufferBudget: Sendable {
         return taken
     }
 
-    /// Returns the bytes of a reservation to the budget. Does nothing if they were returned already, because the
-    /// connection was closed to make room.
+    /// Returns the bytes of a reservation to the budget. Does nothing if `takeOutput` has already returned them to make
+    /// room.
     func giveOutput(_ number: UInt64) {
         outputs.withLock { outputs in
             guard let output = outputs.remove(number) else { return }
@@ -139,8 +137,7 @@ package final class BufferBudget: Sendable {
         }
     }
 
-    /// Reserves bytes, like `take`, until the returned object is deallocated. Returns nil if the bytes do not fit into
-    /// the budget.
+    /// Reserves bytes until the returned object is deallocated. Returns nil if the bytes do not fit into the budget.
     package func reserve(_ count: Int, for client: String) -> BufferReservation? {
         take(count, for: client) ? BufferReservation(count, for: client, of: self) : nil
     }

@@ -1,22 +1,21 @@
-// Decides which web pages may call this server from a browser and read its responses (CORS; the Fetch standard,
-// "HTTP-CORS protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). Only this file reads and writes CORS
-// fields. The middleware `CrossOriginRequests` (Middleware.swift) adds the CORS fields to every response, including
-// responses that no handler made.
+// CORS: decides which web pages may call this server from a browser and read its responses (Fetch standard, "HTTP-CORS
+// protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). The middleware `CrossOriginRequests`
+// (Middleware.swift) adds the CORS fields to every response, even if no handler made the response.
 
 internal import HTTP1
 
 package struct CrossOrigin: Hashable, Sendable {
     /// The maximum number of allowed origins. The number is limited, because the `Origin` of each request is compared
-    /// with the allowed origins one by one. No deployment has this many origins.
+    /// with the allowed origins one by one.
     package static let originsMax = 64
 
     /// The allowed origins, as a browser sends them in `Origin`. Never empty.
     package let origins: [String]
 
-    /// Creates the list of allowed origins. Returns nil if the list is empty or has more than `originsMax` elements.
-    /// Also returns nil if an origin does not have the form that browsers send.
+    /// Returns nil if the list is empty or has more than `originsMax` elements, or if an origin does not have the form
+    /// that browsers send.
     ///
-    /// `*` and `null` are not accepted: the responses allow credentials, and for such responses the standard requires
+    /// `*` and `null` are not accepted. The responses allow credentials, and for such responses the standard requires
     /// an exact origin.
     package init?(_ origins: [String]) {
         guard (1...Self.originsMax).contains(origins.count), origins.allSatisfy(Self.isSerializedOrigin) else {
@@ -32,10 +31,10 @@ package struct CrossOrigin: Hashable, Sendable {
     private static let exposedFields =
         "RateLimit, RateLimit-Policy, Retry-After, ETag, X-Request-Id, Idempotent-Replayed"
 
-    /// Adds the CORS fields to `answer`. `request` contains the fields of the request.
+    /// Adds the CORS fields to `answer`. `request` is the fields of the request.
     ///
-    /// Every response gets `Vary: Origin`, even if the request has no allowed origin. Otherwise a cache could serve a
-    /// response made for one origin to a page of another origin.
+    /// Every response gets `Vary: Origin`, even if the request has no allowed origin. Without `Vary`, a cache could
+    /// serve a response made for one origin to a page of another origin.
     func allow(_ request: Fields, in answer: inout Fields) {
         answer.append("Vary", "Origin")
         guard let origin = allowedOrigin(of: request) else { return }
@@ -65,9 +64,8 @@ package struct CrossOrigin: Hashable, Sendable {
     /// Returns the fields of the response to a preflight from an allowed page. Returns nil for any other request.
     /// `methods` lists the methods that the server accepts on at least one path.
     ///
-    /// Every preflight from an allowed page succeeds, even for an unknown path or method. The browser then sends the
-    /// actual request, and the page can read the response with 404 or 405. If the preflight were refused, the page
-    /// would see only a network error.
+    /// Every preflight from an allowed page succeeds, even for an unknown path or method. The page can then send the
+    /// actual request and read its 404 or 405. If the preflight were refused, the page would see only a network error.
     func preflightResponse(_ method: Method, _ request: Fields, methods: String) -> Fields? {
         guard method == .options, request.count(of: "Access-Control-Request-Method") == 1,
             allowedOrigin(of: request) != nil
@@ -82,8 +80,8 @@ package struct CrossOrigin: Hashable, Sendable {
     // MARK: Origins
 
     /// Returns whether the text is `scheme://host[:port]` as browsers send it: in lower case, without a default port,
-    /// with nothing after the port. The HTML standard defines this form as "ASCII serialization of an origin". A
-    /// configured origin in any other form would never equal the `Origin` of a request.
+    /// and without a path (HTML standard, "ASCII serialization of an origin"). A configured origin in any other form
+    /// would never equal the `Origin` of a request.
     static func isSerializedOrigin(_ text: String) -> Bool {
         guard text.utf8.count <= 256, let separator = text.firstRange(of: "://") else { return false }
         let scheme = text[..<separator.lowerBound].utf8

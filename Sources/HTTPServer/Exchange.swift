@@ -8,22 +8,21 @@ struct Exchange {
         /// The request was refused before its body was read. The body is then read and discarded, so that the
         /// connection can serve the next request.
         case refusal(Status, detail: String, fields: Fields)
-        /// The response is 204 with these fields. Used for OPTIONS, and therefore for CORS preflights too.
+        /// The response is 204 with these fields. Used for OPTIONS requests, including CORS preflights.
         case noContent(Fields)
     }
 
     var destination: Destination
-    /// The request. Its body grows as it is received.
+    /// The body of the request grows while content is received.
     var request: Request
-    /// Whether the request's head is complete. If false, the request was refused before the end of its head. Its method
-    /// is then unknown, and its fields may be incomplete.
+    /// False if the request was refused before the end of its head. Its method is then unknown, and its fields may be
+    /// incomplete.
     var hasHead = true
-    /// The reason why the client's address is unknown. `request.remoteAddress` is then the address of a trusted proxy.
-    /// Nil if `request.remoteAddress` is the address of the client.
+    /// The reason why `request.remoteAddress` is the address of a trusted proxy; nil if it is the address of the
+    /// client.
     var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
-    /// The sentence that tells the client why its request was refused. Nil unless the server refused the request
-    /// without calling a handler.
+    /// Set only if the server refused the request without calling a handler. This sentence tells the client the reason.
     var refusalDetail: String?
     /// The owner of the request's credential. It is copied from the response for the access log.
     var principal: String?
@@ -47,6 +46,5 @@ struct Exchange {
         return nil
     }
 
-    /// The method; nil if it is unknown.
     var method: Method? { hasHead ? request.method : nil }
 }

@@ -1,5 +1,5 @@
-// Parses Forwarded (RFC 7239) and X-Forwarded-For. In these fields, each proxy adds the address from which it received
-// the request. The last address is from the proxy nearest to this server. TrustedProxies decides which proxies are
+// Parses Forwarded (RFC 7239) and X-Forwarded-For. Each proxy appends the address from which it received the request.
+// The last address was therefore added by the proxy nearest to this server. TrustedProxies decides which proxies are
 // trusted.
 
 internal import HTTP1
@@ -10,21 +10,20 @@ internal import Sockets
 typealias ForwardedAddress = IPAddress?
 
 enum ForwardedAddresses {
-    /// The maximum number of entries that are read, counted from the end of the field. No deployment has more than this
-    /// number of proxies in front of the server.
+    /// Only this many entries are read, counted from the end of the field. No deployment has more proxies in front of
+    /// the server.
     private static let chainMax = 32
 
-    /// Returns the addresses in X-Forwarded-For, in which commas separate them. A port after an address is ignored;
-    /// some proxies add one.
+    /// Returns the addresses in X-Forwarded-For. Some proxies add a port to the address; the port is ignored.
     static func xForwardedFor(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("X-Forwarded-For").flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }
             .suffix(chainMax)
             .map { $0.trimmed }.filter { !$0.isEmpty }.map(node)
     }
 
-    /// Returns the address in the `for` parameter of each element of Forwarded; nil for an element without `for`. If a
-    /// line violates RFC 7239, it is unknown which proxy wrote which part. The line then counts as one element without
-    /// an address.
+    /// Returns the address in the `for` parameter of each element of Forwarded; nil for an element without `for`. A
+    /// line that violates RFC 7239 counts as one element without an address, because it is unknown which proxy wrote
+    /// which part.
     static func forwarded(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("Forwarded").flatMap { line -> [[UInt8]?] in
             var reading = ForwardedReading(Array(line.utf8))
@@ -47,8 +46,8 @@ enum ForwardedAddresses {
         return IPAddress(String(decoding: utf8[..<end].dropFirst(isBracketed ? 1 : 0), as: UTF8.self))
     }
 
-    /// Returns whether the text is empty, or a colon followed by a port. A port is a number, or a name that a proxy
-    /// uses to hide the number (RFC 7239 section 6). Any 1 to 64 bytes that contain no colon are accepted as a port.
+    /// Returns whether the text is empty, or a colon and a port. A proxy may hide the port number behind a name (RFC
+    /// 7239 section 6). Any 1 to 64 bytes without a colon are therefore accepted as a port.
     private static func isPort(_ text: Substring.UTF8View) -> Bool {
         let colon = UInt8(ascii: ":")
         return text.isEmpty || text.first == colon && (2...65).contains(text.count) && !text.dropFirst().contains(colon)
@@ -56,7 +55,7 @@ enum ForwardedAddresses {
 }
 
 extension Collection<UInt8> {
-    /// Removes optional whitespace at the beginning and the end of the bytes (RFC 9110 section 5.6.3).
+    /// Without optional whitespace at both ends (RFC 9110 section 5.6.3).
     fileprivate var trimmed: [UInt8] {
         Array(drop(while: \.isOptionalWhitespace).reversed().drop(while: \.isOptionalWhitespace).reversed())
     }
@@ -71,8 +70,8 @@ private struct ForwardedReading {
         self.bytes = bytes
     }
 
-    /// Returns the value of the `for` parameter of each element; nil for an element without `for`. Returns nil instead
-    /// of an array if the line does not follow the grammar.
+    /// Returns the value of the `for` parameter of each element; nil for an element without `for`. If the line violates
+    /// the grammar, the whole result is nil.
     mutating func elements() -> [[UInt8]?]? {
         var elements: [[UInt8]?] = []
         var hasPairs = false

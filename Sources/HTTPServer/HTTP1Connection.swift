@@ -11,8 +11,8 @@
 // The responses to a batch of pipelined requests are written together. If the socket does not accept all of their bytes
 // (`isStalled`), the connection reads nothing until the socket has accepted the rest.
 //
-// A client that sends requests and never reads the responses therefore uses at most one input buffer and one output
-// buffer. The shared BufferBudget limits the memory for all clients together.
+// A client that never reads its responses therefore uses at most one input buffer and one output buffer. The shared
+// BufferBudget limits the memory for all clients together.
 
 internal import HTTP1
 internal import Logging
@@ -25,20 +25,19 @@ final class HTTP1Connection: @unchecked Sendable {
     private let whenOver: @Sendable () -> Void
     private var state: HTTP1ConnectionState
     private var activity = Activity.serving
-    /// The task of the current request. It is cancelled when the peer is gone. The cancellation ends any wait of the
+    /// The task of the current request. It is cancelled when the peer is gone. The cancellation ends the waits of the
     /// task, but does not undo what the task has committed.
     private var task: LoopTask?
-    /// Whether the peer has not yet taken all of the output.
+    /// Whether the socket did not accept all of the output, so that the rest still waits.
     private var isStalled = false
-    /// The suspended writer of a stream. It resumes when the peer has taken the bytes that the writer wrote last.
+    /// The suspended writer of a stream. It resumes when the peer has taken the chunk that it wrote.
     private var chunkWriter: CheckedContinuation<TransportError?, Never>?
-    /// The number of waits that writers of this connection have begun. The loop handles a cancellation later, when
-    /// another wait may have begun. A cancellation therefore records the number of its wait, and has no effect on a
-    /// later wait.
+    /// Numbers the waits of writers. The loop handles a cancellation later, when another wait may have begun. Each
+    /// cancellation therefore has the number of its wait, and has no effect on a later wait.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
-    /// How many streams this connection has begun. Each writer stores the number of its own stream. If a handler uses
-    /// its writer after the end of the stream, the writer therefore cannot write into the next stream.
+    /// Numbers the streams of this connection. Each writer stores the number of its stream. A handler that keeps its
+    /// writer after the end of the stream therefore cannot write into a later stream.
     private var streamNumber: UInt64 = 0
 
     private enum Activity {
@@ -74,8 +73,7 @@ final class HTTP1Connection: @unchecked Sendable {
         switch change {
         case .ready:
             advance()
-            // The cancellation comes after `advance`, because `advance` first reads the peer's last bytes, which the
-            // kernel may still hold.
+            // `advance` comes first, because the kernel may still hold the peer's last bytes.
             if connection.peerIsGone { task?.cancel() }
         case .roundEnds: writeAtRoundEnd()
         case .timedOut: timedOut()
@@ -89,12 +87,12 @@ final class HTTP1Connection: @unchecked Sendable {
         do throws(TransportError) {
             while try step() {}
         } catch {
-            // The peer is gone, or does not read the response. An error response could not reach the peer.
+            // The peer is gone or does not read, so an error response could not reach the peer.
             connection.close()
         }
     }
 
-    /// Does one step. Returns false if nothing more can be done until something changes.
+    /// Does one step. Returns false if the connection must wait.
     private func step() throws(TransportError) -> Bool {
         if isStalled { guard try write() else { return false } }
         switch activity {
@@ -105,7 +103,7 @@ final class HTTP1Connection: @unchecked Sendable {
             return false
         case .over: return false
         case .streaming:
-            // The output is no longer stalled (checked above), so the peer has taken the chunk.
+            // `isStalled` is false here, so the peer has taken the chunk.
             resumeChunkWriter(nil)
             return false
         case .ending(let ending):
@@ -147,9 +145,8 @@ final class HTTP1Connection: @unchecked Sendable {
         return false
     }
 
-    /// Continues after the loop's other connections have had their turn. Called when some received bytes are not
-    /// processed yet, or when more bytes may be ready to read. Until the next round, the connection does not wait for
-    /// the peer, so it has no deadline.
+    /// Lets the loop's other connections run first. Called when received bytes are not processed yet, or when more
+    /// bytes may be ready to read. The connection does not wait for the peer, so it has no deadline.
     private func continueInNextRound() {
         connection.setDeadline(.never)
         connection.continueInNextRound()
@@ -162,14 +159,13 @@ final class HTTP1Connection: @unchecked Sendable {
             activity = .ending(state.endingOfLateRequest())
             advance()
         case .ending, .lingering: connection.close()
-        // The request arrived before its deadline, so the deadline no longer applies, although it was not cleared.
+        // The request has already arrived, so its deadline no longer matters. The deadline was not cleared.
         case .working, .streaming, .over: break
         }
     }
 
     // MARK: - Work
 
-    /// Starts the task of the current request.
     private func start(_ work: @escaping RequestWork) {
         activity = .working
         task = connection.loop.start { [self] in
@@ -236,27 +232,25 @@ final class HTTP1Connection: @unchecked Sendable {
         if isWritingChunk { throw .alreadyWaiting }
         isWritingChunk = true
         defer { isWritingChunk = false }
-        // The stream has ended if its closure has returned, or if the connection was closed.
+        // A stream ends when its closure returns, or when the connection is closed.
         guard isStreaming(number), state.encodeChunk(bytes) else { throw .closed }
         let wasStalled = isStalled
         do throws(TransportError) {
             if try write() {
                 try await connection.yieldIfBusy()
             } else {
-                // If earlier output was stalled already, the budget may have counted only that output. Count the new
-                // chunk too.
+                // If the output was stalled before, `write` may not have counted the new chunk in the budget.
                 if wasStalled { stall() }
                 try await chunkIsTaken()
             }
         } catch {
-            // Closing the connection also cancels the task. The writer still receives the original error, because it is
-            // thrown here.
+            // Closing the connection cancels the task. The writer still receives the original error, because the error
+            // is thrown here.
             connection.close()
             throw error
         }
     }
 
-    /// Returns when the peer has taken the chunk.
     private nonisolated(nonsending) func chunkIsTaken() async throws(TransportError) {
         chunkWaits &+= 1
         let number = chunkWaits
@@ -288,8 +282,8 @@ final class HTTP1Connection: @unchecked Sendable {
 
     // MARK: - Writing
 
-    /// Writes the output. Returns false if the socket did not accept all of it. The connection then waits, and is
-    /// closed if the socket accepts no byte for `ServerConfiguration.writeStallMilliseconds`.
+    /// Writes the output. Returns false if the socket did not accept all of it. The connection then waits. If the
+    /// socket accepts no byte for `ServerConfiguration.writeStallMilliseconds`, the connection is closed.
     private func write() throws(TransportError) -> Bool {
         let sentBefore = state.sentBytes
         if try state.write() {
@@ -309,10 +303,10 @@ final class HTTP1Connection: @unchecked Sendable {
         connection.setDeadline(.inMilliseconds(state.holdOutput()))
     }
 
-    /// Writes the output at the end of a round of the loop, together with the output of the loop's other connections.
-    /// The output contains only responses to earlier requests, even if the task of the next request is already running.
+    /// Writes the collected responses at the end of a round of the loop. The task of the next request may already be
+    /// running.
     private func writeAtRoundEnd() {
-        // A stalled connection writes later instead: at the next `.ready`, when the peer takes output again.
+        // A stalled connection writes at the next `.ready`.
         if isStalled { return }
         do throws(TransportError) {
             if case .working = activity {
@@ -332,7 +326,7 @@ final class HTTP1Connection: @unchecked Sendable {
         isStalled = false
         resumeChunkWriter(.closed)
         if let task {
-            // The budget must count the bytes of the request until the task ends, because the task still uses them.
+            // The task still uses the bytes of the request, so the budget must count these bytes until the task ends.
             state.dropOutput()
             task.cancel()
         } else {

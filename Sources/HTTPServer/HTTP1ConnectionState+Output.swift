@@ -4,17 +4,17 @@ internal import HTTP1
 internal import Sockets
 
 extension HTTP1ConnectionState {
-    /// The maximum capacity of the output buffer of a connection that waits for a request. For 10 000 connections, this
-    /// is 40 MiB in total.
+    /// A connection that waits for a request frees an empty output buffer that is larger than this. 10 000 such
+    /// connections therefore keep at most 40 MiB.
     private static let idleOutputBytesMax = 4 << 10
-    /// Memory up to this size is not counted in the budget, because most requests need no more. The size applies to the
-    /// output buffer, and to the sum of the input buffer and the request's fields.
+    /// The output buffer is counted in the budget only if it is larger than this. The same applies to the input buffer
+    /// together with the request's fields. Most requests need less.
     private static let uncountedBytes = 8 << 10
 
     // MARK: - The budget
 
     /// Sets the number of bytes that the budget counts for the requests of this connection. Returns false and changes
-    /// nothing if these bytes do not fit into the budget.
+    /// nothing if they do not fit into the budget.
     mutating func hold(_ bytes: Int) -> Bool {
         if bytes > heldBytes {
             guard context.bufferBudget.take(bytes - heldBytes, for: client) else { return false }
@@ -34,22 +34,21 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// If the held bytes do not count towards the share of a client yet, counts them towards the share of the client's
-    /// address. Returns false if the bytes do not fit into that share.
+    /// If the held bytes are in no client's share yet, counts them towards the share of the client's address. Returns
+    /// false if the bytes do not fit into that share.
     ///
-    /// Called only when the connection has to wait for the rest of a request. A request that arrives in one piece does
-    /// not need this call.
+    /// Called only when the connection must wait for the rest of a request.
     mutating func holdForAddress() -> Bool {
         if heldBytes == 0 || client != nil { return true }
         let address = exchange?.request.remoteAddress ?? connection.remoteAddress
         return hold(for: BufferBudget.client(atAddress: address))
     }
 
-    /// Reserves memory in the budget for output that the peer has not read yet. Must be called again when the peer has
-    /// read a part of the output, and when more output is added.
+    /// Reserves memory in the budget for the unread output. Must be called again whenever the peer reads output and
+    /// whenever output is added.
     ///
-    /// Returns how many milliseconds the connection may wait for the peer to read the rest. Returns 0 if the output
-    /// does not fit into the budget.
+    /// Returns how many milliseconds the connection may wait for the peer. Returns 0 if the output does not fit into
+    /// the budget.
     mutating func holdOutput() -> Int {
         if output.count > HTTP1ConnectionState.uncountedBytes {
             unsentOutput = context.bufferBudget.takeOutput(output.count, insteadOf: unsentOutput) { [connection] in
@@ -60,8 +59,8 @@ extension HTTP1ConnectionState {
         return context.configuration.writeStallMilliseconds
     }
 
-    /// Records that the peer has taken all of the stalled output. The idle timeout is then counted from the current
-    /// time instead of the time of the last response.
+    /// Called when the peer has taken all of the stalled output. The idle timeout is then counted from the current
+    /// time, not from the last response.
     mutating func outputIsTaken() {
         if let number = unsentOutput.take() { context.bufferBudget.giveOutput(number) }
         respondedAt = nil
@@ -88,11 +87,11 @@ extension HTTP1ConnectionState {
         output.count > context.configuration.outputBytesMax
     }
 
-    /// Counts in the budget the received bytes of the current request and of the pipelined requests after it. Returns
-    /// false if these bytes do not fit.
+    /// Updates the number of bytes that the budget counts for the current request and the pipelined requests after it.
+    /// Returns false if the bytes do not fit.
     ///
-    /// The bytes include the fields that were read. If the fields arrive in small pieces, the input buffer stays small,
-    /// but the fields still take memory.
+    /// The parsed fields are counted too. Fields that arrive in small pieces take memory although the input buffer
+    /// stays small.
     @discardableResult
     mutating func holdRequest() -> Bool {
         let head = http.inputCapacityBytes + http.fieldsCapacityBytes
@@ -114,8 +113,8 @@ extension HTTP1ConnectionState {
         output.isEmpty || output.count <= HTTP1ConnectionState.uncountedBytes && connection.flushAtRoundEnd()
     }
 
-    /// Writes the output now, or schedules a write at the end of this round. Returns false only if the output was
-    /// written now and the socket did not accept all of it.
+    /// Schedules a write at the end of this round of the loop if possible, otherwise writes now. Returns false if the
+    /// socket did not accept all of the output.
     mutating func flush() throws(TransportError) -> Bool {
         if deferWriteToRoundEnd() { return true }
         return try write()
@@ -131,8 +130,6 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Frees a large output buffer if it is empty, because a connection that waits for a request keeps only a small
-    /// buffer.
     mutating func shrinkOutput() {
         if output.isEmpty, output.capacity > HTTP1ConnectionState.idleOutputBytesMax { output = [] }
     }

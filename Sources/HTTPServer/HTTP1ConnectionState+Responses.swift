@@ -28,11 +28,10 @@ extension HTTP1ConnectionState {
         return nil
     }
 
-    /// Refuses the current request and ends the connection. The head of the request may be incomplete. If
-    /// `retryAfterSeconds` is nil, the refusal has no `Retry-After`.
+    /// Refuses the current request, whose head may be incomplete, and ends the connection.
     ///
-    /// If the request was already refused when its head was complete, that earlier refusal is sent instead. Example: if
-    /// the path does not exist and the body is too long, the response is 404.
+    /// If the head already led to a refusal, sends that refusal instead. Example: if the path does not exist and the
+    /// body is too long, the response is 404.
     mutating func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) {
         var fields = Fields()
         if let retryAfterSeconds { fields.append("Retry-After", String(retryAfterSeconds)) }
@@ -59,7 +58,6 @@ extension HTTP1ConnectionState {
 
     // MARK: - Sending
 
-    /// Responds to the current exchange and ends it.
     mutating func send(_ response: Response, close: Bool = false) {
         guard let exchange = takeExchange() else { return }
         var response = response
@@ -68,8 +66,7 @@ extension HTTP1ConnectionState {
         holdRequest()
     }
 
-    /// Sends a response whose body is in memory. A streamed body would be sent as an empty body, because only
-    /// `beginStream` sends streams.
+    /// Sends a response whose body is in memory. A streamed body would be sent empty; `beginStream` sends streams.
     private mutating func send(
         _ response: inout Response, to exchange: consuming Exchange, close: Bool = false,
         atMilliseconds milliseconds: Int64
@@ -126,7 +123,6 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Whether the streamed response has content. The response to HEAD has no content.
     var streamHasContent: Bool { streaming?.exchange.method != .head }
 
     /// Encodes the next chunk. Returns false if no stream has begun, or if the stream has ended.

@@ -4,7 +4,7 @@
 // HTTP1ConnectionState+Responses.swift responds to requests. HTTP1ConnectionState+Output.swift writes the output and
 // counts bytes in the budget.
 //
-// One struct contains everything that changes from request to request. Swift therefore checks exclusive access once per
+// All state that changes from request to request is in one struct. Swift therefore checks exclusive access once per
 // batch of requests, instead of once per property.
 
 internal import HTTP1
@@ -15,9 +15,8 @@ struct HTTP1ConnectionState: ~Copyable {
     let connection: Connection
     let context: ServerContext
     var http: ServerConnection
-    /// The encoded bytes that are not yet written completely.
+    /// The encoded responses. The first `sentBytes` bytes are already sent.
     var output: [UInt8] = []
-    /// The number of bytes at the beginning of `output` that are already sent.
     var sentBytes = 0
     /// The current request, from its head to its response.
     var exchange: Exchange?
@@ -25,27 +24,24 @@ struct HTTP1ConnectionState: ~Copyable {
     /// that were answered.
     var bytesRead = 0
     var bytesTakenBefore = 0
-    /// The number of bytes of the current streamed response that were encoded so far.
+    /// The number of bytes encoded for the current streamed response.
     var streamedBytes = 0
-    /// The time of the last response, from which the idle timeout is counted. Nil if bytes were received since, or if
-    /// the peer took stalled output since. The idle timeout is then counted from the current time.
+    /// The time of the last response, from which the idle timeout is counted. Nil if the peer has since sent bytes or
+    /// taken stalled output. The idle timeout is then counted from the beginning of the wait.
     var respondedAt: Deadline?
     /// The number of bytes that the budget counts for the requests of this connection.
     var heldBytes = 0
-    /// The number that identifies the budget's reservation for unsent output. Nil if there is no reservation.
+    /// The number of the budget's reservation for unsent output; nil if there is no reservation.
     var unsentOutput: UInt64?
-    /// The client whose share of the budget includes `heldBytes`; nil if it is not known. If the route's judge
-    /// (`RequestJudge`) has accepted a credential, the client is the credential's owner. Otherwise it is the address
-    /// from which an incomplete request comes.
+    /// The client whose share of the budget includes `heldBytes`; nil if no share includes them. It is the owner of the
+    /// credential that the route's judge accepted, or the address from which an incomplete request comes.
     var client: String?
 
-    /// The current streamed response.
     var streaming: (exchange: Exchange, status: Status)?
 
-    /// The number of responses made in a row without a task. It is set to 0 when the connection pauses for the loop's
-    /// other connections, and when no request is left to answer.
+    /// The number of responses made in a row without a task (`responsesInRowMax`).
     private var responsesInRow = 0
-    /// The last request that matched a route without path parameters.
+    /// The most recent request that matched a route without path parameters.
     private var lastMatch: (method: Method, path: String, placed: RegisteredRoute)?
 
     private var headDeadline: Deadline?
@@ -54,13 +50,13 @@ struct HTTP1ConnectionState: ~Copyable {
     /// the connection is first found idle during the drain.
     private var drainDeadline: Deadline?
 
-    /// After this number of responses in a row, the loop's other connections run. Only responses that are made
-    /// without starting a task are counted. Making this many of them takes less than half a millisecond.
+    /// After this many responses in a row without a task, the loop's other connections run. Making this many responses
+    /// takes less than half a millisecond.
     private static let responsesInRowMax = 64
     /// After this number of reads in a row, the loop's other connections run.
     private static let readsMax = 8
 
-    /// What HTTP1Connection must do next, because this type can do nothing more without it.
+    /// What HTTP1Connection must do before this type can continue.
     enum Pause {
         /// Wait for bytes, at most until the deadline.
         case wait(Deadline)
@@ -76,8 +72,8 @@ struct HTTP1ConnectionState: ~Copyable {
     }
 
     enum Ending {
-        /// Write the rest of the output, then close at once. Closing a socket with unread bytes would reset the
-        /// connection, but here no byte is unread.
+        /// Write the rest of the output, then close. No received byte is unread, so closing does not reset the
+        /// connection.
         case close
         /// Give the client time to read the last response: see `ServerConfiguration.lingerMilliseconds`.
         case linger
@@ -164,7 +160,6 @@ struct HTTP1ConnectionState: ~Copyable {
         self.exchange = exchange
     }
 
-    /// Returns the destination of the request, and its path parameters.
     private mutating func destination(of head: RequestHead) -> (Exchange.Destination, [String: String]) {
         switch match(head.method, head.path) {
         case .route(let placed, let parameters): return (.handler(placed), parameters)
@@ -177,7 +172,7 @@ struct HTTP1ConnectionState: ~Copyable {
         }
     }
 
-    /// Returns the router's match. The last match is cached, because most connections repeat the same request.
+    /// The last match is cached, because most connections repeat the same request.
     private mutating func match(_ method: Method, _ path: String) -> Router.Match {
         if let last = lastMatch, last.path == path, last.method == method {
             return .route(last.placed, parameters: [:])
@@ -210,8 +205,8 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Judging
 
-    /// Returns whether the route's judge (`RequestJudge`) must be asked: it was not called for this request, and the
-    /// content is not complete. The result is valid only after `.needMoreData`.
+    /// Returns whether the route's judge (`RequestJudge`) must be asked. It is asked at most once per request, and only
+    /// while the content is incomplete. The result is valid only after `.needMoreData`.
     private func isJudgementDue() -> Bool {
         guard http.phase == .content, exchange?.isJudged == false, case .handler(let placed)? = exchange?.destination
         else { return false }
@@ -227,8 +222,8 @@ struct HTTP1ConnectionState: ~Copyable {
         return (judge, exchange.request)
     }
 
-    /// Accepts the content, or refuses the request with a response that ends the connection. Also refuses it if the
-    /// bytes do not fit into the client's share of the budget.
+    /// Accepts or refuses the content. A refusal ends the connection. The content is also refused if the held bytes do
+    /// not fit into the client's share of the budget.
     mutating func take(_ judgement: Judgement) {
         switch judgement {
         case .refused(let response): send(response, close: true)
@@ -248,8 +243,7 @@ struct HTTP1ConnectionState: ~Copyable {
         return true
     }
 
-    /// Decides what to send to a client that waits for 100 (Continue) before it sends content. Encodes 100 if it is
-    /// due, and returns false.
+    /// If the client waits for 100 (Continue), encodes 100 and returns false.
     ///
     /// If the request is already refused, encodes the final response instead (RFC 9110 section 10.1.1), and returns
     /// true. The body is then not read.
@@ -263,8 +257,8 @@ struct HTTP1ConnectionState: ~Copyable {
         return false
     }
 
-    /// Releases the memory that is not needed until more bytes arrive, and returns the deadline for their arrival. If
-    /// the remaining memory does not fit into the budget, responds with 503 and returns nil.
+    /// Prepares to wait for bytes: frees unneeded memory and returns the deadline. If the remaining memory does not fit
+    /// into the budget, responds with 503 and returns nil.
     private mutating func deadlineOfWait() -> Deadline? {
         shrinkOutput()
         guard holdRequest(), holdForAddress() else {
@@ -284,8 +278,8 @@ struct HTTP1ConnectionState: ~Copyable {
     /// Refuses a request that did not arrive in time. A GET, HEAD or OPTIONS request gets 408. Any other request gets
     /// 503, because it may carry an event.
     ///
-    /// With 408, the event would be lost, because the app versions in use discard an event after every 4xx status
-    /// except three (docs/decisions/late-requests.md).
+    /// The app versions in use discard an event after 408, as after every 4xx status except three
+    /// (docs/decisions/late-requests.md).
     private mutating func refuseLateRequest() {
         let detail = "The request did not arrive in time. Send it again."
         if http.isSafeRequest {
@@ -310,8 +304,8 @@ struct HTTP1ConnectionState: ~Copyable {
                 context.configuration.bodyTimeoutMilliseconds + earned, context.configuration.bodyTimeMaxMilliseconds)
             return start.at.advanced(byMilliseconds: waitMilliseconds)
         case .idle, .response, .closed:
-            // A connection that has received only an empty line (RFC 9112 section 2.2) is still idle. The empty line is
-            // not part of a head, so the time limit for the head does not begin.
+            // An empty line before a request (RFC 9112 section 2.2) is not part of a head. The connection stays idle,
+            // and the time limit for the head does not begin.
             headDeadline = nil
             if connection.isDraining, drainDeadline == nil {
                 drainDeadline = .inMilliseconds(context.configuration.drainIdleMilliseconds)

@@ -8,8 +8,7 @@ struct HTTPDate {
     private var second = Int64.min
     private var made = ""
 
-    /// Returns the value of the Date field at `milliseconds` since 1970. Before 1970, returns the first second of 1970.
-    /// After the year 9999, returns the last second of that year.
+    /// Returns the value of Date for a time in milliseconds since 1970. The time is clamped to the years 1970 to 9999.
     mutating func text(_ milliseconds: Int64) -> String {
         let current = min(max(0, milliseconds / 1000), HTTPDate.lastSecond)
         if current != second {
@@ -23,7 +22,7 @@ struct HTTPDate {
     private static let days = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-    /// Formats `seconds`, which are from 0 to `lastSecond`.
+    /// `seconds` must be from 0 to `lastSecond`.
     static func format(_ seconds: Int64) -> String {
         let day = Int(seconds / 86_400)
         let second = Int(seconds % 86_400)

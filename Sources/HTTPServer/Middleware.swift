@@ -1,5 +1,5 @@
-// A list of the middleware that applies to every request on every route. Each element can be read, tested and removed
-// on its own. To add a field to every response, change the `respond` of one element.
+// The middleware that runs for every request on every route. Each element of the list can be read, tested and removed
+// on its own.
 //
 //   prepare    called with each route when the server starts, in list order
 //   begin      called when the head is complete and the route of the request was looked up, in list order
@@ -13,7 +13,7 @@ internal import HTTP1
 protocol Middleware: Sendable {}
 
 protocol RouteMiddleware: Middleware {
-    /// Called once for each route, before the server listens. The call therefore costs no time per request.
+    /// Called once for each route, before the server listens.
     func prepare(_ route: inout Route)
 }
 
@@ -34,8 +34,8 @@ protocol CompletionMiddleware: Middleware {
 
 struct ExchangeOutcome {
     var status: Status
-    /// The time from the end of the request's head until the response is encoded. If the response is a stream, the time
-    /// until the end of the stream.
+    /// The time from the end of the request's head until the response is encoded, or until the end of a streamed
+    /// response.
     var durationNanoseconds: UInt64
     /// The bytes of the request, including head and framing.
     var bytesIn: Int
@@ -45,14 +45,13 @@ struct ExchangeOutcome {
 struct MiddlewareList: Sendable {
     var middleware: [any Middleware] { didSet { take() } }
 
-    // The methods to call for each kind of call, in the order of the calls. `responds` is therefore in reverse list
-    // order. Each method is stored as a closure, because a call through an existential would copy it.
+    // The methods of the list's elements, in the order of the calls. They are closures, because a call through an
+    // existential would copy the element.
     private var begins: [Begin] = []
     private var responds: [Respond] = []
     private var ends: [End] = []
 
-    // The elements of the arrays are structs that contain a closure. If the elements were closures, Swift would wrap a
-    // closure again at each access.
+    // Each closure is in a struct, because Swift would wrap a bare closure again at each access.
     private struct Begin {
         let call: @Sendable (inout Exchange) -> Void
     }
@@ -119,8 +118,8 @@ struct RequestIDs: RequestMiddleware {
     }
 }
 
-/// Finds the client's address behind trusted proxies. If the head is incomplete, the field with the client's address
-/// may be missing, so the request keeps the address of the peer.
+/// Finds the client's address behind trusted proxies. If the head is incomplete, the forwarding field may be missing.
+/// The request then keeps the address of the peer.
 struct ClientAddresses: RequestMiddleware {
     let proxies: TrustedProxies
 
@@ -132,7 +131,6 @@ struct ClientAddresses: RequestMiddleware {
     }
 }
 
-/// Reports each answered request to the observer.
 struct AccessLog: CompletionMiddleware {
     let observer: any RequestObserver
 
@@ -148,7 +146,6 @@ struct AccessLog: CompletionMiddleware {
     }
 }
 
-/// Counts requests by route, method and status.
 struct RequestCounts: CompletionMiddleware {
     let metrics: RequestMetrics
 
@@ -180,8 +177,8 @@ struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     }
 }
 
-/// Limits the length of the content to the route's maximum. If no handler is called, the content is read and discarded,
-/// so that the connection can serve the next request. If that content exceeds `discardedBytesMax`, the connection ends.
+/// Limits the content to the route's maximum. If no handler is called, up to `discardedBytesMax` bytes of content are
+/// discarded, so that the connection can serve the next request. Longer content ends the connection.
 struct SizeLimits: RequestMiddleware {
     static let discardedBytesMax = 64 << 10
 
@@ -190,8 +187,8 @@ struct SizeLimits: RequestMiddleware {
     }
 }
 
-/// Makes a route check the credential twice. The judge (`RequestJudge`) checks it before the content is read, but is
-/// not called if head and content arrive together. The responder therefore always checks it too, before the handler
+/// Makes a route check the credential in two places. The judge (`RequestJudge`) checks it before the content is read,
+/// but is not called if head and content arrive together. The responder therefore always checks it before the handler
 /// runs.
 ///
 /// Without this middleware, a route that requires a credential refuses every request.

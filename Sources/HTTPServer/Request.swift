@@ -12,13 +12,12 @@ package struct Request: Sendable {
     /// The maximum length of the body in bytes (`Route.bodyBytesMax`). It applies to the body as received, and to the
     /// decompressed body.
     package var bodyBytesMax: Int
-    /// The id of the request: the client's `X-Request-Id` if that is well-formed, else a generated id. The response
-    /// contains this id.
+    /// The client's `X-Request-Id` if that is well-formed, otherwise a generated id. The response contains this id.
     package var id: String
     /// The time at which the request's head was complete, in whole milliseconds since 1970. Code that handles the
     /// request uses this time instead of reading the clock again.
     package var receivedAtMilliseconds: Int64
-    /// The client's address as text. The limits per address use it. If trusted proxies forwarded the request, this is
+    /// The client's address as text, used for the limits per address. If trusted proxies forwarded the request, this is
     /// the address that the proxies recorded for the client.
     package var remoteAddress: String
     /// The values that the route's `{name}` segments matched.

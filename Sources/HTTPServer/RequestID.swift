@@ -2,7 +2,6 @@ internal import HTTP1
 internal import Synchronization
 
 enum RequestID {
-    /// Returns the id that the client sent if it is well-formed, else a new id.
     static func of(_ fields: Fields) -> String {
         guard let given = fields.value("X-Request-Id"), isWellFormed(given) else { return make() }
         return String(decoding: given, as: UTF8.self)
@@ -26,9 +25,8 @@ enum RequestID {
         }
     }
 
-    /// Returns a new id, which is not a secret. The first half is a random number that is the same in all ids of this
-    /// process; the second half is a counter. The first two billion ids have at most 15 bytes, which a String stores
-    /// inline.
+    /// Returns a new id: a random number that is fixed for this process, then a counter. The id is not a secret. The
+    /// first two billion ids have at most 15 bytes, which a String stores inline.
     static func make() -> String {
         let number = count.wrappingAdd(1, ordering: .relaxed).oldValue
         var digits = 1
@@ -55,7 +53,7 @@ enum RequestID {
         }
     }
 
-    /// The number of base-36 digits in the first half of an id. With 8 digits, that half has about 41 random bits.
+    /// The number of base-36 digits of the random number. 8 digits have about 41 random bits.
     private static let processDigits = 8
     private static let process = UInt64.random(in: 0..<2_821_109_907_456)
     private static let count = Atomic<UInt64>(0)

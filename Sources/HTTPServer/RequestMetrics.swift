@@ -1,5 +1,5 @@
-// Metrics of answered requests. Three indexes determine the series of a request: the index of its route, of its method
-// and of the response's status. Only the index of the method is found by comparing text.
+// Metrics of answered requests. The indexes of the route, the method and the status determine the series of a request.
+// Only the index of the method is found by comparing text.
 //
 // A client cannot create new series: all unknown methods share the label `other`, and so do all unknown statuses.
 
@@ -31,8 +31,8 @@ struct RequestMetrics: Sendable {
         200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 412, 413, 414, 415, 416, 417, 422, 426,
         428, 429, 431, 500, 501, 502, 503, 504, 505,
     ]
-    /// For each status from 100 to 599, its index in `knownStatuses`; the first element is for status 100. The element
-    /// is `knownStatuses.count` if the status is not in `knownStatuses`.
+    /// For each status from 100 to 599, its index in `knownStatuses`. An unknown status has the index
+    /// `knownStatuses.count`.
     private let statusIndexes: [Int] = (100..<600).map { status in
         knownStatuses.firstIndex(of: status) ?? knownStatuses.count
     }

@@ -10,8 +10,8 @@ package struct CompletedRequest: Sendable {
     /// The route's template; nil if no route was found, or the request was refused before routing.
     package var routeTemplate: String?
     package var status: Status
-    /// The time from the end of the request's head until the response is encoded. If the response is a stream, the time
-    /// until the end of the stream.
+    /// The time from the end of the request's head until the response is encoded, or until the end of a streamed
+    /// response.
     package var durationNanoseconds: UInt64
     /// The bytes of the request, including head and framing.
     package var bytesIn: Int
@@ -20,8 +20,7 @@ package struct CompletedRequest: Sendable {
     /// The client's address; "" for a Unix socket. If trusted proxies forwarded the request, this is the address that
     /// the proxies recorded for the client.
     package var remoteAddress: String
-    /// The reason why the client's address is unknown; nil if the address is known. If it is unknown, `remoteAddress`
-    /// is the address of a trusted proxy.
+    /// The reason why `remoteAddress` is the address of a trusted proxy; nil if it is the address of the client.
     package var addressGap: ClientAddress.Gap?
     /// The owner of the request's credential, as the handler determined it; nil without a valid credential. It may be a
     /// driver's id, so it must not be logged unchanged.

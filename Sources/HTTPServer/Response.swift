@@ -5,9 +5,8 @@ package import HTTP1
 package struct Response: Sendable {
     package enum Body: Sendable {
         case bytes([UInt8])
-        /// A body that the closure writes in pieces, sent in chunked coding. An HTTP/1.0 client gets the pieces without
-        /// chunks, and the end of the connection is then the end of the body. `write` waits while the client does not
-        /// read.
+        /// A body that the closure writes in pieces. The server sends the pieces in chunked coding. For an HTTP/1.0
+        /// client, the end of the connection ends the body. `write` waits while the client does not read.
         case stream(@Sendable (any ResponseBodyWriter) async throws -> Void)
     }
 

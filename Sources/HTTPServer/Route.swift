@@ -1,7 +1,7 @@
 package import HTTP1
 
-/// A handler. It runs on the executor of its caller, which is the connection's loop. Therefore neither the call nor the
-/// return needs an executor hop.
+/// A handler. It runs on the executor of its caller, the connection's loop, so that neither the call nor the return
+/// needs an executor hop.
 package typealias RequestHandler = nonisolated(nonsending) @Sendable (Request) async -> Response
 
 /// The work that makes one response, in its own task on the connection's loop.
@@ -11,7 +11,7 @@ package typealias RequestWork = nonisolated(nonsending) @Sendable () async -> Re
 package enum Reply: Sendable {
     /// A response made from memory, without waiting.
     case response(Response)
-    /// Work that has to wait, for which a task is started.
+    /// Work that has to wait. The connection starts a task for this work.
     case work(RequestWork)
 
     package nonisolated(nonsending) func response() async -> Response {
@@ -53,8 +53,7 @@ package struct CredentialCheck: Sendable {
         self.responder = responder
     }
 
-    /// Creates a check that starts a task for every request. If `judge` is nil, the credential is checked only after
-    /// the content is read.
+    /// Creates a check that starts a task for every request.
     package init(judge: RequestJudge? = nil, handler: @escaping RequestHandler) {
         self.init(
             judge: judge,
@@ -73,8 +72,8 @@ package struct Route: Sendable {
     /// The maximum length of a body in bytes, for a route that declares no maximum of its own.
     package static let defaultBodyBytesMax = 64 * 1024
 
-    /// The maximum length of a body in bytes. A longer body is refused with 413. It is refused before it is read if the
-    /// request declares the length, otherwise as soon as it exceeds the maximum.
+    /// The maximum length of a body in bytes. A longer body is refused with 413: before the body is read if the request
+    /// declares the length, otherwise as soon as the body exceeds the maximum.
     package var bodyBytesMax: Int
     /// The judge of the content. If nil, content is accepted from every client.
     package var judge: RequestJudge?
@@ -97,7 +96,7 @@ package struct Route: Sendable {
         self.responder = responder
     }
 
-    /// Creates a route that starts a task for every request. If `judge` is nil, content is accepted from every client.
+    /// Creates a route that starts a task for every request.
     package init(
         _ method: Method, _ template: String, bodyBytesMax: Int = defaultBodyBytesMax, judge: RequestJudge? = nil,
         handler: @escaping RequestHandler

@@ -1,8 +1,8 @@
 // Finds the route of a method and a path. Paths arrive decoded and in canonical form (HTTP1/RequestTarget.swift), so
 // they are compared byte by byte. For example, "/a" and "/a/" are different paths.
 //
-// If a path equals a template without parameters, one dictionary lookup finds the template. The path is then not
-// compared with the templates that have `{name}` segments.
+// A template without parameters is found with one dictionary lookup. It takes precedence over templates with `{name}`
+// segments.
 
 package import HTTP1
 
@@ -62,8 +62,7 @@ package struct Router: Sendable {
         if path == "*" { return .options(allow: allowOfServer) }
         if let resource = literal[path] { return choose(resource, method, [:]) }
         if templates.isEmpty { return .notFound }
-        // No template has more than `segmentsMax` segments. If the path has more, the split stops at `segmentsMax` + 1
-        // parts, because a path with that many parts matches no template.
+        // The split gives at most `segmentsMax` + 1 parts, because a path with that many parts matches no template.
         let parts = path.utf8.dropFirst().split(
             separator: UInt8(ascii: "/"), maxSplits: segmentsMax, omittingEmptySubsequences: false
         ).map { Substring($0) }
@@ -109,7 +108,7 @@ package struct Router: Sendable {
         return parameters
     }
 
-    /// Returns the methods of the routes, as the Allow field lists them.
+    /// Returns the value of the Allow field for the routes.
     static func allow(_ routes: [Route]) -> String {
         var methods: [String] = []
         for route in routes {

@@ -53,8 +53,8 @@ package final class Server: Sendable {
                 connectionsPerAddressMax: configuration.connectionsPerAddressMax))
     }
 
-    /// Listens on every configured address and begins to serve. Returns these addresses; a port that the system chose
-    /// replaces port 0. Must be called only once.
+    /// Listens on every configured address and begins to serve. Returns the addresses; for port 0, with the port that
+    /// the system chose. Must be called only once.
     ///
     /// If the server cannot listen on one of the addresses, throws `CannotListen` and listens on none.
     package func start() async throws -> [SocketAddress] {
@@ -112,8 +112,7 @@ package final class Server: Sendable {
         return left
     }
 
-    /// The numbers for `/metrics`. Open connections and held bytes are current values. Connections served, connections
-    /// rejected and responses dropped are counted since the start.
+    /// The numbers for `/metrics`.
     package var counts: ServerCounts {
         let connections = limiter.connections
         return ServerCounts(

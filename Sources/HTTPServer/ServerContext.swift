@@ -39,7 +39,6 @@ final class LoopClock: @unchecked Sendable {
         return Int64(time.tv_sec) &* 1000 &+ Int64(time.tv_nsec / 1_000_000)
     }
 
-    /// Returns the Date field for `milliseconds`.
     func dateText(_ milliseconds: Int64) -> String {
         date.text(milliseconds)
     }

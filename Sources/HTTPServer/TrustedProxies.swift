@@ -4,9 +4,8 @@
 package import HTTP1
 internal import Sockets
 
-/// The field in which the trusted proxies record the address of their peer. The server ignores the other of the two
-/// fields, because the proxies forward it as the client sent it. The raw values are the values of
-/// `TRUSTED_PROXIES_HEADER`.
+/// The field in which the trusted proxies record the address of their peer. The server ignores the other field, because
+/// the proxies forward that field as the client sent it. The raw values are the values of `TRUSTED_PROXIES_HEADER`.
 package enum ForwardingField: String, CaseIterable, Sendable {
     case xForwardedFor = "X-Forwarded-For"
     /// RFC 7239.
@@ -42,8 +41,7 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
 
     package init() {}
 
-    /// The list as text, separated by commas without spaces. It has the networks with their addresses in canonical
-    /// form, then `unix` if the list contains it.
+    /// The list, separated by commas: the networks in canonical form, then `unix` if it is in the list.
     package var description: String {
         (networks.map { "\($0.number.text)/\($0.prefixBits)" } + (unixSocket ? ["unix"] : [])).joined(separator: ",")
     }
@@ -81,11 +79,11 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         return client(peer: peer, chain)
     }
 
-    /// Goes through the chain from the last entry to the first, as long as the proxy that added the entry is trusted.
-    /// Returns the first address that is not trusted, which is the address of the client.
+    /// Reads the entries backwards, beginning with the entry from the nearest proxy. The first address that is not a
+    /// trusted proxy is the address of the client.
     ///
-    /// If all addresses are trusted, returns the address in the first entry. If an entry is unreadable, returns the
-    /// address of the proxy that added it.
+    /// If all addresses are trusted, the address in the first entry of the field is the client's. If an entry is
+    /// unreadable, returns the address of the proxy that added it.
     private func client(peer: String, _ chain: [ForwardedAddress]) -> ClientAddress {
         var client = peer
         for entry in chain.reversed() {

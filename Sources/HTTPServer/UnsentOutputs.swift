@@ -18,7 +18,6 @@ struct UnsentOutputs {
 
     var isEmpty: Bool { outputs.isEmpty }
 
-    /// Appends an output and returns its number.
     mutating func append(_ output: Output) -> UInt64 {
         let number = nextNumber
         nextNumber += 1

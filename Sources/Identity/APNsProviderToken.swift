@@ -43,9 +43,8 @@ package final class APNsProviderToken: Sendable {
         }
     }
 
-    /// Returns the token to use after APNs rejected `text` as expired. If the current token differs from `text`,
-    /// returns the current token, otherwise a new token. Returns nil if a new token may not be made yet, because `text`
-    /// is less than 20 minutes old.
+    /// Must be called when APNs has rejected `text` as expired. If `text` is no longer the current token, returns the
+    /// current token. Otherwise returns a new token, or nil if `text` is less than 20 minutes old.
     package func text(afterRejected text: Secret<String>, atSecondsSince1970 now: Int64) throws -> Secret<String>? {
         try made.withLock { made in
             if let made, made.text != text { return made.text }

@@ -16,9 +16,9 @@ package struct AccessTokenIssuer: Sendable {
         self.scope = scope
     }
 
-    /// Returns a compact JWT for that driver, valid from `now` (seconds since 1970) for `ttlSeconds`. A token without
-    /// `sid` belongs to no sign-in session. Such a token cannot be revoked by ending a session, and verifiers treat it
-    /// like a token that another service issued.
+    /// Returns a compact JWT for `driver`, valid from `now` (seconds since 1970) for `ttlSeconds`. Without `sid`, the
+    /// token belongs to no sign-in session and cannot be revoked by ending one. Verifiers then treat the token like one
+    /// from another service.
     ///
     /// Throws `claims` if a verifier would reject the driver's id, the `sid` or the role. Also throws `claims` if
     /// `ttlSeconds` is not positive, or if the expiry does not fit an Int64.
@@ -35,20 +35,17 @@ package struct AccessTokenIssuer: Sendable {
         return try await keys.sign(claims, header: header)
     }
 
-    /// Returns whether a verifier accepts the id as `sub`. The id must have 1 to 128 Unicode scalars, and no control
-    /// character, line separator or paragraph separator.
+    /// Returns whether a verifier accepts the id as `sub`.
     package static func acceptsDriver(_ id: String) -> Bool {
         AccessClaims.isUsable(id, lengthMax: AccessClaims.idLengthMax)
     }
 
-    /// Returns whether a verifier accepts the role. The role must have 1 to 64 Unicode scalars, and no control
-    /// character, line separator or paragraph separator.
     private static func acceptsRole(_ role: String) -> Bool {
         AccessClaims.isUsable(role, lengthMax: AccessClaims.roleLengthMax)
     }
 
-    /// Returns a value for `jti`: 128 random bits in hexadecimal. Because of these bits, two tokens differ even if they
-    /// are issued in the same second.
+    /// Returns a value for `jti`: 128 random bits in hexadecimal. Tokens that are issued in the same second therefore
+    /// differ.
     private static func randomID() -> String {
         let digits = String(UInt128.random(in: 0 ... .max), radix: 16)
         return String(repeating: "0", count: max(0, 32 - digits.utf8.count)) + digits

@@ -7,7 +7,7 @@ import Foundation
 import JWTKit
 import JourneyModel
 
-/// The port by which the verifier checks a token's sign-in session. The session may end before the token expires.
+/// The port by which the verifier checks the sign-in session of a token.
 package protocol SignInSessions: Sendable {
     /// Returns whether a token of `caller`, issued at `issuedAt` (`iat`, seconds since 1970), may be used. Reads only
     /// memory, because it may be called for every request. On a cache miss, returns a closure that reads the store.
@@ -19,8 +19,8 @@ package protocol SignInSessions: Sendable {
     /// The revocation epoch: a number of 0 or more that grows with revocations. If it is nil, every token is checked at
     /// every request.
     ///
-    /// A revocation increments the epoch. Every call of `judge` that begins after the increment takes the revocation
-    /// into account. A token that was admitted therefore needs no second check while the epoch stays the same.
+    /// A revocation increments the epoch. Every call of `judge` after the increment takes the revocation into account.
+    /// An admitted token therefore needs no second check while the epoch stays the same.
     var revocationEpoch: Int? { get }
 }
 
@@ -119,9 +119,9 @@ package final class AccessTokenVerifier: TokenVerifier {
         }
     }
 
-    /// Verifies an access token that its client exchanges for a new one, because the client has no refresh token
-    /// (`SingleToken`). The token may have expired at most `pastExpirySeconds` ago, but its sign-in session must be
-    /// live. Throws `external` for a token without `sid`.
+    /// Verifies an access token that a client without a refresh token exchanges for a new one (`SingleToken`). The
+    /// token may have expired at most `pastExpirySeconds` ago, but its sign-in session must be live. Throws `external`
+    /// for a token without `sid`.
     package func verifyForRenewal(
         _ token: String, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64
     ) async throws(TokenRefusal) -> Caller {
@@ -132,16 +132,14 @@ package final class AccessTokenVerifier: TokenVerifier {
         return try await admitted(verified)
     }
 
-    /// Checks a token whose signature and claims are valid. The rule for tokens without `sid` is applied first, and
-    /// then the status of the sign-in session is checked. The result holds only until the revocation epoch changes.
+    /// Checks a token whose signature and claims are valid. The result holds only until the revocation epoch changes.
     private func admitted(_ token: VerifiedToken) async throws(TokenRefusal) -> Caller {
         if let refusal = refusal(of: token) { throw refusal }
         try await signInSessions?.admit(token.caller, issuedAt: token.issuedAt)
         return token.caller
     }
 
-    /// Makes the checks that do not need the status of the token's sign-in session. Returns the reason to refuse the
-    /// token, or nil if the token passes.
+    /// Makes the checks that do not need the state of the sign-in session. Returns nil if the token passes.
     private func refusal(of token: VerifiedToken) -> TokenRefusal? {
         let isExternal = token.caller.signInSession == nil
         if !trustsExternal && isExternal { return .external }
@@ -198,8 +196,7 @@ package final class AccessTokenVerifier: TokenVerifier {
         return dots == 2 && partLength > 0
     }
 
-    /// Decodes any JSON object. With this type, the parser returns the header without interpreting the payload, which
-    /// cannot be trusted yet.
+    /// Decodes any JSON payload, so that the parser returns the header before the payload can be trusted.
     private struct AnyClaims: JWTPayload {
         func verify(using algorithm: some JWTAlgorithm) {}
     }

@@ -1,8 +1,7 @@
-// Remembers what a driver's events have shown about the phone's clock, and computes the correction of the next event
-// (contract, section 3, "Clocks"). The results depend only on the arguments and the memory. The memory is small,
-// because it is stored in the driver's row.
+// Remembers what a driver's events have shown about the phone's clock (contract, section 3, "Clocks"). Computes the
+// correction of the next event. The memory is small, because it is stored in the driver's row.
 
-/// What a driver's events, in order of arrival, have shown so far about the phone's clock.
+/// What the events received from a driver so far have shown about the phone's clock.
 public struct ClockMemory: Hashable, Sendable {
     /// A skew (receive time minus send time) that was computed from a `timestamp`. The skew was not used as a
     /// correction, because no other event confirmed it.
@@ -21,7 +20,7 @@ public struct ClockMemory: Hashable, Sendable {
         }
     }
 
-    /// The last correction that was accepted and not zero.
+    /// The most recent correction that was not zero. Nil if there was none.
     public var lastCorrectionMilliseconds: Int64?
     /// Whether at least one event showed that the clock is right, within the tolerance.
     public var sawRightClock: Bool
@@ -44,8 +43,7 @@ public struct ClockMemory: Hashable, Sendable {
     /// seconds and from a short network delay.
     static let sameSkewMilliseconds: Int64 = 2 * 1000
 
-    /// Returns the clock correction for an event with this skew (measured clock error), and the rule that gave the
-    /// correction. Updates the memory.
+    /// Returns the correction for an event with this skew, and the rule that gave the correction. Updates the memory.
     ///
     /// - Parameters:
     ///   - isOfThisAttempt: true if the send time is `X-Sent-At`, which is set anew at each attempt. False if it is
@@ -54,9 +52,9 @@ public struct ClockMemory: Hashable, Sendable {
     mutating func correction(
         forSkew skew: Int64, isOfThisAttempt: Bool, sentAfterMilliseconds: Int64, receivedAt: Moment
     ) -> (milliseconds: Int64, rule: ClockRule) {
-        // The last correction is checked before the tolerance. If a clock is wrong by about five minutes, the varying
-        // network delay puts only some of its skews above the tolerance. If the tolerance were checked first, only some
-        // of its events would be corrected, and their order would be wrong.
+        // The last correction is checked before the tolerance. If a clock is wrong by about five minutes, some of its
+        // skews are above the tolerance and some below. All of its events must be corrected alike, or their order would
+        // be wrong.
         if let last = lastCorrectionMilliseconds, last != 0,
             Self.distance(skew, last) <= ClockCorrection.reuseMilliseconds
         {
@@ -68,8 +66,7 @@ public struct ClockMemory: Hashable, Sendable {
         }
         if isOfThisAttempt { return (adopt(skew), .sentAt) }
         // A `timestamp` more than a minute later than `occurred_at` was set when the event was sent. Its skew therefore
-        // shows the error of the clock. Otherwise, `timestamp` may also be the time of the event, and the skew may only
-        // be a long delay.
+        // shows the error of the clock. With an earlier `timestamp`, the skew may be only a long delay before sending.
         if !hasKnownClock, sentAfterMilliseconds > ClockCorrection.reuseMilliseconds {
             return (adopt(skew), .firstEvents)
         }
@@ -86,21 +83,17 @@ public struct ClockMemory: Hashable, Sendable {
         return correction
     }
 
-    /// Returns a clock correction if a remembered skew agrees with this skew. The correction is the smaller of the two
-    /// skews, because the smaller one contains less network delay. Returns nil if no remembered skew agrees.
-    ///
-    /// If two events have almost equal skews, the skew is probably the error of the phone's clock. The small difference
-    /// comes from the network.
+    /// Returns a clock correction if a remembered skew agrees with this skew, and nil if none does. The correction is
+    /// the smaller of the two skews, because it contains less network delay.
     ///
     /// If two events are received more than a minute apart, their skews agree if they differ by at most a minute. With
-    /// a right clock, both skews would be network delays of more than five minutes. Two such delays would rarely be so
-    /// similar.
+    /// a right clock, both skews would be long network delays, and two of these are rarely so similar.
     ///
-    /// Events received within a minute of each other agree only if at least three of their skews differ by at most two
-    /// seconds. A further condition is that nothing is known yet about the driver's clock.
+    /// Events received within a minute of each other agree only if three of their skews differ by at most two seconds.
+    /// In addition, nothing may be known yet about the driver's clock.
     ///
-    /// Two such events are not enough, because their skews may be equal even with a right clock. This is so if both
-    /// events happened in one second and then waited together for a connection.
+    /// Two such events are not enough. With a right clock, two events that happened in one second and waited together
+    /// for a connection also have equal skews.
     private func agreed(_ skew: Int64, receivedAt: Moment) -> Int64? {
         for lone in loneSkews where Self.isRecent(lone, at: receivedAt) {
             let difference = Self.distance(skew, lone.skewMilliseconds)
@@ -130,8 +123,8 @@ public struct ClockMemory: Hashable, Sendable {
     }
 
     /// Returns the largest known correction that is at most `skew`, or 0 if there is none. A larger correction is
-    /// impossible, because `skew` is the clock's error plus the network delay. The largest possible correction assumes
-    /// the shortest delay.
+    /// impossible, because `skew` is the clock's error plus the network delay. The largest one is chosen, because it
+    /// assumes the shortest delay.
     private func lastClock(before skew: Int64) -> Int64 {
         let known = [sawRightClock ? 0 : nil, lastCorrectionMilliseconds].compactMap(\.self)
         return known.filter { $0 <= skew }.max() ?? 0

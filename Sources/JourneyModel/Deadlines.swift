@@ -3,8 +3,8 @@
 // first.
 
 extension Journey {
-    /// The next running deadline, with the name of the event that reports it; nil if no deadline is running. Of two
-    /// deadlines at the same time, the grace period comes first.
+    /// The running deadline that passes first, and the name of the event that reports it. Nil if no deadline is
+    /// running.
     ///
     /// The event that reports the deadline has the journey's `sessionID`. The journey keeps this id when the session
     /// ends.
@@ -29,17 +29,16 @@ extension Journey {
     /// Whether `advanced(to:)` changes anything.
     public func hasPassedDeadline(at now: Moment) -> Bool { nextDeadline.map { $0.at < now } ?? false }
 
-    /// If the next deadline is strictly before `now`, ends the session and returns the deadline. The caller then stores
-    /// the deadline's expiry event. Otherwise returns nil and changes nothing.
+    /// If the next deadline is strictly before `now`, ends the session and returns the deadline. If it is not, returns
+    /// nil. The caller must store the deadline's expiry event.
     public mutating func takeDeadline(before now: Moment) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, deadline.at < now else { return nil }
         end(by: deadline.name)
         return deadline
     }
 
-    /// Applies the next deadline if it precedes `event` in the order of events, and returns the deadline. Otherwise
-    /// returns nil and changes nothing. A store calls this method before `apply`, because it must insert the expiry
-    /// events that come before `event`.
+    /// If the next deadline precedes `event` in the order of events, ends the session and returns the deadline. If it
+    /// does not, returns nil. A store calls this method before `apply`, to insert the expiry events before `event`.
     public mutating func takeDeadline(before event: OrderedEvent) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, precedes(deadline, event) else { return nil }
         end(by: deadline.name)
@@ -52,7 +51,7 @@ extension Journey {
     private func precedes(_ deadline: (name: EventName, at: Moment), _ event: OrderedEvent) -> Bool {
         if deadline.at != event.occurredAt { return deadline.at < event.occurredAt }
         // An event with this name, session and time reports this deadline itself, so the deadline does not precede it.
-        // The ids are not compared, because the deletion of a driver gives the session and its events new ids.
+        // `eventID` is not compared, because the deletion of a driver changes the ids of events and sessions.
         if event.name == deadline.name, haveSameBytes(event.sessionID, sessionID) { return false }
         return event.origin == .server
             && OrderedEvent.expiry(deadline.name, at: deadline.at, sessionID: sessionID) < event
@@ -64,8 +63,7 @@ extension OrderedEvent {
     /// because its `eventID` and `idempotencyKey` are computed from the arguments. The event's two durations are not
     /// used.
     ///
-    /// Two expiries with the same name and time belong to different sessions, so their ids differ, and the ids
-    /// determine the order. No client can choose such an id, because `§` at its beginning is not an ASCII character.
+    /// No client can send such an id, because the `§` at its beginning is not an ASCII character.
     public static func expiry(_ name: EventName, at deadline: Moment, sessionID: String?) -> OrderedEvent {
         let id = "\u{A7}\(name.canonical)/\(sessionID ?? "")/\(deadline.millisecondsSinceEpoch)"
         return OrderedEvent(

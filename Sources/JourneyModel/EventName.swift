@@ -1,5 +1,5 @@
-// The names of events, with a table of each name's two spellings, its rank and whether it requires a session (contract,
-// section 1). The rank orders events of one millisecond. Transition.swift lists the state to which each event leads.
+// The names of events (contract, section 1). A table lists each name's two spellings, its lifecycle rank, and whether
+// the event requires a session.
 
 /// The name of an event. Two cases have the canonical name `exitedChargerAnchorZone` (contract, section 1). The case is
 /// `departedCharger` if the event has a session, and `anchorLost` if it has none.
@@ -27,15 +27,13 @@ public enum EventName: Hashable, Sendable {
 }
 
 extension EventName {
-    /// Every name that the contract lists, the lowest lifecycle rank first. Diagnostic events have a higher rank than
-    /// all of these.
+    /// The names that the contract lists, in ascending order of lifecycle rank.
     public static let listed: [EventName] = [
         .chargerTargeted, .enteredChargerIntentZone, .exitedChargerIntentZone, .anchorDwellComplete, .anchorLost,
         .activationRejected, .exclusiveActivatedByWeb, .departedCharger, .enteredMerchantZone, .visitVerifiedByWeb,
         .webRequestedEnd, .gracePeriodExpired, .hardTimeoutExpired, .reset, .sessionRestored,
     ]
 
-    /// One row of the contract's table of names.
     private struct Row {
         var canonical: String
         var v1Spelling: String
@@ -73,7 +71,7 @@ extension EventName {
         }
     }
 
-    /// The name as stored and forwarded. `anchorLost` and `departedCharger` have the same canonical name.
+    /// The name as stored and forwarded.
     public var canonical: String { row.canonical }
 
     /// The spelling of shipped v1 clients. For a diagnostic event, the name as sent.
@@ -86,12 +84,11 @@ extension EventName {
     /// `TRUSTED_CONFIRMATIONS=service`, such an event has an effect only if a service sent it.
     public var isConfirmation: Bool { self == .exclusiveActivatedByWeb || self == .visitVerifiedByWeb }
 
-    /// The rank that orders events of one millisecond if they have the same `sequence` or none. Listed names have 0 to
-    /// 14, and diagnostic events have 15.
+    /// The rank that orders events of one millisecond, unless their `sequence` orders them already. Listed names have 0
+    /// to 14, and diagnostic events have 15.
     public var lifecycleRank: UInt8 { row.lifecycleRank }
 
-    /// Returns `native_session_<canonical>` for an event with a `session_id`. Returns `native_presession_<canonical>`
-    /// for any other event.
+    /// Returns the event's name in analytics. The prefix says whether the event has a `session_id`.
     public func analyticsName(hasSession: Bool) -> String {
         (hasSession ? "native_session_" : "native_presession_") + canonical
     }

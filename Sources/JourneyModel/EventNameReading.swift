@@ -13,8 +13,7 @@ extension EventName {
         self = try spelling.withUTF8 { Self.reading($0, hasSession: hasSession, at: pointer) }.get().name
     }
 
-    /// Reads the UTF-8 of a spelling by the rules of `init(spelling:hasSession:at:)`. Returns the name and the
-    /// spelling.
+    /// Reads the name by the rules of `init(spelling:hasSession:at:)`. Also returns the spelling as a String.
     static func reading(
         _ spelling: UnsafeBufferPointer<UInt8>, hasSession: Bool, at pointer: String = ""
     ) -> Result<(name: EventName, spelling: String), FieldError> {
@@ -26,8 +25,8 @@ extension EventName {
         }
         var name = named
         if name == .anchorLost && hasSession {
-            // The event has a session. The spelling `exitedChargerAnchorZone` then means `departedCharger`. The
-            // spelling `anchor_lost` is an error, because an anchor is lost only before a session begins.
+            // With a session, the spelling `exitedChargerAnchorZone` means `departedCharger`. The spelling
+            // `anchor_lost` is an error, because an anchor is lost only before a session begins.
             guard text == name.canonical else {
                 return .failure(
                     FieldError(pointer: pointer + "/session_id", detail: "must be absent from anchor_lost"))
@@ -42,8 +41,7 @@ extension EventName {
 
     /// Restores the name of a stored event from its `canonical` name. Returns nil for a text that is not a valid name.
     ///
-    /// `hasSession` says whether the stored event has a session id. It distinguishes `anchorLost` and
-    /// `departedCharger`, which share a canonical name.
+    /// `hasSession` distinguishes `anchorLost` and `departedCharger`, which share a canonical name.
     public init?(canonical: String, hasSession: Bool) {
         guard Self.isName(canonical) else { return nil }
         self = Self.byCanonicalName[canonical] ?? .diagnostic(canonical)
@@ -61,8 +59,8 @@ extension EventName {
         return bytes.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || $0 == UInt8(ascii: "_") }
     }
 
-    /// Returns the event name and its spelling as a String. For a listed name, returns the String from the table, so
-    /// that no new String is made. Returns nil if the spelling is not a valid name.
+    /// Returns the name and its spelling, or nil if the spelling is not a valid name. For a listed name, returns the
+    /// table's String, so that no String is made.
     private static func named(_ spelling: UnsafeBufferPointer<UInt8>) -> (EventName, String)? {
         for row in spellings where row.length == spelling.count && row.text.utf8.elementsEqual(spelling) {
             return (row.name, row.text)
@@ -73,8 +71,8 @@ extension EventName {
     }
 
     /// Both spellings of every listed name, and `chargerTargetSet`, a further spelling of chargerTargeted. The spelling
-    /// `exitedChargerAnchorZone` is found as `anchorLost`, because `anchorLost` comes before `departedCharger` in
-    /// `listed`. If the event has a session, `reading` changes the name to `departedCharger`.
+    /// `exitedChargerAnchorZone` is found as `anchorLost`, because `listed` has `anchorLost` before `departedCharger`.
+    /// With a session, `reading` changes `anchorLost` to `departedCharger`.
     private static let spellings =
         listed.map { (text: $0.canonical, length: $0.canonical.utf8.count, name: $0) }
         + listed.map { (text: $0.v1Spelling, length: $0.v1Spelling.utf8.count, name: $0) }

@@ -15,8 +15,8 @@ extension OrderedEvent: Comparable {
     /// - event_id as bytes
     /// - idempotency key as bytes
     ///
-    /// If `sharesSecond` is true for two events, this operator still compares them by the last three criteria. The
-    /// final order of such events comes from OrderWithinSecond.swift.
+    /// If `sharesSecond` is true for two events, this operator does not give their final order. OrderWithinSecond.swift
+    /// orders such events.
     ///
     /// No two stored events of one driver are equal in this order, because their idempotency keys differ.
     public static func < (earlier: OrderedEvent, later: OrderedEvent) -> Bool {
@@ -27,14 +27,13 @@ extension OrderedEvent: Comparable {
         return earlier.precedesByRank(later)
     }
 
-    /// Returns whether both times were sent without a fraction of a second, and the events have the same time, origin
-    /// and sequence (or none). The order of such events depends on the journey before them.
+    /// Returns whether both events have the same time in whole seconds, the same origin, and the same sequence or none.
+    /// The order of such events depends on the journey before them.
     public func sharesSecond(with other: OrderedEvent) -> Bool {
         isWholeSecond && other.isWholeSecond && occurredAt == other.occurredAt && origin == other.origin
             && sequence == other.sequence
     }
 
-    /// Compares lifecycle rank, then event_id as bytes, then idempotency key as bytes.
     func precedesByRank(_ later: OrderedEvent) -> Bool {
         let earlier = self
         let (earlierRank, laterRank) = (earlier.name.lifecycleRank, later.name.lifecycleRank)
@@ -45,8 +44,8 @@ extension OrderedEvent: Comparable {
         return earlier.idempotencyKey.utf8.lexicographicallyPrecedes(later.idempotencyKey.utf8)
     }
 
-    /// Compares sequences. An absent sequence comes before every present one. A comparison by rank would not be
-    /// transitive: an event without a sequence could come after sequence 2 but before sequence 1.
+    /// An absent sequence comes before every present one. With a comparison by rank, the order would not be transitive.
+    /// An event without a sequence could come after sequence 2 but before sequence 1.
     private static func precedes(_ earlier: Int64?, _ later: Int64?) -> Bool {
         guard let later else { return false }
         guard let earlier else { return true }

@@ -1,5 +1,5 @@
-/// One event as a client sent it. It is decoded, and its members are valid. The store still has to check whether the
-/// idempotency key was used before, and to which driver the session belongs.
+/// One decoded event of a client, with valid members. The store still has to check its idempotency key and the driver
+/// of its session.
 public struct EventSubmission: Hashable, Sendable {
     public var name: EventName
     /// The client's own spelling of the name, stored in addition to the canonical one.
@@ -33,14 +33,13 @@ public struct EventSubmission: Hashable, Sendable {
     /// The members of `EventDetail.all` that the client sent, as a compact JSON object in the order of `all`. Nil if
     /// the client sent none.
     public var details: String?
-    /// A client's event as canonical JSON in ASCII. The store keeps a hash of this form. By the hash, it distinguishes
-    /// a repeat of the event from a different event with the same key.
+    /// A client's event as canonical JSON in ASCII. The store keeps a hash of this form, to tell a repeat of the event
+    /// from another event with the same key.
     ///
-    /// Two submissions of clients have equal forms exactly when all their parsed members except `driver_id` and
-    /// `timestamp` are equal. A repeat may nevertheless differ in `app_state` and `schema_version`: see
-    /// `canonicalForm(appState:schemaVersion:)`.
+    /// The form of a repeat may differ from the stored form, because a repeat may differ in `app_state` and
+    /// `schema_version`. See `canonicalForm(appState:schemaVersion:)`.
     ///
-    /// For an event that the server itself makes, the form is not JSON: it is only the event's id.
+    /// For an event that the server itself makes, the form is only the event's id and not JSON.
     public var canonicalForm: [UInt8]
 
     public init(
@@ -75,12 +74,12 @@ public struct EventSubmission: Hashable, Sendable {
 }
 
 extension EventSubmission {
-    /// The beginning of the stored key of every event of a service. Apps cannot send such a key, because `§` is not an
-    /// ASCII character. An event of an app therefore never has the same key as an event of a service.
+    /// The beginning of the stored idempotency key of every event of a service. An app cannot send such a key, because
+    /// `§` is not an ASCII character.
     public static let servicePrefix = "\u{A7}service/"
 
-    /// Returns the event visitVerifiedByWeb, which the server stores when the driver enters the right verification code
-    /// of the session. The event's id is a function of the session, so the event is stored at most once.
+    /// Returns the visitVerifiedByWeb that the server stores when the driver enters the right verification code. The
+    /// event's id depends only on the session, so the event is stored at most once per session.
     package static func verification(ofSession sessionID: String, at acceptedAt: Moment) -> EventSubmission {
         let id = "\u{A7}verification/\(sessionID)"
         return EventSubmission(

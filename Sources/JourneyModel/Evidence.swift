@@ -1,13 +1,12 @@
 // Determines the effect of an event from the table of transitions and from the phone's reported state (contract,
 // section 1, "What is implied").
 //
-// With each event, shipped clients send the state that they had before the event, in `metadata.previous_state`. If the
-// server's journey is in a different state, events are missing. The sent state then proves the missing steps that lead
-// to that state.
+// With each event, a shipped client sends its state before the event (`metadata.previous_state`). If the server's
+// journey is in a different state, the server lacks events. The client's state then proves the missing steps.
 
 extension Journey {
-    /// The effect of an event on this journey. The effect has two parts: the missing steps that the event proves, and
-    /// then the event's own transition.
+    /// The effect of an event on this journey: first the missing steps that the event proves, then the event's own
+    /// transition.
     struct Course: Hashable {
         var implied: ImpliedSteps
         var transition: Transition
@@ -38,17 +37,16 @@ extension Journey {
     /// Returns the effect of the event according to its evidence: the state that the phone reported with the event.
     /// Returns nil if the event has no evidence, or if its evidence proves no missing step.
     ///
-    /// If an app's evidence claims an activation that only a service may confirm, the evidence is not used. The result
-    /// is then nil if the event moves the state even without evidence (`direct`), and otherwise a rejection.
+    /// Evidence of an app is not used if it claims an activation that only a service may confirm. The event is then
+    /// rejected, unless it moves the state even without evidence (`direct`).
     private func provenCourse(of event: OrderedEvent, insteadOf direct: Transition) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
-            // An event without a session id does not close a session in progress, because it may come from the driver's
-            // other phone. That phone's last session may be an older session.
+            // An event without a session id does not close a session in progress. It may come from the driver's other
+            // phone, where an older session has ended.
             if state == .idle || state.hasSessionInProgress && event.sessionID == nil { return nil }
             // No ending is implied, because the phone does not report which event ended its session. `event` has the
-            // effect that it has in SESSION_ENDED. For example, an entry into an intent zone resets the journey and
-            // begins the next one.
+            // effect that it has in SESSION_ENDED.
             return Course(Transition(from: evidence, on: event.name))
         }
         guard let path = ImpliedSteps.path(from: state, to: evidence) else { return nil }
@@ -62,11 +60,8 @@ extension Journey {
     /// Returns the effect of an event whose session is not the session in progress. If the event proves that its own
     /// session has begun, the session in progress is closed.
     ///
-    /// An activation proves this, unless its previous state is IDLE or NEAR_CHARGER. A departure, an arrival or a
-    /// verification proves this if the event has evidence.
-    ///
-    /// Every other event is rejected. For example, an event that ends its own session may come from an old timer on the
-    /// phone.
+    /// An event that does not prove this is rejected. For example, an expiry of its own session may come from an old
+    /// timer on the phone.
     private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
         guard !isOver(event.sessionID) else { return Course(.rejected(.noSuchTransition)) }
         switch event.name {
@@ -94,9 +89,8 @@ extension Journey {
     /// Returns the effect of an event whose session has ended, while no session is in progress. The event's evidence is
     /// not used.
     ///
-    /// An activation or a webRequestedEnd that would move the state is rejected, because the event's session has ended.
-    /// The event would begin this session again, or end the driver's next journey. Every other event has the effect of
-    /// the table (`direct`), because it changes no session.
+    /// An activation is rejected if it would begin the ended session again. A webRequestedEnd is rejected if it would
+    /// end the driver's next journey. Every other event has the effect of the table (`direct`).
     private func courseOfEndedSession(_ event: OrderedEvent, _ direct: Transition) -> Course {
         if case .to = direct, event.name == .exclusiveActivatedByWeb || event.name == .webRequestedEnd {
             return Course(.rejected(.noSuchTransition))
@@ -104,8 +98,8 @@ extension Journey {
         return Course(direct)
     }
 
-    /// Returns whether the event's session is known to have ended. This is true of the driver's previous session
-    /// (`previousSessionID`). In SESSION_ENDED, it is also true of this journey's session.
+    /// Returns whether this session is known to have ended. Known are the driver's previous session and, in
+    /// SESSION_ENDED, this journey's session.
     package func isOver(_ eventSessionID: String?) -> Bool {
         guard let eventSessionID else { return false }
         return haveSameBytes(eventSessionID, previousSessionID)
@@ -117,9 +111,8 @@ extension OrderedEvent {
     /// Whether an app sent this event to confirm an activation or a visit, although only a service may confirm them.
     var isUnconfirmedClaim: Bool { sender == .unconfirmedApp && name.isConfirmation }
 
-    /// Returns `previousState` if it is evidence of missing steps, and nil otherwise. It is evidence if the table has a
-    /// transition on this event from that state. A state of a session in progress is evidence only if the event also
-    /// has a session id.
+    /// `previousState`, if it can be evidence of missing steps; nil if it cannot. The table must have a transition on
+    /// this event from that state. A state of a session in progress also requires a session id in the event.
     var evidence: JourneyState? {
         guard let previousState, case .to = Transition(from: previousState, on: name) else { return nil }
         return previousState.hasSessionInProgress && sessionID == nil ? nil : previousState

@@ -2,18 +2,14 @@
 // It reads no clock and stores nothing. A deadline passes when the next event, or the argument `now`, is later than the
 // deadline.
 //
-// In the order, a deadline has the same position as its expiry event. Verdicts and states are therefore the same before
-// and after the server stores the expiry. If a late event moves or clears the deadline, the stored expiry has no
-// effect.
+// In the order, a deadline has the same position as its expiry event. Storing the expiry therefore changes no verdict
+// and no state. If a late event moves or clears the deadline, the stored expiry has no effect.
 
 extension Journey {
-    /// Applies the next event in the order: first the deadlines before the event, then the event itself.
+    /// Applies the deadlines before the event, and then the event itself. The events must be applied in their order.
     ///
-    /// An event whose `origin` is server ends the session if its name, time and session are those of the journey's next
-    /// deadline. Any other server event has no effect, and its verdict is `.none`.
-    ///
-    /// The resulting journey and the verdict depend only on this journey and the event. If a refold produces the stored
-    /// journey after some event, all later results are unchanged. The refold may therefore stop there.
+    /// The results depend only on this journey and the event. A refold may therefore stop as soon as its journey equals
+    /// the stored journey after the same event.
     public mutating func apply(_ event: OrderedEvent) -> Verdict {
         while takeDeadline(before: event) != nil {}
         switch event.origin {
@@ -22,7 +18,7 @@ extension Journey {
         }
     }
 
-    /// Ends the session if the event is the expiry event of this journey's running deadline.
+    /// Ends the session if the event is the expiry event of the running deadline. Any other expiry event has no effect.
     private mutating func applyExpiry(_ event: OrderedEvent) -> Verdict {
         guard let deadline = nextDeadline, deadline.name == event.name, deadline.at == event.occurredAt,
             haveSameBytes(event.sessionID, sessionID)
@@ -46,8 +42,8 @@ extension Journey {
         }
     }
 
-    /// Applies an implied step. The step's time is unknown, but not later than the time of the event that proves the
-    /// step. The event's time is used, so that a deadline that starts with the step never passes too early.
+    /// Applies an implied step at the time of the event that proves it. The step happened then or earlier, so a
+    /// deadline that starts with the step never passes too early.
     private mutating func take(_ step: EventName, provedBy event: OrderedEvent) {
         switch step {
         case .reset: reset()
@@ -61,7 +57,6 @@ extension Journey {
         }
     }
 
-    /// Changes the state to `destination`, and sets the members that change with the state.
     private mutating func move(to destination: JourneyState, by name: EventName, on event: OrderedEvent) {
         switch (name, destination) {
         case (.reset, _):
@@ -83,9 +78,6 @@ extension Journey {
         state = destination
     }
 
-    /// Sets the target charger if the event is a chargerTargeted with a `charger_id`. In IDLE and NEAR_CHARGER, sets
-    /// the target of this journey; in SESSION_ENDED, sets the target of the next journey. In every other state, the
-    /// event has no effect.
     private mutating func setTarget(_ event: OrderedEvent) {
         guard event.name == .chargerTargeted, let chargerID = event.chargerID else { return }
         switch state {
@@ -95,8 +87,7 @@ extension Journey {
         }
     }
 
-    /// Ends the session, or a journey that has no session. Clears both deadlines and sets `endedBy`. The session id
-    /// remains until the reset.
+    /// Ends the journey. The session id remains until the reset.
     mutating func end(by name: EventName) {
         state = .sessionEnded
         graceDeadline = nil
@@ -110,7 +101,7 @@ extension Journey {
             }
     }
 
-    /// Starts a new journey. If the present journey is not in SESSION_ENDED, it is abandoned.
+    /// Starts a new journey, even if the present one has not ended.
     private mutating func reset() {
         self = Journey(targetChargerID: nextTargetChargerID, previousSessionID: sessionID ?? previousSessionID)
     }

@@ -30,8 +30,7 @@ public struct DriverID: Hashable, Sendable, CustomStringConvertible {
     /// such an id.
     public var isPseudonym: Bool { rawValue.utf8.starts(with: "erased-".utf8) }
 
-    /// Whether this is a driver of `dwell simulate`. Such drivers and their events are left out of the counts of
-    /// drivers and events in the metrics and on the operator page. Their events are never sent to analytics, and cause
-    /// no notifications.
+    /// Whether this is a driver of `dwell simulate`. The metrics and the operator page do not count such drivers and
+    /// their events. The events are never sent to analytics and cause no notifications.
     public var isSimulated: Bool { rawValue.utf8.starts(with: Self.simulatedPrefix.utf8) }
 }

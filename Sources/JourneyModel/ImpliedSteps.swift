@@ -1,8 +1,8 @@
 // Implied steps: steps of a journey that no event reported, but that a later event proves (contract, section 1, "What
 // is implied"). Evidence.swift and Transition.swift decide which steps an event implies.
 
-/// A set of implied steps. A set is enough, because a verdict implies each step at most once, and always in the order
-/// of `inOrder`. (A verdict is the fold's result for one event.)
+/// The implied steps of one verdict (the fold's result for one event). A set is enough, because a verdict implies each
+/// step at most once, always in the order of `inOrder`.
 ///
 /// The bits are stored in databases, so a bit must never be reused for another step.
 public struct ImpliedSteps: OptionSet, Hashable, Sendable {
@@ -12,7 +12,7 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         self.rawValue = rawValue
     }
 
-    /// The start of the next journey. If the present journey is still in progress, it is abandoned.
+    /// The start of the next journey, even if the present journey has not ended.
     public static let reset = ImpliedSteps(rawValue: 1)
     public static let enteredChargerIntentZone = ImpliedSteps(rawValue: 2)
     public static let anchorDwellComplete = ImpliedSteps(rawValue: 4)
@@ -22,15 +22,14 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
     public static let departedCharger = ImpliedSteps(rawValue: 64)
     public static let enteredMerchantZone = ImpliedSteps(rawValue: 128)
 
-    /// The steps that lead forward. `from` is the state before the step. The state after the step is `from` of the next
-    /// entry, or AT_MERCHANT after the last step.
+    /// The steps that lead forward, each with the state before it. The state after a step is `from` of the next entry.
+    /// After the last step, it is AT_MERCHANT.
     private static let forward: [(from: JourneyState, step: ImpliedSteps)] = [
         (.idle, .enteredChargerIntentZone), (.nearCharger, .anchorDwellComplete),
         (.anchored, .exclusiveActivatedByWeb), (.sessionActive, .departedCharger), (.inTransit, .enteredMerchantZone),
     ]
 
-    /// All steps, in an order that is right for every path. The reset comes first, then the steps toward the charger,
-    /// the steps away from it, and the steps of a session.
+    /// All steps. Every path takes its steps in this order.
     private static let steps: [(step: ImpliedSteps, name: EventName)] = [
         (.reset, .reset), (.enteredChargerIntentZone, .enteredChargerIntentZone),
         (.anchorDwellComplete, .anchorDwellComplete), (.anchorLost, .anchorLost),
@@ -40,12 +39,12 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
 
     public var count: Int { rawValue.nonzeroBitCount }
 
-    /// The events of the steps, first step first.
+    /// The events of the steps, in the order in which the steps happen.
     public var inOrder: [EventName] {
         isEmpty ? [] : Self.steps.filter { contains($0.step) }.map(\.name)
     }
 
-    /// Calls `body` with each step, first step first, without allocating.
+    /// Like `inOrder`, but without allocating an array.
     func forEachInOrder(_ body: (EventName) -> Void) {
         for (step, name) in Self.steps where contains(step) { body(name) }
     }

@@ -1,5 +1,5 @@
-/// A driver's journey after an event. It contains everything on which the verdict on the next event depends. (A verdict
-/// is the fold's result for one event.)
+/// A driver's journey after an event. The journey and the next event alone determine the verdict on that event (the
+/// fold's result).
 public struct Journey: Hashable, Sendable {
     /// The reason why a session, or a journey without a session, ended. Raw values are the spelling on the wire.
     public enum Ending: String, Hashable, Sendable, CaseIterable {
@@ -30,11 +30,11 @@ public struct Journey: Hashable, Sendable {
     /// The reason why the journey ended; nil in every state except SESSION_ENDED. The value is never `superseded` or
     /// `reset`, because a journey with one of these endings never reaches SESSION_ENDED.
     ///
-    /// In SESSION_ENDED, the value is nil only for a journey that ended in an early version of the server. That version
-    /// stored no reason, and retention has since deleted the event that ended the journey.
+    /// In SESSION_ENDED, the value is nil only for an old journey. An early version of the server stored no reason, and
+    /// retention has since deleted the event that ended the journey.
     public var endedBy: Ending?
-    /// The driver's previous session, which is over. Its events cannot restart it, change another session or end a
-    /// journey without a session. Sessions before it are not remembered.
+    /// The driver's previous session. It is remembered so that its late events cannot restart it, change another
+    /// session or end a journey without a session. Older sessions are not remembered.
     public var previousSessionID: String?
 
     public init(
@@ -63,11 +63,10 @@ public struct Journey: Hashable, Sendable {
 }
 
 extension Journey {
-    /// Returns how an event closed this journey's session without reaching SESSION_ENDED. `next` is the journey after
-    /// the event.
+    /// Returns how an event closed this journey's session if the session did not reach SESSION_ENDED. `next` is the
+    /// journey after the event.
     ///
-    /// Returns `.superseded` if `next` has another session, and `.reset` if it has none. Returns nil if this journey
-    /// has no session in progress, or if `next` has the same session.
+    /// Returns nil if the event closed no session in this way.
     public func closing(by next: Journey) -> Ending? {
         guard state.hasSessionInProgress, !haveSameBytes(sessionID, next.sessionID) else { return nil }
         return next.sessionID == nil ? .reset : .superseded

@@ -7,8 +7,8 @@
 
 /// Finds the order of several events. `sharesSecond` must be true for every two of them.
 public enum OrderWithinSecond {
-    /// The maximum number of events of one second that are ordered by the rules below. Further events follow in order
-    /// of arrival. There is a maximum, because the work grows with the cube of the number of events.
+    /// The maximum number of events of one second that `order` arranges by its rules. Further events follow in order of
+    /// arrival. The limit is needed because the work grows with the cube of the number of events.
     public static let searchedMax = 32
 
     /// Returns the order of `events`, as indexes into it.
@@ -25,10 +25,11 @@ public enum OrderWithinSecond {
     /// In the first group, the following criteria decide which event comes next. Each criterion decides only between
     /// events that are equal by all criteria before it:
     ///
-    /// 1. The event after which the fewest other events are impossible, even with implied steps.
-    /// 2. An event that is legal without implied steps, by the table and by the event's evidence.
+    /// 1. The event after which the fewest other events are impossible. An event that needs implied steps is possible.
+    /// 2. An event that is legal now without implied steps, by the table and by the event's evidence.
     /// 3. The event that needs the fewest implied steps.
-    /// 4. The event after which the fewest other events are impossible without implied steps.
+    /// 4. The event after which the fewest other events are impossible. Here, an event that needs implied steps is
+    ///    impossible.
     /// 5. An event that does not end the journey; if all of them end it, the event with the lowest lifecycle rank.
     /// 6. The event that arrived first.
     ///
@@ -64,8 +65,8 @@ public enum OrderWithinSecond {
                 (best, fit) = (place, other)
             }
         }
-        // The fold may treat other events exactly like the chosen one (`isSame`). Of all these events, the first by
-        // rank and ids is taken, so that the order of arrival does not matter.
+        // Among all events that the fold treats like the chosen one (`isSame`), the first by rank and ids is taken. The
+        // order of arrival therefore does not matter.
         let chosen = event(best)
         for place in left.indices where event(place).isSame(asFact: chosen) {
             if event(place).precedesByRank(event(best)) { best = place }
@@ -78,9 +79,9 @@ public enum OrderWithinSecond {
 private struct Candidate {
     /// The event's index in the order of arrival.
     let index: Int
-    /// `sources` are the states from which the event has a transition without implied steps other than a reset.
-    /// `destination` is the state after this transition. Both are empty if the event never moves the state, for example
-    /// an app's confirmation that only a service may send.
+    /// `sources` are the states from which the event has a transition that implies no step, or only a reset.
+    /// `destination` is the state after this transition. Both are empty if the event never moves the state, like an
+    /// unconfirmed claim.
     let sources: StateSet
     let destination: StateSet
 
@@ -92,8 +93,6 @@ private struct Candidate {
             if let evidence = event.evidence {
                 if evidence != state { continue }
             } else if !implied.isEmpty, implied != .reset {
-                // From this state, the event is legal only with implied steps other than a reset, so the state is not a
-                // source.
                 continue
             }
             sources.insert(StateSet(state))
@@ -172,8 +171,8 @@ private struct Fit {
             self.init(isHere ? .legal : .noEffect)
         case .to(let destination, let further):
             let implied = course.implied.union(further)
-            // If the event's evidence (the state that the phone reported) is the journey's state, the phone has lost no
-            // event. The table may nevertheless imply steps for this event; these steps are not counted.
+            // If the event's evidence (the state that the phone reported) is the journey's state, no event is missing.
+            // Steps that the table implies for the event are then not counted.
             let isExact = event.evidence.map { $0 == journey.state } ?? implied.isEmpty
             let start = StateSet(destination)
             self.init(
@@ -211,8 +210,8 @@ private struct Fit {
 
     private var moves: Bool { kind == .legal || kind == .legalWithImpliedSteps }
 
-    /// Returns whether this event comes before the other event. `isEarlierById` says whether this event comes first by
-    /// rank and ids. Returns false if the events are equal, so that the one that arrived first stays first.
+    /// Returns whether this event comes before the other event. `isEarlierById` decides between two events of the same
+    /// kind that do not move the state. Equal events stay in order of arrival.
     func precedes(_ other: Fit, isEarlierById: @autoclosure () -> Bool) -> Bool {
         guard moves, other.moves else {
             return kind != other.kind ? kind.rawValue < other.kind.rawValue : isEarlierById()

@@ -1,7 +1,7 @@
-/// The members of a stored event that the fold uses: its meaning, its position in the order, and two durations.
+/// The members of a stored event that the fold uses.
 ///
-/// The operator `<` gives the contract's order (`EventOrder.swift`). Exception: if events of the same second have times
-/// without a fraction, their order depends on the journey before them (`OrderWithinSecond.swift`).
+/// The operator `<` gives the contract's order (`EventOrder.swift`). Exception: if two events have equal times without
+/// a fraction of a second, `OrderWithinSecond.swift` may decide their order.
 public struct OrderedEvent: Hashable, Sendable {
     public enum Origin: UInt8, Hashable, Sendable {
         case client = 0
@@ -35,8 +35,8 @@ public struct OrderedEvent: Hashable, Sendable {
     public var sender: Sender
     /// The state before the event, as the client reported it. Nil if the client did not report it.
     public var previousState: JourneyState?
-    /// Whether `occurred_at` was sent without a fraction of a second. If several such events have the same time,
-    /// OrderWithinSecond.swift orders them so that each is legal in the state before it, if possible.
+    /// Whether `occurred_at` was sent without a fraction of a second. OrderWithinSecond.swift orders several such
+    /// events of one second.
     public var isWholeSecond: Bool
     /// The values of `gracePeriodSeconds` and `hardTimeoutSeconds` that were in force when this event was stored.
     public var gracePeriodSeconds: Int

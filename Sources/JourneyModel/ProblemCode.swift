@@ -1,5 +1,5 @@
 // The stable codes of section 5 of the contract. Each code has a status, a title, and a value that says whether a retry
-// can succeed. The module API maps errors to these codes and writes the `detail` of each problem.
+// can succeed.
 
 /// The member `code` of a problem. Clients may depend on the codes, so no code is ever renamed.
 public enum ProblemCode: String, Hashable, Sendable, CaseIterable {

@@ -15,8 +15,8 @@ public enum RFC3339 {
     /// field must have all its digits and a valid value. Returns nil for any other text, and for a time outside the
     /// years 0000 to 9999 in UTC.
     ///
-    /// A leap second, written as `:60`, is accepted only at 23:59 UTC on the last day of a month. Moment cannot
-    /// represent a leap second. The result is therefore the last millisecond before the following midnight.
+    /// A leap second, written as `:60`, is accepted only at 23:59 UTC on the last day of a month. The result is the
+    /// last millisecond before midnight, because Moment cannot represent a leap second.
     public static func moment(from utf8: UnsafeBufferPointer<UInt8>) -> Moment? {
         var scanner = RFC3339Scanner(utf8)
         guard let date = scanner.date(), scanner.take("T", or: "t"), let time = scanner.time(),
@@ -41,7 +41,7 @@ public enum RFC3339 {
     }
 
     /// Returns the moment in a form like `2026-11-16T20:00:00.250Z`: in UTC, with three digits of fraction. A moment
-    /// before or after the years 0000 to 9999 is written as the first or the last millisecond of these years.
+    /// outside of the years 0000 to 9999 is written as `earliest` or `latest`.
     public static func text(of moment: Moment) -> String {
         let milliseconds = Int(min(max(moment, earliest), latest).millisecondsSinceEpoch)
         let millisecondOfDay = (milliseconds % 86_400_000 + 86_400_000) % 86_400_000

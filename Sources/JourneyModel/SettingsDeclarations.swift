@@ -1,6 +1,5 @@
 // The declarations of the eight settings: their names on the wire and in the environment, and their ranges (contract,
-// section 2). The defaults are in the initialiser of `Settings` (Settings.swift). All code that reads, checks,
-// documents or writes settings uses this list.
+// section 2). All code that reads, checks, documents or writes settings uses this list.
 
 extension Settings {
     /// One row of the contract's table.
@@ -18,8 +17,8 @@ extension Settings {
         public let value: Value
         /// The largest allowed value. Every value must also be greater than 0.
         public let valueMax: Double
-        /// The environment variable of another setting, whose value this setting must not exceed, for example
-        /// `NATIVE_CHARGER_INTENT_RADIUS_M`. Nil if there is no such limit.
+        /// The environment variable of the setting that this setting must not exceed, for example
+        /// `NATIVE_CHARGER_INTENT_RADIUS_M`. Nil if there is no such setting.
         public let alsoAtMost: String?
 
         /// The range as text, for example `0 < x <= 100, and <= NATIVE_CHARGER_INTENT_RADIUS_M`. For a whole number,

@@ -5,7 +5,7 @@
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     public var variable: String
     /// The value of the variable. If the variable is not set, this is the setting's value in the `base` of
-    /// `Settings.make`. A value from `base` can be an error, because another setting may limit it to a lower value.
+    /// `Settings.make`. That value is an error if it exceeds another setting that limits it.
     public var value: String
     public var allowed: String
 

@@ -4,8 +4,8 @@
 
 /// The table's entry for one event in one state.
 enum Transition: Hashable {
-    /// The event first applies the implied steps, and then moves the journey to the given state. The event alone proves
-    /// these implied steps. Evidence.swift adds the steps that the phone's reported state proves.
+    /// The event first applies the implied steps, and then moves the journey to the given state. These steps follow
+    /// from the event alone. Evidence.swift adds the steps that follow from the phone's reported state.
     case to(JourneyState, implying: ImpliedSteps = [])
     /// The event never moves the state, and is never rejected.
     case stays
@@ -54,8 +54,7 @@ enum Transition: Hashable {
 }
 
 extension JourneyState {
-    /// Whether the state is SESSION_ACTIVE, IN_TRANSIT or AT_MERCHANT. In these states, an event of another session has
-    /// an effect only if it proves that the other session has begun (Evidence.swift).
+    /// Whether the state is SESSION_ACTIVE, IN_TRANSIT or AT_MERCHANT.
     package var hasSessionInProgress: Bool {
         switch self {
         case .sessionActive, .inTransit, .atMerchant: true

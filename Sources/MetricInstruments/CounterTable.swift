@@ -41,8 +41,8 @@ package final class CounterTable: Sendable {
 
     /// Creates the table. `dimensions` returns the labels of an index from 0 to `count` - 1.
     ///
-    /// The first use of an index calls `dimensions`. If several threads use a new index at the same moment, each of
-    /// them may call `dimensions`.
+    /// `dimensions` is called at the first use of an index. If several threads use a new index at the same time, each
+    /// of them may call `dimensions`.
     package init(
         _ family: MetricFamily, count: Int, factory: any MetricsFactory,
         dimensions: @escaping @Sendable (Int) -> [(String, String)]

@@ -11,8 +11,8 @@ import Secrets
 package struct AppStoreServer: AppStoreAPI {
     /// The timeout of one attempt in milliseconds. It is short because the app waits for Apple's response.
     static let timeoutMilliseconds = 5_000
-    /// A further attempt may begin only within this many milliseconds of the start of the call. The time is short,
-    /// because the app shows a spinner until the last attempt has ended.
+    /// A further attempt may begin only within this many milliseconds of the start of the call. The app shows a spinner
+    /// until the call ends, so the time is short.
     static let totalMilliseconds: Int64 = 12_000
     static let attemptsMax = 3
     static let backoffMilliseconds: [Int64] = [400, 1_600]
@@ -65,8 +65,8 @@ package struct AppStoreServer: AppStoreAPI {
                 }
             }
         }
-        // If an environment responded with 401, it is unknown whether that environment has the transaction. The error
-        // is then `.unavailable` instead of `.notFound`, even if the other environment does not have the transaction.
+        // An environment that responded with 401 may have the transaction. The error is therefore `.unavailable` and
+        // not `.notFound`.
         throw refused ? .unavailable(retryAfterSeconds: 300, reason: "status_401") : .notFound
     }
 
@@ -137,8 +137,7 @@ package struct AppStoreServer: AppStoreAPI {
         var reason = "busy"
         var retryAfter: Int?
         for attempt in 0..<Self.attemptsMax {
-            /// The number of seconds to wait before a retry, by the Retry-After of this attempt's response; nil if it
-            /// has none.
+            /// The wait in seconds that this attempt's response asks for in Retry-After.
             var asked: Int?
             do {
                 let answer = try await http.send(

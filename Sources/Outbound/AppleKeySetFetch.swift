@@ -1,4 +1,4 @@
-// Fetches Apple's key set over HTTP. Other files parse the keys and decide when to fetch them.
+// Fetches Apple's key set over HTTP.
 
 package import Foundation
 package import Identity

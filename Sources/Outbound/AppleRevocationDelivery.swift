@@ -1,5 +1,5 @@
-// Revokes the Apple tokens of deleted users. The tokens wait in a queue in the store; the entries of the queue do not
-// identify the users. Between two attempts, a revocation is only in the store, so a restart needs no special handling.
+// Revokes the Apple tokens of deleted users. The tokens wait in a queue in the store. An entry of the queue does not
+// identify its user. Between two attempts, a revocation is only in the store, so a restart needs no special handling.
 
 package import Engine
 package import Identity
@@ -43,8 +43,8 @@ package struct AppleRevocationDelivery: Sendable {
         }
     }
 
-    /// Sends the revocations that are due, one after the other, beginning with the earliest. Returns the reason of the
-    /// last failure: one word, or the error of the store. Returns nil if there was no failure.
+    /// Sends all revocations that are due, one after the other. Returns the reason of the most recent failure: one
+    /// word, or the error of the store. Returns nil if there was no failure.
     func deliverDue() async -> String? {
         var failure: String?
         do throws(AccountFailure) {
@@ -73,8 +73,8 @@ package struct AppleRevocationDelivery: Sendable {
         }
     }
 
-    /// Returns the pause between a failure and the next attempt. It starts at 2 s and doubles up to its maximum. The
-    /// number of attempts has no limit.
+    /// Returns the pause between a failure and the next attempt. The pause starts at 2 s and doubles up to
+    /// `AppleRevocation.retrySecondsMax`. The number of attempts has no limit.
     static func retrySeconds(afterFailures count: Int) -> Int {
         min(1 << min(max(count, 1), 12), AppleRevocation.retrySecondsMax)
     }

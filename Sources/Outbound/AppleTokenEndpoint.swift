@@ -8,8 +8,8 @@ package import JourneyModel
 package import Secrets
 
 package struct AppleTokenEndpoint: AppleCodeExchange {
-    /// The timeout of an exchange in milliseconds. A sign-in waits for the exchange. After the timeout the sign-in
-    /// continues without a token.
+    /// The timeout of an exchange in milliseconds. A sign-in waits for the exchange, and continues without a token
+    /// after the timeout.
     static let exchangeTimeoutMilliseconds = 5_000
     static let revokeTimeoutMilliseconds = 10_000
     /// Maximum bytes of a response. A response consists of three tokens and a number.
@@ -58,8 +58,8 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
     /// Seals the refresh token of a token response (RFC 6749, section 5.1), if the response's `id_token` names the
     /// person who signs in.
     ///
-    /// If the `id_token` names another person, the authorization code belongs to that person. If that person's refresh
-    /// token were stored in this account, deleting this account would sign that person out.
+    /// If the `id_token` names another person, the refresh token belongs to that person. If it were stored in this
+    /// account, deleting this account would sign that person out.
     private func sealed(_ body: [UInt8], of identity: AppleIdentity) -> AppleCodeExchangeOutcome {
         guard let answer = AppleTokenResponse(body) else { return .failed(reason: "malformed_answer") }
         guard answer.subject == identity.subject else { return .failed(reason: "other_subject") }
@@ -69,9 +69,8 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         return .sealed(sealed)
     }
 
-    /// Returns the digest of a subject. A refresh token is sealed with its subject's digest as associated data, and can
-    /// be opened only with the same digest. A queued revocation therefore contains the digest
-    /// (`AppleRevocation.subjectDigest`).
+    /// Returns the digest of a subject. A refresh token is sealed with this digest as associated data, and can be
+    /// opened only with it. A queued revocation therefore contains the digest (`AppleRevocation.subjectDigest`).
     private static func owner(_ subject: String) -> [UInt8] {
         Array(SHA256.hash(data: Data(subject.utf8)))
     }

@@ -14,8 +14,8 @@ package struct CodeWebhook: Sendable {
 
     enum Outcome: Equatable {
         case delivered
-        /// A later call may succeed: no response arrived, or its status was 5xx, 408, 429 or a redirect. Redirects are
-        /// not followed. `reason` is a word for the log.
+        /// A later call may succeed, because no response arrived or the status was 5xx, 408, 429 or a redirect.
+        /// Redirects are not followed.
         case tryAgain(reason: String)
         /// The webhook rejected this call, and would reject the same call again.
         case refused(status: Int)
@@ -54,8 +54,8 @@ package struct CodeWebhook: Sendable {
         }
     }
 
-    /// Returns the body. `expires_in` is the number of whole seconds from this call until the code expires. Each call
-    /// computes it anew, because less time is left at a retry.
+    /// In the body, `expires_in` is the number of whole seconds until the code expires. A retry needs a new body,
+    /// because less time is left.
     static func body(_ code: OutgoingCode, at now: Moment) -> [UInt8] {
         var json = JSONWriter()
         json.beginObject()
@@ -69,8 +69,8 @@ package struct CodeWebhook: Sendable {
         return json.bytes
     }
 
-    /// Returns the value of `X-Dwell-Signature`. The signature covers the time of the call, so that the receiver can
-    /// reject a recorded call that is sent again later.
+    /// Returns the value of `X-Dwell-Signature`. The signature covers the time of the call, so the receiver can reject
+    /// replays.
     func signature(of body: [UInt8], atSecondsSince1970 now: Int64) -> String {
         var hmac = HMAC<SHA256>(key: key.reveal())
         hmac.update(data: Data("\(now).".utf8))

@@ -1,15 +1,14 @@
-// The options of every libcurl handle of the server, the list of request fields, and the translation of libcurl's error
-// codes. Used with libcurl's easy interface (CurlTransfer) and with its multi interface (HTTP2Slot).
+// The options, request fields and error codes that CurlTransfer (libcurl's easy interface) and HTTP2Slot (the multi
+// interface) share.
 
 import CCurl
 
 enum CurlOptions {
-    /// Whether libcurl was initialised without an error. It is initialised once per process, before the first handle,
-    /// and stays initialised.
+    /// Whether libcurl's global initialisation succeeded. It runs once per process, before the first handle.
     static let isReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
-    /// Sets the limits, the TLS options and the refusal of redirects. The last two equal libcurl's defaults, but are
-    /// set explicitly, because security depends on them.
+    /// Sets the limits and the TLS options, and turns off the following of redirects. These options for TLS and
+    /// redirects are libcurl's defaults. They are set explicitly, because security depends on them.
     ///
     /// The server also relies on three defaults that are not set here: libcurl stores no cookies, stores no
     /// credentials, and does not decompress content.
@@ -25,9 +24,9 @@ enum CurlOptions {
             && curl_shim_set_offset(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(bytesMax)) == CURLE_OK
     }
 
-    /// Makes libcurl trust the certificates in the file at `path`; nil changes nothing. The option replaces the
-    /// system's certificate file. The system's certificates stay trusted, because libcurl still reads the system's
-    /// certificate directory.
+    /// Makes libcurl trust the certificates in the file at `path`; nil changes nothing. The file replaces the system's
+    /// certificate file. The system's certificates stay trusted, because libcurl still reads the system's certificate
+    /// directory.
     static func setAuthority(_ handle: UnsafeMutableRawPointer, _ path: String?) -> Bool {
         path.map { curl_shim_set_string(handle, CURLOPT_CAINFO, $0) == CURLE_OK } ?? true
     }

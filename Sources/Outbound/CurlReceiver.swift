@@ -29,8 +29,8 @@ final class CurlReceiver {
     /// Whether a part of the response has arrived.
     var hasBegun: Bool { headBytes > 0 }
 
-    /// Registers the callbacks, which get an unretained reference to this object. The owner must keep this object alive
-    /// while libcurl may call the callbacks.
+    /// libcurl gets an unretained reference to this object. The owner must keep this object alive while libcurl may
+    /// call the callbacks.
     func register(on handle: UnsafeMutableRawPointer) -> Bool {
         let this = Unmanaged.passUnretained(self).toOpaque()
         return curl_shim_set_pointer(handle, CURLOPT_WRITEDATA, this) == CURLE_OK
@@ -63,11 +63,10 @@ final class CurlReceiver {
             isTooLong = true
             return 0
         }
-        // Interim responses (1xx) have header lines too, and come before the final response. Each status line therefore
-        // discards what has arrived before it.
+        // Interim responses (1xx) also have a status line, and come before the final response. Each status line
+        // therefore discards the earlier lines.
         if line.starts(with: "HTTP/".utf8) { answer = OutgoingResponse(status: 0, body: []) }
-        // Only three field names matter, and they have 11 to 13 bytes. Other lines are skipped here, before Strings are
-        // created.
+        // The three field names that matter have 11 to 13 bytes. Other lines are skipped before Strings are created.
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), (11...13).contains(colon) else { return line.count }
         let value = String(decoding: line[(colon + 1)...], as: UTF8.self)
             .trimmingCharacters(in: .whitespacesAndNewlines)

@@ -1,10 +1,8 @@
-// One HTTP exchange by libcurl. It blocks one thread, which also creates, uses and releases the object. That thread
-// calls the closure `isWanted`, which may read values that other threads change.
+// One HTTP exchange by libcurl. It blocks the calling thread.
 
 import CCurl
 import Foundation
 
-/// The type is not Sendable, because only one thread at a time may use a libcurl handle.
 final class CurlTransfer {
     private let receiver: CurlReceiver
     private let bytesMax: Int
@@ -16,8 +14,8 @@ final class CurlTransfer {
         self.isWanted = isWanted
     }
 
-    /// Performs the exchange, and returns after the timeout at the latest. If `isWanted` returns false, the caller no
-    /// longer wants the result, and `perform` returns within about a second.
+    /// Performs the exchange within the timeout. After `isWanted` has returned false, `perform` returns within about a
+    /// second.
     static func perform(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int, isWanted: @escaping () -> Bool
     ) -> Result<OutgoingResponse, OutgoingFailure> {
@@ -32,8 +30,7 @@ final class CurlTransfer {
     private func run(
         _ handle: UnsafeMutableRawPointer, _ request: OutgoingRequest, timeoutMilliseconds: Int
     ) -> Result<OutgoingResponse, OutgoingFailure> {
-        // libcurl reads the list and the body during the exchange. Both stay valid, because the exchange ends before
-        // this function returns.
+        // libcurl reads the list and the body only during the exchange. Both stay valid until this function returns.
         guard let fields = CurlOptions.list([("Connection", "close")] + request.fields) else {
             return .failure(.unreachable)
         }
@@ -61,8 +58,8 @@ final class CurlTransfer {
             (CURLOPT_TIMEOUT_MS, timeoutMilliseconds), (CURLOPT_CONNECTTIMEOUT_MS, timeoutMilliseconds),
             (CURLOPT_NOPROGRESS, 0),
         ]
-        // Without the option for a quick exit, libcurl waits for the end of a running name lookup, even after the
-        // timeout. If the name servers do not answer, the lookup takes half a minute or longer.
+        // Without the option for a quick exit, libcurl waits for the end of a name lookup, even after the timeout. If
+        // the name servers do not answer, the lookup takes half a minute or longer.
         return numbers.allSatisfy { curl_shim_set_long(handle, $0, $1) == CURLE_OK }
             && curl_shim_set_quick_exit(handle) == CURLE_OK
             && CurlOptions.set(
@@ -78,8 +75,7 @@ final class CurlTransfer {
             } ?? curl_shim_set_string(handle, CURLOPT_COPYPOSTFIELDS, "")) == CURLE_OK
     }
 
-    /// Registers the callbacks. The progress callback gets an unretained reference to this object. `perform` keeps the
-    /// object, and with it the receiver, alive while libcurl may call the callbacks.
+    /// libcurl gets an unretained reference to this object. `perform` keeps the object alive until the exchange ends.
     private func setCallbacks(_ handle: UnsafeMutableRawPointer) -> Bool {
         let this = Unmanaged.passUnretained(self).toOpaque()
         return receiver.register(on: handle)

@@ -3,7 +3,7 @@
 import CZlib
 
 enum GzipEncoding {
-    /// Returns the compressed bytes, or nil when out of memory. After nil, the caller sends the plain bytes.
+    /// Returns the compressed bytes, or nil when out of memory.
     static func deflate(_ plain: [UInt8]) -> [UInt8]? {
         var stream = z_stream()
         // 15 is the window size in bits. Adding 16 makes zlib write the header and trailer of gzip instead of its own.
@@ -12,8 +12,7 @@ enum GzipEncoding {
             Int32(MemoryLayout<z_stream>.size))
         guard code == Z_OK else { return nil }
         defer { deflateEnd(&stream) }
-        // `next_in` is not const for historical reasons, although zlib only reads the bytes. Therefore `input` is a
-        // mutable copy.
+        // zlib declares `next_in` as mutable, but only reads the bytes. Therefore `input` is a mutable copy.
         var input = plain
         var output = [UInt8](repeating: 0, count: Int(deflateBound(&stream, UInt(plain.count))))
         let written = input.withUnsafeMutableBufferPointer { bytes in

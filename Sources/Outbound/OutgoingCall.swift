@@ -17,7 +17,7 @@ final class OutgoingCall: Sendable {
 
     var hasEnded: Bool { state.withLock { $0.result != nil } }
 
-    /// Stores the continuation. It is resumed when the call ends, or immediately if the call has already ended.
+    /// Resumes the continuation when the call ends, or immediately if the call has already ended.
     func begin(_ continuation: CheckedContinuation<Result, Never>) {
         let result = state.withLock { state in
             if state.result == nil { state.continuation = continuation }

@@ -63,8 +63,9 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
 package final class OutgoingHTTP: Sendable {
     /// The maximum number of calls in progress in one `OutgoingHTTP` object.
     ///
-    /// The code webhook, the App Store (with the OCSP responders) and Google's access tokens have an object each.
-    /// Signing in with Apple and analytics share one object. A slow service blocks only the calls of its own object.
+    /// The code webhook, the App Store (with the OCSP responders) and Google's access tokens each have their own
+    /// object. Signing in with Apple and analytics share one object. A slow service blocks only the calls of its
+    /// object.
     static let callsMax = 64
 
     private struct State {
@@ -86,16 +87,16 @@ package final class OutgoingHTTP: Sendable {
     /// - Parameters:
     ///   - timeoutMilliseconds: the time limit of the whole call: name resolution, connecting, TLS, sending, and
     ///     receiving up to the last byte.
-    ///   - answerBytesMax: the limit of the response's content in bytes. A longer response ends the call. Content is
-    ///     not decompressed.
+    ///   - answerBytesMax: the maximum bytes of the response's content, which is not decompressed. A longer response
+    ///     ends the call.
     package func send(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int
     ) async throws(OutgoingFailure) -> OutgoingResponse {
         let call = OutgoingCall()
         try begin(call)
-        // Each call has its own thread, because libcurl blocks the thread. A call counts towards `callsMax` until its
-        // thread ends, so `callsMax` also limits the threads. libcurl's own threads for name lookups are not limited,
-        // and may outlive their calls.
+        // Each call has its own thread, because libcurl blocks the thread. A call counts until its thread ends, so
+        // `callsMax` also limits the threads. libcurl's own threads for name lookups are not limited, and may outlive
+        // their calls.
         let thread = Thread { [self] in
             call.end(
                 with: CurlTransfer.perform(

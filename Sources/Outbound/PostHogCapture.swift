@@ -1,6 +1,6 @@
 // Captures analytics by PostHog's protocol: POST HOST/batch/ with a key and a list of events, compressed with gzip. A
-// batch may be sent twice, because PostHog drops an event whose uuid, timestamp, name and distinct_id it has received
-// before.
+// batch may be sent twice, because PostHog drops repeated events. These have the same uuid, timestamp, name and
+// distinct_id.
 
 import Crypto
 package import Engine
@@ -9,7 +9,7 @@ import JourneyModel
 package import Secrets
 
 package struct PostHogCapture: AnalyticsCapture {
-    /// Timeout of one call in milliseconds. It suffices for two hundred events, even when the service is slow.
+    /// Timeout of one call in milliseconds. It suffices for two hundred events at a slow service.
     static let timeoutMilliseconds = 20_000
     /// The maximum bytes of a response. PostHog responds with one or two words. The error page of a proxy may be
     /// longer.
@@ -42,8 +42,8 @@ package struct PostHogCapture: AnalyticsCapture {
         }
     }
 
-    /// Returns the meaning of a response. After 400, 413 and 422, the service would reject the same events again. After
-    /// 401 and 403, the operator must correct the key, and the events wait until then.
+    /// After 400, 413 and 422, the service would reject the same events again. After 401 and 403, the events wait until
+    /// the operator has corrected the key.
     static func outcome(of answer: OutgoingResponse) -> CaptureOutcome {
         switch answer.status {
         case 200..<300: .taken
@@ -66,8 +66,8 @@ package struct PostHogCapture: AnalyticsCapture {
         return writer.bytes
     }
 
-    /// Returns the UUID of an event, the same at each call. If the event_id is a UUID, returns it in lower case.
-    /// Otherwise makes a UUID of version 8 (RFC 9562, section 5.8) from the first 16 bytes of a digest of driver and
+    /// Returns the event's UUID, which is the same at every attempt. An event_id that is a UUID is used in lower case.
+    /// For another event_id, the UUID has version 8 (RFC 9562, section 5.8) and comes from a digest of driver and
     /// event_id.
     static func uuid(of event: FeedEvent) -> String {
         if let uuid = UUID(uuidString: event.eventID) { return uuid.uuidString.lowercased() }
@@ -118,8 +118,8 @@ extension JSONWriter {
         member("transition", event.verdict.transition.rawValue)
         member("reason", event.verdict.reason?.rawValue)
         member("ended_by", event.endedBy?.rawValue)
-        // Implied steps are sent as a property of the event that proves them. They are not sent as events, because no
-        // client reported them.
+        // Implied steps are not sent as events, because no client reported them. They are a property of the event that
+        // proves them.
         implied(event.verdict)
         if let metadata = event.metadata {
             name("metadata")

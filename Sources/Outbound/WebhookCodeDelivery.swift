@@ -1,4 +1,4 @@
-// Delivers one-time codes to the webhook, in the background. A failed call is repeated with growing pauses until its
+// Delivers one-time codes to the webhook, in the background. A failed call is repeated with growing pauses until the
 // code expires. Log lines contain no codes and no phone numbers.
 
 package import Engine
@@ -11,27 +11,25 @@ import Synchronization
 
 /// The queue of one-time codes. The codes are delivered while `run` runs. Any thread may use the queue.
 package final class WebhookCodeDelivery: CodeDelivery {
-    /// The maximum number of codes that wait to be delivered, including those being sent. It equals the default of
-    /// OTP_SENDS_TOTAL, the number of codes that may be sent in an hour. When the maximum is reached, a new code is
-    /// dropped, and the user has to request another code.
+    /// The maximum number of queued and in-progress codes. It equals the default of OTP_SENDS_TOTAL, the number of
+    /// codes that may be sent in an hour. A further code is dropped, and the user has to request another code.
     static let codesMax = 1_000
-    /// Maximum pause between two attempts. The pause doubles after each failure, up to this maximum.
+    /// The pause between two attempts doubles after each failure, up to this maximum.
     static let pauseMillisecondsMax: Int64 = 15_000
-    /// The length of one sleep in milliseconds. A pause consists of several sleeps, because a shutdown has to wait
-    /// until the current sleep ends.
+    /// A pause is divided into sleeps of this length in milliseconds, because a shutdown waits until the current sleep
+    /// ends.
     static let pieceMilliseconds: Int64 = 250
     /// How many seconds a shutdown waits for the codes in progress. If the server's own shutdown limit is shorter, the
     /// wait is shorter too.
     package static let drainSeconds = 3
-    /// The minimum time in milliseconds between two log lines about failed calls. In this time, the failures of all
-    /// waiting codes together cause at most one log line.
+    /// The minimum time in milliseconds between two log lines about failed calls, for all codes together.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private struct State {
         var count = 0
-        /// The times at which the queued and in-progress codes were issued. The keys are job numbers.
+        /// The time of issue of each queued or in-progress code, by job number.
         var issuedAt: [Int: Moment] = [:]
-        /// The job number of the newest code of each phone number. Older codes of that phone number are not sent,
+        /// The job number of the last issued code of each phone number. Earlier codes of that number are not sent,
         /// because they are no longer valid and would confuse the user.
         var newest: [String: Int] = [:]
         var lastNumber = 0
@@ -65,8 +63,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
         self.clock = clock
         self.logger = logger
         self.drainSeconds = drainSeconds
-        // The stream's buffer has space for `codesMax` codes. `deliver` accepts at most this number of codes at a time,
-        // so the stream never drops a code.
+        // `deliver` accepts at most `codesMax` waiting codes, so the stream's buffer never drops a code.
         (jobs, feed) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.codesMax))
     }
 
@@ -91,11 +88,10 @@ package final class WebhookCodeDelivery: CodeDelivery {
         feed.yield(Job(code: code, number: number))
     }
 
-    /// Delivers codes until the task is cancelled. Then tries to send each remaining code one last time, for at most
-    /// `drainSeconds` in total.
+    /// Delivers codes until the task is cancelled. After the cancellation, makes one more attempt for each remaining
+    /// code. All these attempts together take at most `drainSeconds`.
     package func run() async {
-        // `work` is not a child task, so that cancelling the current task does not cancel the calls that are in
-        // progress.
+        // `work` is not a child task, so that a cancellation of `run` does not cancel the calls in progress.
         let work = Task { await deliverAll() }
         do {
             while true { try await Task.sleep(for: .seconds(3600)) }

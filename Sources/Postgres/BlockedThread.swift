@@ -8,8 +8,8 @@ final class BlockedThread: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     private let settled = Mutex<PostgresCall.Outcome?>(nil)
 
-    /// How long the thread waits for the event loop after a call's deadline. The event loop normally ends the call at
-    /// the deadline, but it may be late.
+    /// How long the thread waits after a call's deadline. The event loop normally ends the call at the deadline, but
+    /// may be late.
     private static let lateMilliseconds = 5_000
 
     func resume(returning outcome: PostgresCall.Outcome) {
@@ -17,9 +17,8 @@ final class BlockedThread: Sendable {
         semaphore.signal()
     }
 
-    /// Blocks the calling thread until the call has ended, but at most until `lateMilliseconds` after the deadline. If
-    /// the call has not ended by then, returns the failure `.timedOut`. It is then unknown whether the call's
-    /// transaction was committed.
+    /// Blocks the calling thread until the call has ended. Returns the failure `.timedOut` if the call has not ended
+    /// `lateMilliseconds` after the deadline. The call's transaction may have been committed all the same.
     func outcome(until deadline: Deadline) -> PostgresCall.Outcome {
         if deadline == .never {
             semaphore.wait()

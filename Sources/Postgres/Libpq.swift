@@ -1,5 +1,5 @@
-// Wrappers of libpq's two objects, a connection and a result. Only this file calls libpq, except that
-// PostgresConfiguration.swift calls the functions that parse URLs. Every call here returns at once, except `connect`.
+// Wrappers of libpq's two objects, a connection and a result. All calls of libpq are here, except for the URL parser in
+// PostgresConfiguration.swift. Only `connect` blocks.
 
 internal import CPostgres
 
@@ -7,8 +7,8 @@ internal import CPostgres
     internal import Glibc
 #endif
 
-/// A connection of libpq. Two threads must not use a PGconn at the same time. At first only the thread that connects
-/// uses the object, and later only one event loop.
+/// A connection of libpq. `@unchecked Sendable` is safe because only one thread at a time uses the PGconn: first the
+/// thread that connects, later one event loop.
 final class LibpqConnection: @unchecked Sendable {
     private var connection: OpaquePointer?
     /// Whether the server has reported that it stopped waiting for its standby during a COMMIT. The transaction is then
@@ -26,8 +26,8 @@ final class LibpqConnection: @unchecked Sendable {
     }
 
     /// Connects to the first usable host. Blocks until the connection is made or every host has failed, so it must not
-    /// be called on an event loop. libpq tries each address of a host for `connect_timeout` seconds; name lookups may
-    /// take longer.
+    /// run on an event loop. libpq tries each address of a host for `connect_timeout` seconds. Name lookups may take
+    /// longer.
     ///
     /// PQconnectPoll does not block, but ignores `connect_timeout`. If the first host did not answer, PQconnectPoll
     /// would never try the second.
@@ -73,8 +73,7 @@ final class LibpqConnection: @unchecked Sendable {
         PQsendPrepare(connection, name, sql, Int32(types.count), types.map { Oid($0.rawValue) }) == 1
     }
 
-    /// Adds the execution of a prepared statement to the pipeline. The values of the parameters and of the result are
-    /// in binary form.
+    /// The parameters and the result are in binary form.
     func sendQuery(_ name: String, _ parameters: EncodedParameters) -> Bool {
         parameters.bytes.withUnsafeBytes { bytes in
             let values = parameters.ranges.map { range in
@@ -86,13 +85,12 @@ final class LibpqConnection: @unchecked Sendable {
         }
     }
 
-    /// Adds a Sync message, which ends a segment of the pipeline, and tries to send the output.
+    /// Ends a segment of the pipeline with a Sync message.
     func sendSync() -> Bool {
         PQpipelineSync(connection) == 1
     }
 
-    /// Leaves pipeline mode and sends a text of several statements. The results of everything sent before must have
-    /// arrived.
+    /// Sends a text of several statements outside pipeline mode. All earlier results must have arrived.
     func sendScript(_ sql: String) -> Bool {
         PQexitPipelineMode(connection) == 1 && PQsendQuery(connection, sql) == 1
     }
@@ -104,8 +102,8 @@ final class LibpqConnection: @unchecked Sendable {
 
     // MARK: - Input and output
 
-    /// Sends as much as the socket accepts. Returns false if the connection is lost. If output is left, call again when
-    /// the socket becomes writable.
+    /// Sends as much as the socket accepts. If output is left, call again when the socket becomes writable. Returns
+    /// false if the connection is lost.
     func flush() -> Bool {
         PQflush(connection) >= 0
     }
@@ -116,7 +114,7 @@ final class LibpqConnection: @unchecked Sendable {
     }
 
     /// Whether there is more to read from the socket: bytes, the end of the stream or an error. `consumeInput` does not
-    /// tell whether it has read everything, so this is checked separately.
+    /// report this.
     var hasUnreadInput: Bool {
         var byte: UInt8 = 0
         let count = recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT))
@@ -131,8 +129,7 @@ final class LibpqConnection: @unchecked Sendable {
         case notYet
     }
 
-    /// Returns the next result, without ever waiting. PQgetResult waits only while PQisBusy returns 1, so PQisBusy is
-    /// checked first.
+    /// Does not block: PQgetResult blocks only while PQisBusy returns 1.
     func nextResult() -> NextResult {
         guard let connection, PQisBusy(connection) == 0 else { return .notYet }
         guard let result = PQgetResult(connection) else { return .endOfStatement }
@@ -156,11 +153,11 @@ final class LibpqConnection: @unchecked Sendable {
         }
     }
 
-    /// Checks whether a notice says that a COMMIT may not be on the synchronous standby. If a COMMIT is cancelled while
-    /// it waits for the standby, the COMMIT succeeds, and the server only sends a warning.
+    /// Detects the notice that a COMMIT may not be on the synchronous standby. If a COMMIT is cancelled while it waits
+    /// for the standby, it succeeds, and the server only sends a warning.
     ///
-    /// The warning is recognised by the name of the server's function (syncrep.c), because all other parts of the
-    /// warning may change.
+    /// Only the name of the server's function (syncrep.c) identifies the warning, because all its other parts may
+    /// change.
     fileprivate func received(_ notice: OpaquePointer) {
         if text(notice, DWELL_PG_SOURCE_FUNCTION) == "SyncRepWaitForLSN" { isCommitUnconfirmed = true }
     }
@@ -183,7 +180,7 @@ struct LibpqFailure: Error {
 }
 
 /// A result of libpq. Safe to share: a PGresult never changes after libpq has returned it (libpq's manual, "Behavior in
-/// Threaded Programs"). It is freed with the last reference.
+/// Threaded Programs").
 final class LibpqResult: @unchecked Sendable {
     private let result: OpaquePointer
 
@@ -231,10 +228,9 @@ final class LibpqResult: @unchecked Sendable {
 
     // MARK: - Errors
 
-    /// The SQLSTATE; nil if the error comes from libpq itself, which reports that the connection is lost.
+    /// The SQLSTATE; nil if libpq itself reports the error, because the connection is lost.
     var sqlState: String? { text(result, DWELL_PG_SQLSTATE) }
-    /// Whether the session ends: the severity is FATAL or PANIC, or there is no severity because the error comes from
-    /// libpq itself.
+    /// Whether the session has ended. The severity is then FATAL or PANIC, or nil for an error of libpq itself.
     var endsSession: Bool { text(result, DWELL_PG_SEVERITY) != "ERROR" }
     var message: String? { text(result, DWELL_PG_MESSAGE) }
     var constraint: String? { text(result, DWELL_PG_CONSTRAINT) }

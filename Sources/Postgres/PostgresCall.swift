@@ -42,8 +42,7 @@ struct PostgresCall: Sendable {
 
     let work: Work
     let deadline: Deadline
-    /// Nil if nobody waits for the outcome, because the pipeline sends the call itself: the ROLLBACK of a failed
-    /// transaction.
+    /// Nil for the ROLLBACK that the pipeline itself sends after a failed transaction.
     let caller: Caller?
     private(set) var results: [PostgresResult] = []
     private(set) var error: PostgresError?
@@ -58,12 +57,11 @@ struct PostgresCall: Sendable {
         results.append(PostgresResult(result))
     }
 
-    /// Keeps only the first error of the call, because later errors are consequences of it.
+    /// Keeps only the first error of the call, because it causes the later errors.
     mutating func fail(_ error: PostgresError) {
         self.error = self.error ?? error
     }
 
-    /// Removes the results and the error, so that the call can be sent again.
     mutating func reset() {
         results = []
         error = nil

@@ -3,14 +3,13 @@
 internal import CPostgres
 package import Secrets
 
-/// The address of one server, or of several servers of which one accepts writes, and the time limits. The descriptions
-/// and errors of this type never contain the password.
+/// The address of one server, or of several servers of which one accepts writes, and the time limits. Descriptions and
+/// errors never contain the password.
 package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     /// The time, in milliseconds, after which the server cancels a statement.
     package var statementTimeoutMilliseconds = 10_000
-    /// How long a statement waits for a lock, in milliseconds. It is shorter than the time limit of most calls
-    /// (`BatchRun.roundTripSeconds`), so that the server's error arrives before the call times out. A call that times
-    /// out closes its connection.
+    /// How long a statement waits for a lock, in milliseconds. It must be shorter than `BatchRun.roundTripSeconds`, the
+    /// time limit of most calls, because a call that times out closes its connection.
     package var lockTimeoutMilliseconds = 4_000
     /// The time, in milliseconds, after which the server ends a session that has an open transaction and sends nothing.
     package var idleInTransactionTimeoutMilliseconds = 10_000
@@ -27,8 +26,7 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     /// Parameters that apply unless the URL sets them.
     private static let defaults = [
         "fallback_application_name": "dwell",
-        // `verify-full` is set, because libpq's own default encrypts only if the server offers encryption, and verifies
-        // no certificate.
+        // libpq's own default verifies no certificate, and encrypts only if the server offers encryption.
         "sslmode": "verify-full",
         // Kerberos is not used. Without this setting, libpq looks for Kerberos credentials at each connection.
         "gssencmode": "disable",
@@ -64,7 +62,7 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     /// least 2 s.
     ///
     /// A single host gets only half of the time, because its name may have several addresses. libpq tries each address
-    /// for that time. If the first address took all of the time, libpq would never try the others.
+    /// for that time, and would otherwise never try the second address.
     func connectParameters(milliseconds: Int) -> [String: String] {
         var parameters = parameters.reveal()
         let hosts = (parameters["host"] ?? parameters["hostaddr"] ?? "").split(separator: ",").count
@@ -75,7 +73,7 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
         return parameters
     }
 
-    /// Returns libpq's message. If the message contains the password, the password is replaced.
+    /// Returns libpq's message with the password replaced.
     func redacting(_ message: String) -> String {
         guard let password = parameters.reveal()["password"], !password.isEmpty else { return message }
         return message.replacing(password, with: redacted)
@@ -83,8 +81,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
 
     // MARK: - Parsing
 
-    /// Checks the scheme, and that "@", "/", "?" and "#" in the user or password are percent-encoded. If not, libpq
-    /// would take a part of the password for the host, port or database, and show it in its messages.
+    /// Checks the scheme, and that "@", "/", "?" and "#" in the user or password are percent-encoded. libpq would take
+    /// a part of an unencoded password for the host, port or database, and show it in its messages.
     private static func checkForm(_ url: String) throws(PostgresConfigurationError) {
         guard let scheme = ["postgresql://", "postgres://"].first(where: { url.hasPrefix($0) }) else { throw .scheme }
         let rest = url.dropFirst(scheme.count)

@@ -6,8 +6,8 @@ internal import Sockets
 internal import Synchronization
 
 enum PostgresConnecting {
-    /// The maximum number of simultaneous attempts in this process. An attempt still counts after its caller has given
-    /// up, because it occupies its thread until libpq returns.
+    /// The maximum number of simultaneous attempts in this process. An attempt counts until libpq returns, even if its
+    /// caller has given up, because it occupies a thread.
     private static let attemptsMax = 16
     private static let attempts = Mutex(0)
     private static let queue = DispatchQueue(label: "dwell.postgres.connect", attributes: .concurrent)
@@ -58,8 +58,8 @@ enum PostgresConnecting {
             let waiting = state.withLock { state -> UnsafeContinuation<Outcome, Never>? in
                 if state.isSettled { return nil }
                 state.isSettled = true
-                // If a caller waits, it gets the outcome at once, and `state` keeps no reference to the outcome. A
-                // connection in the outcome is closed only when its last reference is gone.
+                // `state` keeps the outcome only if no caller waits yet. A remaining reference in `state` would keep
+                // the connection open.
                 if state.waiting == nil { state.outcome = outcome }
                 return state.waiting.take()
             }

@@ -4,13 +4,12 @@
 package import Sockets
 internal import Synchronization
 
-/// A connection. It must be closed with `close`; until then, the event loop keeps it alive. All functions may be called
-/// from any thread.
+/// A connection. It must be closed with `close`. The event loop keeps it alive until that call. All functions may be
+/// called from any thread.
 package final class PostgresConnection: Sendable {
     package let loop: EventLoop
     private let callTimeoutMilliseconds: Int
-    /// Any thread may read the state. Only the loop changes it, except that `waitUntilClosed` adds to `untilClosed` on
-    /// any thread.
+    /// Any thread may read the state. Only the event loop changes `pipeline` and `watch`.
     private let state: Mutex<State>
     private let hasConfirmed = Atomic(false)
 
@@ -24,7 +23,7 @@ package final class PostgresConnection: Sendable {
     /// Connects to the first usable server and sets up the session. If `deadline` is nil, the limit is
     /// `connectTimeoutMilliseconds`.
     ///
-    /// - Throws: `.cannotConnect`, `.timedOut`, or `.cancelled` if the task is cancelled while libpq connects.
+    /// - Throws: `.cannotConnect` or `.timedOut`. If the task is cancelled while libpq connects: `.cancelled`.
     package static func open(
         _ configuration: PostgresConfiguration, on loop: EventLoop, until deadline: Deadline? = nil
     ) async throws(PostgresError) -> PostgresConnection {
@@ -35,7 +34,7 @@ package final class PostgresConnection: Sendable {
             try await PostgresSession.setUp(connection, configuration, until: deadline)
         } catch {
             connection.close()
-            // Setting up the session commits nothing, so the new error does not leave a COMMIT in doubt.
+            // The setup of a session commits nothing, so no COMMIT is in doubt.
             throw error.kind == .timedOut
                 ? PostgresError(.timedOut, error.message) : PostgresError(.cannotConnect, error.message)
         }
@@ -73,8 +72,8 @@ package final class PostgresConnection: Sendable {
     }
 
     /// Like `run`, but blocks the calling thread until the answer arrives or the deadline passes. Must not be called on
-    /// the thread of the event loop, because the loop would wait for itself. Must not be called on a thread of Swift
-    /// concurrency, because such a thread must never block.
+    /// the event loop's thread, because the loop would wait for itself. Must not be called on a thread of Swift
+    /// concurrency.
     package func runBlocking(
         _ queries: [PostgresQuery], until deadline: Deadline? = nil
     ) throws(PostgresError) -> [PostgresResult] {
@@ -98,8 +97,8 @@ package final class PostgresConnection: Sendable {
     /// Runs a text of several statements without parameters, such as a migration. Without BEGIN and COMMIT, the
     /// statements are one transaction. The text must not contain COPY.
     ///
-    /// The text is sent when all earlier calls have been answered, and later calls wait until all its statements have
-    /// ended.
+    /// The text is sent after all earlier calls have been answered. Later calls wait until all statements of the text
+    /// have ended.
     package nonisolated(nonsending) func runScript(
         _ sql: String, until deadline: Deadline? = nil
     ) async throws(PostgresError) {
@@ -128,12 +127,12 @@ package final class PostgresConnection: Sendable {
 
     /// Whether a transaction that wrote something was committed on this connection.
     ///
-    /// If true, everything that this connection can read is on the synchronous standby. The COMMIT waited until the
-    /// standby had all of the WAL up to the COMMIT. Later commits of other connections become visible only when the
+    /// If true, everything that this connection can read is on the synchronous standby. The COMMIT of that transaction
+    /// waited until the standby had all earlier WAL. Later commits of other connections become visible only when the
     /// standby has them.
     ///
-    /// There is one exception: a later commit becomes visible earlier if its COMMIT does not wait to the end. This
-    /// happens if its backend is terminated, or if no standby is configured at that moment.
+    /// There is one exception: the COMMIT of another connection may end its wait too early. This happens if the server
+    /// terminates that connection's backend, or if no standby is configured at that moment.
     ///
     /// If false, this connection may read data that is not on the standby. For example, a server that restarts after a
     /// crash recovers commits that the standby may lack.
@@ -152,8 +151,8 @@ package final class PostgresConnection: Sendable {
         }
     }
 
-    /// Runs reads. If the task is cancelled, closes the connection, so that the reads end at once. Calls under way then
-    /// fail with `.cancelled`, and later calls with `.connectionLost`.
+    /// Runs reads. If the task is cancelled, closes the connection, so that the reads end at once. The calls in
+    /// progress fail with `.cancelled`, and later calls with `.connectionLost`.
     ///
     /// The server may continue a statement until the statement's time limit. Must not be used for changes, because it
     /// would be unknown whether they were committed.
@@ -201,8 +200,8 @@ package final class PostgresConnection: Sendable {
         }
     }
 
-    /// Applies the change to the pipeline. The pipeline then sends and reads as much as it can without waiting, and the
-    /// callers whose calls have ended are resumed.
+    /// Changes the pipeline, and lets it send and read as much as it can without waiting. Resumes the callers of the
+    /// calls that have ended.
     private func change(_ body: (inout PostgresPipeline) -> Void) {
         let (finished, untilClosed) = state.withLock { state in
             body(&state.pipeline)

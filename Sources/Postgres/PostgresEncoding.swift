@@ -12,8 +12,8 @@ struct EncodedParameters: Sendable {
     /// The position of each parameter's value in `bytes`; nil for NULL.
     private(set) var ranges: [Range<Int>?] = []
     private(set) var types: [PostgresType] = []
-    /// The values, and one more byte after them. Because of this byte, even an empty value at the end has an address.
-    /// libpq would treat a null pointer as NULL.
+    /// The values, and one more byte. The extra byte gives even an empty value at the end an address, because libpq
+    /// would treat a null pointer as NULL.
     private(set) var bytes: [UInt8] = []
 
     init(_ parameters: [PostgresValue]) throws(PostgresError) {
@@ -56,9 +56,8 @@ struct EncodedParameters: Sendable {
         return true
     }
 
-    /// Appends an array with one dimension; an empty array has no dimension. It begins with the number of dimensions,
-    /// whether there are NULLs, and the type of the elements. Then come the dimension's length and lower bound, and the
-    /// elements.
+    /// Appends an array in the form that array_recv reads. It has one dimension; an empty array has none. The fields
+    /// after the type of the elements are the length and the lower bound.
     private mutating func append<Element>(
         _ elements: [Element?], of type: PostgresType, _ appendElement: (inout EncodedParameters, Element) -> Void
     ) {
@@ -78,8 +77,8 @@ struct EncodedParameters: Sendable {
         append(number)
     }
 
-    /// Appends an element with its length. If the length does not fit into 32 bits, it is truncated. The wrong length
-    /// is never sent, because such an element exceeds `bytesMax`, so `init` throws.
+    /// Appends an element with its length. A length that does not fit into 32 bits is truncated. The truncated length
+    /// is never sent: such an element exceeds `bytesMax`, so `init` throws.
     private mutating func appendElement(_ content: some Collection<UInt8>) {
         append(Int32(truncatingIfNeeded: content.count))
         bytes.append(contentsOf: content)

@@ -28,8 +28,8 @@ package struct PostgresError: Error, Hashable, Sendable {
     package let message: String
     /// The name of the constraint that a statement violated, if the server named one.
     package let constraint: String?
-    /// Whether the call may have been sent, but its answer did not arrive. It is then unknown whether the call's
-    /// transaction was committed.
+    /// Whether the call may have been sent, but its answer did not arrive. The call's transaction may then have been
+    /// committed.
     package let leavesCommitInDoubt: Bool
 
     package init(
@@ -47,7 +47,7 @@ package struct PostgresError: Error, Hashable, Sendable {
     }
 
     /// Whether a conflict with another transaction caused the error (40001 serialization_failure, 40P01
-    /// deadlock_detected). The same transaction may then succeed if it is run again.
+    /// deadlock_detected). A second run of the same transaction may succeed.
     package var isRetryable: Bool {
         sqlState == SQLState.serializationFailure || sqlState == SQLState.deadlockDetected
     }
@@ -70,8 +70,8 @@ package enum SQLState {
     /// The server does not accept writes, for example because it is a standby.
     static let readOnlyTransaction = "25006"
 
-    /// The classes whose messages contain only names from the SQL text and from the catalogue. Messages of other
-    /// classes, such as 22 (data exception), quote values.
+    /// The classes whose messages contain no values, only names from the SQL text and from the catalogue. Messages of
+    /// other classes, such as 22 (data exception), quote values.
     private static let classesWithoutValues: Set<String> = [
         "08", "23", "25", "26", "28", "34", "3D", "3F", "40", "42", "53", "54", "55", "57", "58",
     ]

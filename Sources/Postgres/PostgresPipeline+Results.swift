@@ -12,8 +12,8 @@ extension PostgresPipeline {
     }
 
     /// Takes the results that had arrived when the connection was lost, and then fails all calls. The last result may
-    /// contain the server's reason for closing the connection. Always returns false as the result of `advance`, because
-    /// nothing is left to read.
+    /// contain the server's reason for closing the connection. Returns false for `advance`, because nothing is left to
+    /// read.
     mutating func takeLastResults() -> Bool {
         takeResults()
         if loss == nil { loseByFailure() }
@@ -47,8 +47,8 @@ extension PostgresPipeline {
         case (.query, .error), (.query, .aborted):
             fail(with: result, sent.first?.nextQuery?.statement.name ?? "")
             _ = expected.popFirst()
-        // A Sync commits the statements of its call if no transaction was opened explicitly. An error here means that
-        // this commit failed, for example because of a deferred constraint. The answer to the Sync still follows.
+        // Without an explicit transaction, the Sync commits the statements of its call. This error means that the
+        // commit failed, for example because of a deferred constraint. The answer to the Sync still follows.
         case (.endOfCall, .error): fail(with: result, "Sync")
         case (.endOfPreparations, .sync):
             _ = expected.popFirst()
@@ -75,8 +75,7 @@ extension PostgresPipeline {
     }
 
     private mutating func takeRows(_ result: LibpqResult) {
-        // If the transaction has failed, COMMIT rolls it back, and the server reports success. Here this COMMIT counts
-        // as an error.
+        // In a failed transaction, COMMIT rolls back and the server reports success. Here this counts as an error.
         if result.command == "ROLLBACK", sent.first?.nextQuery?.statement.isCommit == true {
             let error = PostgresError(
                 .server(sqlState: SQLState.inFailedTransaction),
@@ -96,7 +95,7 @@ extension PostgresPipeline {
         sent.updateFirst { $0.fail(error) }
     }
 
-    /// Returns the server's error for logs. Leaves out the detail, and leaves out messages that may quote values.
+    /// Returns the server's error for logs, without the detail and without messages that may quote values.
     private func text(of result: LibpqResult) -> String {
         guard let state = result.sqlState else { return redact(libpq.failure.message) }
         let message = SQLState.messageHasNoValues(state) ? result.message ?? "" : ""
@@ -105,7 +104,7 @@ extension PostgresPipeline {
     }
 
     /// Ends the oldest sent call after all its answers have arrived. If the server rejected this call because an
-    /// earlier call had failed, keeps it in `rejected` instead. It is then sent again.
+    /// earlier call had failed, moves the call to `rejected`, to be sent again.
     private mutating func endCall() {
         transactionStatus = libpq.transactionStatus
         guard var call = sent.popFirst() else { return loseOrder() }
@@ -118,8 +117,8 @@ extension PostgresPipeline {
             return
         }
         finish(call, call.outcome)
-        // Two errors make the connection unusable. If the server no longer accepts writes, another server may be the
-        // primary now. If the pipeline's own ROLLBACK (a call without a caller) fails, the session is still in a failed
+        // Two errors make the connection unusable. A server that no longer accepts writes may have been replaced as the
+        // primary. After a failed ROLLBACK of the pipeline (a call without a caller), the session is still in a failed
         // transaction.
         if call.error?.sqlState == SQLState.readOnlyTransaction || call.error != nil && call.caller == nil {
             lose(PostgresError(.connectionLost, "The connection was closed: \(call.error?.message ?? "")"))

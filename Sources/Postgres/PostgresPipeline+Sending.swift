@@ -5,7 +5,7 @@ internal import Sockets
 
 extension PostgresPipeline {
     /// The name of a prepared statement is a prefix of `PostgresStatement.name` and a number. The prefix has at most
-    /// this many bytes. If it were longer, PostgreSQL might cut off the number, because it truncates names to 63 bytes.
+    /// this many bytes, because PostgreSQL truncates names to 63 bytes and might cut off the number.
     private static let nameBytesMax = 40
 
     /// Whether a call can be sent before another answer arrives.
@@ -43,8 +43,8 @@ extension PostgresPipeline {
         nextCheck = min(nextCheck, deadline)
         guard let query = try? EncodedQuery(PostgresQuery(statement)) else { return }
         let call = PostgresCall(.segment([query]), until: deadline, caller: nil)
-        // ROLLBACK can be prepared here, because PostgreSQL prepares statements that end a transaction even after it
-        // has failed.
+        // ROLLBACK can be prepared here. In a failed transaction, PostgreSQL still prepares statements that end the
+        // transaction.
         let isSent = send(call)
         sent.append(call)
         if !isSent { loseByFailure() }
@@ -89,7 +89,6 @@ extension EncodedQuery {
 }
 
 extension String {
-    /// Returns the longest prefix of whole characters that has at most this many bytes in UTF-8.
     fileprivate func prefixOfBytes(_ countMax: Int) -> Substring {
         var prefix = self[...]
         while prefix.utf8.count > countMax { prefix.removeLast() }

@@ -1,12 +1,11 @@
-// The calls of one connection, in the order in which libpq sends them and the server answers them. Nothing here waits.
+// The calls of one connection, in the order in which libpq sends them and the server answers them. Nothing here blocks.
 //
-// Each call is one segment: its statements and a Sync. After an error the server skips the rest of the segment.
-// Statements are prepared before the call, in a segment of their own, so an error in the call cannot skip a
-// preparation.
+// Each call is one segment: its statements and a Sync. After an error, the server skips the rest of the segment.
+// Statements are prepared in an earlier segment of their own, so an error in the call cannot skip a preparation.
 //
 // If a segment fails within an explicit transaction, the session stays in the failed transaction. The server then
-// rejects the later segments that were already sent (SQLSTATE 25P02). The pipeline waits until these have been
-// answered, sends ROLLBACK, and sends the rejected calls again.
+// rejects the later segments that were already sent (SQLSTATE 25P02). After these answers, the pipeline sends ROLLBACK
+// and then the rejected calls again.
 
 internal import Sockets
 
@@ -24,14 +23,14 @@ struct PostgresPipeline {
     var expectsEnd = false
     var prepared: [PreparedKey: String] = [:]
     var lastNumber = 0
-    /// The transaction status after the last answered Sync. It is stored here, because libpq does not report a failed
-    /// transaction while further calls are under way.
+    /// The transaction status after the last answered Sync. libpq does not report a failed transaction while further
+    /// calls are in progress.
     var transactionStatus = LibpqConnection.TransactionStatus.none
-    /// Whether the call that was answered last has failed. If so, the next calls may be rejected because they were sent
-    /// before this failure was known.
+    /// Whether the most recently answered call failed. If so, the server may reject calls that were sent before this
+    /// failure was known.
     var followsFailure = false
-    /// The time at which `failTimedOut` must be called. Usually the earliest deadline of the unanswered calls. It may
-    /// be earlier, because it is not updated when a call is answered.
+    /// The time at which `failTimedOut` must be called. It is never later than the earliest deadline of the unanswered
+    /// calls. It may be earlier, because it is not updated when a call is answered.
     var nextCheck = Deadline.never
     /// Why the connection is unusable; nil while it is usable.
     private(set) var loss: PostgresError?
@@ -54,9 +53,8 @@ struct PostgresPipeline {
 
     /// The maximum number of reads in one round of the loop. Each read returns about 8 KiB or more.
     private static let readsMax = 64
-    /// How often libpq reads again after the socket is empty, because OpenSSL may still hold decrypted bytes. OpenSSL
-    /// holds at most one record, which is 16 KiB. Each of libpq's reads takes at least 8 KiB of it, so two reads take
-    /// everything.
+    /// The number of further reads when the socket is empty, because OpenSSL may still hold decrypted bytes. These are
+    /// at most one record (16 KiB), and each of libpq's reads takes at least 8 KiB.
     private static let readsOfOneRecord = 2
 
     init(_ libpq: LibpqConnection, rollbackTimeoutMilliseconds: Int, redact: @escaping @Sendable (String) -> String) {
@@ -89,9 +87,8 @@ struct PostgresPipeline {
         waiting.append(call)
     }
 
-    /// Sends until the socket accepts no more, and reads until the socket is empty, but at most `readsMax` times.
-    /// Returns whether something may be left to read. If so, the caller continues in the next round, so that the other
-    /// descriptors of the loop get their turn.
+    /// Sends until the socket accepts no more, and reads until the socket is empty, but at most `readsMax` times. If it
+    /// returns true, the caller must continue in the loop's next round, so that other descriptors get their turn.
     mutating func advance() -> Bool {
         var readsOfEmptySocket = 0
         for _ in 0..<Self.readsMax {
@@ -114,10 +111,10 @@ struct PostgresPipeline {
         return true
     }
 
-    /// If the deadline of a call has passed, makes the connection unusable and fails all calls. If no deadline has
-    /// passed, only updates `nextCheck`.
+    /// Updates `nextCheck`. If the deadline of a call has passed, makes the connection unusable and fails all calls.
     ///
-    /// The connection cannot be used further, because a late answer would be taken for the answer to another call.
+    /// After a missed deadline, the connection cannot be used further: a late answer would be taken for the answer to
+    /// another call.
     mutating func failTimedOut() {
         nextCheck = (sent.all + rejected + waiting.all).lazy.map(\.deadline).min() ?? .never
         if nextCheck.hasPassed { lose(PostgresError(.timedOut, "PostgreSQL did not answer in time.")) }

@@ -8,15 +8,14 @@ package final class PostgresPool: Sendable {
     private typealias Waiter = UnsafeContinuation<Result<PostgresConnection, PostgresError>, Never>
 
     private struct State {
-        /// The open connections that nobody uses. The one that was returned last is lent first.
+        /// The open connections that nobody uses. The most recently returned connection is lent first.
         var idle: [PostgresConnection] = []
-        /// The tasks that wait for a connection. The task that has waited longest is first. The number identifies a
-        /// task.
+        /// The tasks that wait for a connection, in the order in which they began to wait.
         var waiting: [(number: UInt64, waiter: Waiter)] = []
         var lastNumber: UInt64 = 0
         var openCount = 0
         var lastFailure: PostgresError?
-        /// Whether `run` has ended. If so, no further connection will be opened.
+        /// Whether `run` has ended.
         var hasEnded = false
     }
 
@@ -26,14 +25,13 @@ package final class PostgresPool: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    /// After a failure, the next attempt to connect begins after a random delay, between half of a bound and the whole
-    /// bound. This is the first bound, in milliseconds. Each further failure in a row doubles the bound, up to
-    /// `delayMillisecondsMax`.
+    /// The first pause after a failure, in milliseconds. Each further failure in a row doubles the pause, up to
+    /// `delayMillisecondsMax`. The real pause is random, from half of this value to all of it.
     ///
     /// A connection that lasted less than `stableDuration` also counts as a failure.
     private static let delayMilliseconds = 50
     private static let delayMillisecondsMax = 2000
-    /// If a connection lasted at least this long before it was lost, the next attempt is made immediately.
+    /// A connection that lasted at least this long is replaced immediately after its loss.
     private static let stableDuration = Duration.seconds(1)
 
     package init(_ configuration: PostgresConfiguration, size: Int, loops: EventLoopGroup, logger: Logger) {
@@ -77,7 +75,7 @@ package final class PostgresPool: Sendable {
         }
     }
 
-    /// Opens a connection and lends it until it is lost. Returns false if it could not be opened.
+    /// Returns false if no connection could be opened.
     private func connectAndLend(on loop: EventLoop) async -> Bool {
         let connection: PostgresConnection
         do throws(PostgresError) {
@@ -105,8 +103,8 @@ package final class PostgresPool: Sendable {
         return true
     }
 
-    /// Logs the failure as a warning. If the previous failure had the same message and no connection was opened since,
-    /// logs it at the level debug instead.
+    /// Logs a failure as a warning. If the previous failure had the same message, and no connection was opened since,
+    /// the level is debug.
     private func logFailure(_ error: PostgresError) {
         if error.kind == .cancelled { return }
         let isNew = state.withLock { state in
@@ -157,8 +155,8 @@ package final class PostgresPool: Sendable {
             return nil
         }
         waiter?.resume(returning: .success(connection))
-        // The connection may have been lost just before it was added to `idle`. Then `connectAndLend` removed it from
-        // `idle` too early, and it must be removed here.
+        // `connectAndLend` removes a lost connection from `idle`. If the connection was lost before it was added to
+        // `idle`, that removal came too early, so the connection is removed here.
         if waiter == nil, !connection.isOpen { state.withLock { $0.idle.removeAll { $0 === connection } } }
     }
 
@@ -175,8 +173,7 @@ package final class PostgresPool: Sendable {
         return try await withTaskCancellationHandler {
             await withUnsafeContinuation { (waiter: Waiter) in
                 let answer = state.withLock { state -> Result<PostgresConnection, PostgresError>? in
-                    // The cancellation is checked under the lock. So a cancellation after this check finds the waiter
-                    // in the list.
+                    // This check is under the lock, so that a later cancellation finds the waiter in the list.
                     if Task.isCancelled { return .failure(Self.cancelled) }
                     if let connection = Self.takeIdle(&state) { return .success(connection) }
                     if state.hasEnded { return .failure(Self.ended) }
@@ -185,8 +182,7 @@ package final class PostgresPool: Sendable {
                     return nil
                 }
                 if let answer { return waiter.resume(returning: answer) }
-                // The timer starts after the waiter is in the list, because a timer that fires earlier would not find
-                // the waiter.
+                // The timer must start after the waiter is in the list, because it would not find the waiter otherwise.
                 timer = Task { [self, loop = loops.loops[0]] in
                     // If the wait ends before the deadline, the timer is cancelled, and the sleep throws.
                     guard (try? await loop.sleep(until: deadline)) != nil else { return }

@@ -1,6 +1,7 @@
 // The rows of one statement, and typed access to their values.
 
-/// The answer to one statement. The memory belongs to libpq and is freed with the last copy of the result or of a row.
+/// The answer to one statement. The memory belongs to libpq. It is freed with the last copy of the result or of one of
+/// its rows.
 package struct PostgresResult: Sendable {
     let answer: LibpqResult
     package let rowCount: Int

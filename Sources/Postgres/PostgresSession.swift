@@ -3,9 +3,9 @@
 internal import Sockets
 
 enum PostgresSession {
-    /// With these values of `synchronous_commit`, the server answers a COMMIT only when the transaction is on disk, and
-    /// on the synchronous standby's disk too. With the other values (remote_write, local, off), an acknowledged event
-    /// may be lost.
+    /// With these values of `synchronous_commit`, the server answers a COMMIT only when both disks have the
+    /// transaction: its own and the synchronous standby's. With the other values (remote_write, local, off), an
+    /// acknowledged event may be lost.
     private static let durableCommits: Set<String> = ["on", "remote_apply"]
 
     static func setUp(
@@ -21,8 +21,8 @@ enum PostgresSession {
             // With force_generic_plan, Citus cannot run some statements.
             ("plan_cache_mode", "auto"),
         ]
-        // The value of `synchronous_commit` that is checked here is also set for the session. If the operator changes
-        // the setting later, with ALTER SYSTEM and a reload, the session keeps the checked value.
+        // The checked value of `synchronous_commit` is set for the session. The session keeps it even if the operator
+        // changes the setting later, with ALTER SYSTEM and a reload.
         let changes =
             settings.indices.map { "set_config($\(2 * $0 + 1), $\(2 * $0 + 2), false)" } + [
                 "set_config('synchronous_commit', current_setting('synchronous_commit'), false)"

@@ -1,8 +1,7 @@
 // Statements, and queries: statements with the values of their parameters.
 
-/// A statement with parameters $1, $2 and so on. Each connection prepares it before its first use. Statements with
-/// different texts should have different names, because messages show only the name, and `hash(into:)` uses only the
-/// name.
+/// A statement with parameters $1, $2 and so on. Each connection prepares it before its first use. Different texts
+/// should have different names, because messages and `hash(into:)` use only the name.
 package struct PostgresStatement: Hashable, Sendable {
     /// The name in error messages and in the view `pg_prepared_statements`.
     package let name: String

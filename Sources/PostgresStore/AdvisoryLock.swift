@@ -5,8 +5,8 @@
 enum AdvisoryLock: Int64 {
     /// Held by the instance that migrates the database.
     case migration = 0x4477_656C_6C00
-    /// On Citus, each batch holds this lock in shared mode. `EventPosition.raiseForServer` takes it in exclusive mode,
-    /// and so waits for the batches that are under way.
+    /// On Citus, each batch holds this lock in shared mode. `EventPosition.raiseForServer` takes the lock in exclusive
+    /// mode, and so waits for all batches in progress.
     case eventPosition = 0x4477_656C_6C01
     /// Held by a transfer from SQLite.
     case transfer = 0x4477_656C_6C02

@@ -1,12 +1,11 @@
 // `DeadlineStore` on PostgreSQL. The read of the due deadlines takes no locks, so several instances may read the same
 // deadlines.
 //
-// If several instances write the same expiry (the event of a passed deadline), only the first succeeds. The others find
-// that the driver's version has changed or that the deadline is gone.
+// Several instances may write the same expiry (the event of a passed deadline). Only the first write succeeds. The
+// other instances find that the driver's version has changed, or that the deadline is gone.
 //
-// One call of `storeExpiries` waits for the expiries of up to 64 drivers, before the next call begins. An expiry that
-// waits for a long refold would delay all others. `WorkQueue` therefore refuses such an expiry (`Refusal.slow`), and a
-// later call stores it.
+// One call of `storeExpiries` waits for the expiries of up to 64 drivers. If one of them waited for a long refold, it
+// would delay the others. `WorkQueue` therefore refuses this expiry (`Refusal.slow`), and a later call stores it.
 
 package import Engine
 package import JourneyModel

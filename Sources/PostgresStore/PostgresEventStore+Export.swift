@@ -36,8 +36,8 @@ extension PostgresEventStore: EventExport {
 
     package var exportedSessions: ExportList {
         ExportList(name: "sessions") { driver, last, limit, db in
-            // `+number` prevents the use of the index on number. Through that index, PostgreSQL may read the sessions
-            // of all drivers to find those of this driver.
+            // `+number` keeps PostgreSQL from using the index on `number`. With that index, PostgreSQL may read the
+            // sessions of all drivers to find those of this driver.
             try Self.keys("session", "+number", of: driver, after: last, limit: limit, db)
         } writeRow: { key, driver, now, json, db in
             let row = try SQLRow.fetchOne(db, sql: Self.sessionSQL, arguments: SQLArguments([key, .integer(driver)]))
@@ -61,19 +61,19 @@ extension PostgresEventStore: EventExport {
         }
     }
 
-    /// SQL condition that a row lies in the lane of the driver ?2. With it, Citus asks only the server that has this
-    /// driver.
+    /// SQL condition that a row lies in the lane of the driver ?2. Because of this condition, Citus asks only the
+    /// server with the driver's rows.
     private static let isInLane = "lane = \(Lane.sql(ofDriver: "?2"))"
 
     private static let sessionMembers = [
         "session_id", "opened_at_ms", "registered_at_ms", "charger_id", "merchant_id",
     ].map(ExportColumn.init)
 
-    /// The first columns are `sessionMembers`. The next four describe a journey: the one after the session's last event
-    /// that left the driver in this session.
+    /// The first columns are `sessionMembers`. The next four columns are the journey after the session's last event
+    /// whose `after_session_id` is this session.
     ///
-    /// The last column tells whether the session was closed by a reset, at the time of that last event or later. It is
-    /// NULL if no event closed the session then.
+    /// The last column is about the event that closed the session, at the time of that last event or later. It is true
+    /// if the closing event was a reset. It is NULL if there is no such event.
     private static let sessionSQL = """
         SELECT session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
             session.registered_merchant, last.after_state, last.after_grace_deadline_ms, last.after_hard_deadline_ms,
@@ -108,8 +108,7 @@ extension PostgresEventStore: EventExport {
         }
     }
 
-    /// Returns the names of the implied steps as a JSON array. The names consist of ASCII letters, so no escaping is
-    /// needed.
+    /// The names consist of ASCII letters, so they need no escaping.
     private static func impliedJSON(_ code: Int64) -> String {
         let names = (ImpliedSteps(code: code) ?? []).names
         return "[" + names.map { "\"\($0)\"" }.joined(separator: ",") + "]"
@@ -123,7 +122,7 @@ extension PostgresEventStore: EventExport {
     private static let eventMembers = eventColumns.map { ExportColumn($0.name) }
     private static let impliedIndex = eventColumns.firstIndex { $0.name == "implied" }
 
-    /// The columns of an exported event, with the names from which `ExportColumn` derives the JSON members.
+    /// The columns of an exported event. `ExportColumn` derives the JSON members from the names.
     private static let eventColumns: [(name: String, sql: String)] = [
         ("event_id", "coalesce(event_id, idempotency_key)"), ("idempotency_key", "idempotency_key"), ("event", "name"),
         ("spelling", "spelling"), ("schema_version", "schema_version"), ("source", "source"),

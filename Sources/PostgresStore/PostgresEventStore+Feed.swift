@@ -17,8 +17,8 @@ extension PostgresEventStore: EventFeed {
         return try decoded { () throws(PostgresError) in
             var events: [FeedEvent] = []
             for row in found[0].rows {
-                // While a driver's deletion is not complete, the driver's events may still identify the person. These
-                // events, and all events after them, are not delivered until the deletion is complete.
+                // While a driver's deletion is unfinished, the driver's events may still identify the person. The feed
+                // stops before such an event until the deletion is complete.
                 if try row.bool(2) { break }
                 events.append(try Self.feedEvent(row))
             }
@@ -33,8 +33,8 @@ extension PostgresEventStore: EventFeed {
             PostgresQuery(FeedStatements.newest, [.int8(end)]),
         ])
         let (last, lostCount, newest) = try decoded { () throws(PostgresError) in
-            // A new consumer begins before the oldest stored event. Events that were deleted earlier do not count as
-            // lost.
+            // A new consumer begins before the oldest stored event. Events that were deleted before the consumer began
+            // do not count as lost.
             let beforeFirst = try found[1][0].optionalInt8(0).map { $0 - 1 }
             return (
                 try found[0][0].optionalInt8(0) ?? beforeFirst ?? 0, try found[0][0].int8(1),
@@ -122,7 +122,7 @@ private enum FeedStatements {
     static let newest = PostgresStatement(
         "feed_newest", "SELECT max(position) FROM event WHERE position < \(EventPosition.end(settled: "$1"))")
 
-    /// The number of events that wait for a consumer. Parameters: the consumer's position, the number at which the
+    /// The number of events that a consumer has not read. Parameters: the consumer's position, the number at which the
     /// count stops, `settledEnd`.
     static let waiting = PostgresStatement(
         "feed_waiting",

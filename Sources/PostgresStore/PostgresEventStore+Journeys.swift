@@ -1,8 +1,8 @@
 // `JourneyReader` on PostgreSQL. The id of an event is its number among the events of its driver (`event.seq`). This
 // number never changes.
 //
-// Of two events of a driver, the one committed later has the higher number. The reason: a batch commits events only if
-// the driver's version is unchanged. So the batch has read the numbers of all events committed before.
+// The numbers of a driver's events ascend in the order of the commits. A batch commits events only if the driver's
+// version is unchanged since the read. So the batch has read the highest number before it gives out new ones.
 
 package import Engine
 package import JourneyModel
@@ -50,26 +50,27 @@ extension PostgresEventStore: JourneyReader {
         return .newest(JourneyChange(id: newest, journey: head, cause: causes[newest]))
     }
 
-    /// Returns the changes after event `id`, for a reader that has the earlier ones. Returns nil if some of the later
-    /// changes are no longer stored, or if `id` is higher than the number of the newest change.
+    /// Returns the driver's changes after event `id`. Returns nil if some of these changes are no longer stored, or if
+    /// `id` is higher than the number of the newest change.
     private static func missed(
         after id: Int64, newest: Int64, _ stored: StoredDriver?
     ) -> [RecentJourneyChanges.Change]? {
         guard id >= 0, id <= newest else { return nil }
         guard let stored else { return [] }
         guard let oldest = stored.recent.changes.first else {
-            // No changes are stored: either the journey has not changed yet, or a refold by new rules or settings has
-            // deleted the changes. In the second case, the reader may have an old state, so it gets the current one.
+            // No changes are stored. Either the journey has not changed yet, or a refold by new rules or settings has
+            // deleted the changes. After such a refold, the reader may have an old state, so it gets the current state.
             //
             // The reader gets the current state even if it is IDLE. A correction may have changed the journey, and a
-            // later correction may have restored IDLE. In between, readers got the changed state with the number 0.
+            // second correction may have restored IDLE. Between these corrections, readers got the changed state with
+            // the number 0.
             return nil
         }
         guard !stored.recent.isFull || oldest.seq <= id else { return nil }
         return stored.recent.changes.filter { $0.seq > id }
     }
 
-    /// Returns the events with the given numbers, each under its number. Leaves out events that are no longer stored.
+    /// Returns the events, each under its number. Events that are no longer stored are left out.
     private func causes(
         _ seqs: [Int64], of driver: Int64?
     ) async throws(StoreFailure) -> [Int64: JourneyChange.Cause] {
@@ -98,8 +99,8 @@ extension PostgresEventStore: JourneyReader {
         return name
     }
 
-    /// Returns which of the drivers have a new version since the previous read. The store has no number that ascends
-    /// with the commits of all instances. Each call therefore compares the versions of all these drivers with those of
+    /// Returns the drivers whose version has changed since the previous call. The store has no number that ascends with
+    /// the commits of all instances. So each call reads the versions of all `drivers` and compares them with those of
     /// the previous call.
     ///
     /// If `mark` is not the mark that the previous call returned, the result is `.any`.
@@ -140,7 +141,7 @@ extension PostgresEventStore: JourneyReader {
         }
     }
 
-    /// Returns `.any` if `id` is nil, otherwise no drivers. A correction raises the version of each driver that it
+    /// Returns no drivers; returns `.any` if `id` is nil. A correction raises the version of each driver that it
     /// changes, so `committedChanges` already reports these drivers.
     package func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
         CommittedChanges(newest: 0, drivers: id == nil ? .any : .these([]))
@@ -215,8 +216,8 @@ extension PostgresEventStore: JourneyReader {
         }
     }
 
-    /// Returns, for each session, the journey after the session's last event. If a reset or the beginning of another
-    /// session closed the session, returns the ended journey instead.
+    /// Returns for each session the journey after the session's last event. If a reset or another session closed the
+    /// session, the returned journey is ended.
     ///
     /// Leaves out sessions that were never activated. Does not apply deadlines that have passed since the last event.
     private func journeys(

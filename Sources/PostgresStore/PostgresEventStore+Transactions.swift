@@ -1,5 +1,4 @@
-// Transactions of several round trips. Background work (which is done in pieces), operators' commands and the probe of
-// `/readyz` use them.
+// Transactions of several round trips, for background work, operators' commands and the probe of `/readyz`.
 
 import Engine
 import Postgres
@@ -9,11 +8,11 @@ extension PostgresEventStore {
     /// The pause, in milliseconds, before a transaction is run again.
     private static let retryMilliseconds = 20
 
-    /// Runs a transaction on a connection of `tending`. Runs it again if the connection is lost, or after a conflict
-    /// with another transaction.
+    /// Runs a transaction on a connection of `tending`. If the connection is lost or another transaction causes a
+    /// conflict, runs the transaction again.
     ///
     /// If the answer to COMMIT is lost, the transaction is run again, although it may already be committed. The caller
-    /// must make sure that this is harmless.
+    /// must make sure that a second run does no harm.
     ///
     /// - Parameters:
     ///   - seconds: half of the time limit for all runs together.
@@ -28,12 +27,12 @@ extension PostgresEventStore {
         }
     }
 
-    /// Like `inTransaction`, but for reads that may take long, on the connection of `searching`. All reads see the same
-    /// snapshot of the database. A cancellation of the task ends the reads at once.
+    /// Runs reads that may take long, on the connection of `searching`. All of them see the same snapshot of the
+    /// database. If the task is cancelled, the reads end at once.
     ///
     /// - Parameters:
     ///   - seconds: the time limit for all runs together. It is also PostgreSQL's own limit for each statement.
-    ///   - first: the queries of the first round trip. `body` gets their results, and may run further queries.
+    ///   - first: the queries of the first round trip. `body` gets their results, and may run more queries.
     func inSnapshot<Value: Sendable>(
         seconds: Int, first: [PostgresQuery],
         _ body: @Sendable ([PostgresResult], PostgresConnection, Deadline) async throws(PostgresError) -> Value
@@ -47,8 +46,8 @@ extension PostgresEventStore {
         }
     }
 
-    /// Runs one long query, for example one that reads a whole table, on the connection of `searching`. If the task is
-    /// cancelled, the query ends at once, so that a stopping server does not wait for it.
+    /// Runs one long query on the connection of `searching`. If the task is cancelled, the query ends at once, so that
+    /// a stopping server does not wait for it.
     ///
     /// - Parameter seconds: the time limit for all runs together. It is also PostgreSQL's own limit for the statement.
     func readLong(_ query: PostgresQuery, seconds: Int) async throws(StoreFailure) -> PostgresResult {
@@ -66,9 +65,9 @@ extension PostgresEventStore {
     }
 
     /// - Parameters:
-    ///   - begin: the queries of the first round trip, beginning with BEGIN.
-    ///   - endsWhenCancelled: whether a cancellation of the task ends the transaction at once. True only for
-    ///     transactions that change nothing.
+    ///   - begin: the queries of the first round trip. The first query is BEGIN.
+    ///   - endsWhenCancelled: whether the transaction ends at once if the task is cancelled. True only for transactions
+    ///     that change nothing.
     ///   - body: gets the results of `begin`, and runs all further round trips before COMMIT.
     private func inTransaction<Value: Sendable>(
         on pool: PostgresPool, begin: [PostgresQuery], until deadline: Deadline, endsWhenCancelled: Bool = false,

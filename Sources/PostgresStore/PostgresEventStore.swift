@@ -1,6 +1,5 @@
-// `EventStore` on PostgreSQL, where many instances may write at the same time (docs/decisions/postgresql.md). Requests
-// that arrive while a batch is under way form the next batch. BatchRun stores a batch; this file decides which requests
-// are tried again.
+// `EventStore` on PostgreSQL. Many instances may write at the same time (docs/decisions/postgresql.md). This file forms
+// batches of waiting requests and tries failed requests again; BatchRun stores a batch.
 
 package import CoreMetrics
 package import Engine
@@ -17,31 +16,31 @@ package final class PostgresEventStore: EventStore {
     package static let waitingMax = 16_384
     /// The maximum number of requests in a batch.
     static let batchMax = 256
-    /// The time, in seconds, after which a request that could not be stored fails. Until then, the store tries again
-    /// after a lost connection and after a conflict with another instance.
+    /// The time limit of a request, in seconds. Until then, the store tries again after a lost connection or a conflict
+    /// with another instance.
     package static let requestSeconds = 10
-    /// To fold a late event, the store first reads this many of the driver's events.
+    /// The number of a driver's events in the first read for a late event.
     package static let tailBegin: Int64 = 64
-    /// The maximum number of a driver's events in memory during a fold. This many events take about 12 MB. A refold, a
-    /// trial or a check of more events is done in parts of this length.
+    /// The maximum number of a driver's events in memory during a fold, about 12 MB. If there are more events, a
+    /// refold, trial or check reads them in parts of this length.
     package static let tailMax: Int64 = 4_096
     /// The number of connections for the tables of SharedTables.
     package static let tableConnections = 4
-    /// The pause, in milliseconds, after the server could not be reached. The pause also follows a conflict in a batch
-    /// that had locked its driver. Other conflicts cause no pause.
+    /// The pause, in milliseconds, before work is tried again. There is a pause if the server could not be reached, or
+    /// if a batch with a locked driver had a conflict. Other conflicts cause no pause.
     private static let retryMilliseconds = 20
-    /// If the check of a deadline would have to wait for a batch that may be slow, it fails with this reason.
+    /// The reason with which the check of a deadline fails if it would have to wait for a slow batch.
     private static let slowReason = "an earlier write of the driver may take long"
 
     let queue: WorkQueue
     private let writing: PostgresPool
     private let reading: PostgresPool
     let tables: TableTransactions
-    /// Connections for background work. Retention and similar work is done in pieces; counting the drivers may take
-    /// minutes. The connections are separate, so that this work never makes a request wait.
+    /// Connections for background work such as retention. Some of this work takes minutes, for example the count of the
+    /// drivers. It has separate connections, so that no request waits for it.
     let tending: PostgresPool
-    /// The connection for reads that may take ten minutes: checks, trials, and searches for drivers to refold or for
-    /// old sessions. They do not use `tending`, because the probe of `/readyz` uses it and waits only four seconds.
+    /// The connection for reads that may take ten minutes, for example trials and searches for old sessions. The probe
+    /// of `/readyz` uses `tending` and waits only four seconds, so these reads do not use `tending`.
     let searching: PostgresPool
     private let batches: BatchRun
     let directory = ShardDirectory()
@@ -58,11 +57,11 @@ package final class PostgresEventStore: EventStore {
     /// - Parameters:
     ///   - writersMax: the number of connections that write batches at the same time, 1 to 4.
     ///   - readersMax: the number of connections for reads.
-    ///   - tableConnections: the number of connections, each with a thread, for the tables of SharedTables.
+    ///   - tableConnections: the number of connections for the tables of SharedTables. Each connection has a thread.
     ///   - digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
     ///   - charging: applies the rate limits to the refolds that late events cause. If nil, these refolds are not
     ///     counted.
-    ///   - tailBegin: the number of a driver's events that the store reads first to fold a late event.
+    ///   - tailBegin: the number of a driver's events in the first read for a late event.
     ///   - tailMax: the maximum number of a driver's events in memory during a fold.
     package init(
         _ configuration: PostgresConfiguration, writersMax: Int = 2, readersMax: Int = 2,
@@ -76,7 +75,8 @@ package final class PostgresEventStore: EventStore {
         self.writersMax = min(max(writersMax, 1), 4)
         self.requestSeconds = requestSeconds
         self.logger = logger
-        // With two or more writers, slow batches leave one writer free for batches that take milliseconds.
+        // If there are two or more writers, slow batches never use all of them. So batches that take milliseconds need
+        // not wait for a slow one.
         queue = WorkQueue(worksMax: PostgresEventStore.waitingMax, slowMax: max(1, self.writersMax - 1))
         writing = PostgresPool(configuration, size: self.writersMax, loops: loops, logger: logger)
         reading = PostgresPool(configuration, size: max(readersMax, 1), loops: loops, logger: logger)
@@ -91,7 +91,7 @@ package final class PostgresEventStore: EventStore {
     }
 
     /// Keeps the connections open and writes batches, until `close` is called or the task is cancelled. Requests that
-    /// arrive before this call wait. If the task is cancelled, requests that wait or are under way fail.
+    /// arrive before this call wait. A cancellation of the task makes all unanswered requests fail.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.writing.run() }
@@ -112,8 +112,8 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
-    /// Refuses further requests and transactions, and returns when all waiting ones have been answered. Then `run`
-    /// returns too.
+    /// Refuses new requests and transactions. Returns when all accepted ones have been answered; `run` then returns
+    /// too.
     package func close() async {
         tables.refuseFurther()
         await queue.close()
@@ -205,28 +205,27 @@ package final class PostgresEventStore: EventStore {
                     putBack(works, of: group.driver, "PostgreSQL: \(error)")
                 }
             }
-            // A cancellation ends the pause early. It also closes the queue, and the loop ends when the queue is empty.
+            // A cancellation also closes the queue, and the loop ends when the queue is empty. So `try?` is safe here.
             if pauses { try? await Task.sleep(for: .milliseconds(Self.retryMilliseconds)) }
         }
     }
 
-    /// If the time limits of all works in the group passed before their batch began, fails these works and returns
-    /// true. Such works have waited for other slow batches. Running them now would only delay the next slow batch.
+    /// If the time limits of all works in the group have passed, fails the works and returns true. These works have
+    /// waited for slow batches. Running them now would delay the next slow batch for nothing.
     private func isOver(_ group: DriverGroup) -> Bool {
         guard group.works.allSatisfy(\.until.hasPassed) else { return false }
         putBack(group.works, of: group.driver, "too many writes were waiting")
         return true
     }
 
-    /// Puts work back into the queue to be tried again. Fails work whose time is over.
     private func putBack(_ works: [Work], of driver: DriverID, _ reason: String) {
         let (over, undone) = (works.filter(\.until.hasPassed), works.filter { !$0.until.hasPassed })
         for work in over { work.answer(.failure(work.failure(reason))) }
         giveBack(driver, undone: undone)
     }
 
-    /// Makes a driver available again after its batch. If the driver's next batch may be slow, fails the checks of the
-    /// deadline that would wait for it. The next call of `storeExpiries` tries these checks again.
+    /// Makes a driver available again after its batch. Fails the checks of the driver's deadline that would wait for a
+    /// slow batch. The next call of `storeExpiries` tries these checks again.
     private func giveBack(_ driver: DriverID, undone: [Work]) {
         for check in queue.giveBack(driver, undone: undone) {
             check.answer(.failure(check.failure(Self.slowReason)))
@@ -235,15 +234,14 @@ package final class PostgresEventStore: EventStore {
 
     // MARK: Reading
 
-    /// Runs queries on a connection for reads. If the connection is lost, runs them again on another one, because an
-    /// idle connection may have been lost without notice.
+    /// Runs queries on a connection of `reading`. An idle connection may have been lost without notice. If so, the
+    /// queries are run again on another connection.
     ///
-    /// A read waits for a connection for at most `roundTripSeconds`, and then has the same time again for its calls to
-    /// the server. If a long wait shortened the time of the calls, they would time out, and thereby close the
-    /// connection.
+    /// The wait for a connection may take `roundTripSeconds`. The calls to the server then have the same limit again.
+    /// With less time after a long wait, the calls could time out, and a timeout closes the connection.
     ///
-    /// - Parameter isAcknowledging: whether the results tell a client that something is stored. If so, this method
-    ///   returns rows only when the synchronous standby has them too.
+    /// - Parameter isAcknowledging: whether the results tell a client that something is stored. If so, the rows are
+    ///   returned only after the synchronous standby has them.
     func read(
         _ queries: [PostgresQuery], isAcknowledging: Bool = false
     ) async throws(StoreFailure) -> [PostgresResult] {
@@ -270,7 +268,7 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
-    /// Returns the shards. Reads them from the server if `directory` does not know them. The time limits are those of
+    /// Returns the shards. If `directory` does not know them, reads them from the server, with the time limits of
     /// `read`.
     func shards() async throws(StoreFailure) -> Shards {
         if let shards = directory.shardsIfKnown { return shards }

@@ -1,5 +1,4 @@
-// The statements that read sessions for the driver and the operator: one session, a page of sessions, and the journeys
-// and events of sessions.
+// The statements that read sessions, and the journeys and events of sessions, for the driver and the operator.
 
 import JourneyModel
 import Postgres
@@ -13,8 +12,8 @@ enum SessionHistoryStatements {
         driver JOIN session ON session.driver = driver.id
             AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("session"))
         """
-    /// SQL condition on a session: whether it is shown. A session is not shown if retention has deleted its events and
-    /// its registration. Its row remains only because the fold still needs it (AgedRows).
+    /// SQL condition that a session is shown. If retention has deleted the events and the registration of a session,
+    /// the session is not shown. The row then exists only for the fold (AgedRows).
     ///
     /// OFFSET 0 makes PostgreSQL look for one event of each session. Without it, PostgreSQL could read all events of
     /// the driver.
@@ -34,11 +33,11 @@ enum SessionHistoryStatements {
         """)
 
     /// Items of a FROM clause that follow `driver`. They yield the sessions opened at `time`, and the last `count`
-    /// sessions opened before `time`. The earliest millisecond is complete: all sessions opened in it are included,
-    /// even if that exceeds `count`.
+    /// sessions opened before `time`. The number may exceed `count`, because sessions opened in the same millisecond
+    /// are never separated.
     ///
-    /// A driver may have tens of thousands of sessions, so there are two steps. The first step uses an index to find
-    /// the earliest opening time of the result. The second step reads the sessions from this time on.
+    /// A driver may have tens of thousands of sessions, so there are two steps. The first step finds the earliest
+    /// opening time of the result in an index. The second step reads the sessions opened at that time or later.
     ///
     /// Without OFFSET 0, PostgreSQL could repeat the first step for each session.
     static func latest(_ count: String, until time: String) -> String {
@@ -58,8 +57,8 @@ enum SessionHistoryStatements {
             """
     }
 
-    /// A page of a driver's sessions, in reverse order of opening. Sessions may have the same opening time, for example
-    /// those of one batch. Of these, the session with the highest number was opened last.
+    /// A page of a driver's sessions, sorted by opening time and number, both descending. Several sessions may have the
+    /// same opening time, for example those of one batch.
     ///
     /// Parameters: `LaneParameters`, `driver_id`, the cursor's time and id, whether there is no cursor, the number of
     /// rows.
@@ -74,9 +73,9 @@ enum SessionHistoryStatements {
         ORDER BY session.opened_at_ms DESC, session.number DESC LIMIT $7::int8
         """)
 
-    /// For each session, the journey after its last event that left the driver in this session. If an event at the same
-    /// time or later closed the session, the last column tells whether that event was a reset. Otherwise the last
-    /// column is NULL.
+    /// The journey after each session's last event whose `after_session_id` is this session. The last column is about
+    /// the event that closed the session, at that time or later. It is true if that event was a reset, and NULL without
+    /// such an event.
     ///
     /// Parameters: `LaneParameters`, the `driver_id` of drivers, ids of their sessions.
     static let journeys = PostgresStatement(
@@ -121,8 +120,8 @@ enum SessionHistoryStatements {
 
     /// The events after the cursor's event, in order.
     ///
-    /// A session may have many events, so there are two steps. The first step uses an index to find the millisecond of
-    /// the page's last event. The second step sorts the events up to this millisecond.
+    /// A session may have many events, so there are two steps. The first step finds the millisecond of the page's last
+    /// event in an index. The second step sorts the events up to this millisecond.
     ///
     /// Parameters: `LaneParameters`, `driver_id`, the session's id, the cursor or 0, the corrected time of the cursor's
     /// event, the number of rows.

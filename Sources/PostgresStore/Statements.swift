@@ -1,17 +1,15 @@
-// SQL that the statements of this module share: BEGIN and COMMIT, the two parameters for lanes, and items of FROM
-// clauses.
+// SQL that the statements of this module share.
 
 package import Postgres
 import Sockets
 
 extension PostgresStatement {
     package static let begin = PostgresStatement("begin", "BEGIN")
-    /// Begins a transaction whose reads all see the same snapshot of the database.
     static let beginSnapshot = PostgresStatement("begin_snapshot", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     package static let commit = PostgresStatement("commit", "COMMIT")
     package static let rollback = PostgresStatement("rollback", "ROLLBACK")
-    /// Sets two time limits for the rest of the transaction: one for each statement, and one for each pause between
-    /// statements. Long batches and reads need it, because they may exceed the connection's usual limits.
+    /// Limits the time of each statement and of each pause between statements, for the rest of the transaction. Long
+    /// batches and reads may exceed the connection's usual limits.
     ///
     /// Parameter: milliseconds, as text.
     static let longLimits = PostgresStatement(
@@ -21,7 +19,7 @@ extension PostgresStatement {
             set_config('idle_in_transaction_session_timeout', $1, true)
         """)
     /// Makes the following COMMIT wait for the synchronous standby (`PostgresConnection.isConfirmed`), even if the
-    /// transaction changes no row. For this purpose, the statement writes a message to the WAL.
+    /// transaction changes no row. This works because the statement writes a message to the WAL.
     static let confirm = PostgresStatement("confirm", "SELECT pg_logical_emit_message(true, 'dwell', '')")
     /// Whether a synchronous standby is configured now.
     static let hasStandby = PostgresStatement(
@@ -29,8 +27,8 @@ extension PostgresStatement {
 }
 
 extension PostgresConnection {
-    /// A response may state that data is stored, because this connection has read the data. Returns whether a COMMIT
-    /// with `confirm` is necessary before this response.
+    /// Returns whether a COMMIT with `confirm` is necessary before a response. The response may state that data is
+    /// stored, because this connection has read the data.
     func needsConfirmation(until deadline: Deadline) async throws(PostgresError) -> Bool {
         if !isConfirmed { return true }
         return try await run([PostgresQuery(.hasStandby)], until: deadline)[0][0].bool(0)
@@ -38,23 +36,23 @@ extension PostgresConnection {
 }
 
 /// The first two parameters of most statements on tables with lanes (Lane.swift): a list of lanes, and a flag for all
-/// lanes. On Citus, a statement gets the lanes of one shard, and runs only there. On a single PostgreSQL server, the
-/// flag is true.
+/// lanes. On Citus, the list contains the lanes of one shard, so only that shard runs the statement. On a single
+/// PostgreSQL server, the flag is true.
 ///
-/// The OR in `condition` also improves the plan. With a plain `lane = ANY($1)`, PostgreSQL would choose a worse index.
+/// The OR in `condition` also makes PostgreSQL choose a better index than it would for a plain `lane = ANY($1)`.
 enum LaneParameters {
     static let any: [PostgresValue] = [.int2s([]), .bool(true)]
 
     static func condition(_ table: String) -> String { "($2::bool OR \(table).lane = ANY ($1::int2[]))" }
 }
 
-/// The condition of a subquery that finds the n-th row of a driver. The order of the rows is that of an index whose
-/// first column is the driver.
+/// The condition of a subquery that finds the n-th row of a driver. The rows are in the order of an index whose first
+/// column is the driver.
 ///
-/// The condition is a row-wise comparison, not an equality. The ORDER BY of the subquery must begin with the driver
-/// too. PostgreSQL then expects many rows, so it reads only the first n rows, through the index.
+/// The condition is a row-wise comparison, and not an equality. The ORDER BY of the subquery must begin with the driver
+/// too. PostgreSQL then expects many rows, so it reads only the first n rows of the index.
 ///
-/// With an equality, PostgreSQL would expect as many rows as an average driver has. If n is higher than that,
+/// With an equality, PostgreSQL would expect the average number of rows per driver. If n is higher than this average,
 /// PostgreSQL would read and sort all rows of the driver, perhaps hundreds of thousands.
 enum RowsInOrder {
     /// SQL condition on a row of `table` that belongs to `driver`.
@@ -63,11 +61,10 @@ enum RowsInOrder {
     }
 }
 
-/// Items of a FROM clause. Each is a LATERAL subquery: for each row of the items before it, the subquery finds one row
-/// by its key.
+/// LATERAL subqueries for a FROM clause. Each subquery finds one row by its key, for each row of the preceding items.
 ///
 /// OFFSET 0 makes PostgreSQL use the index of the key. Without it, PostgreSQL may compare each row with the whole
-/// table, especially while the table has no statistics. Without OFFSET 0, an INSERT of 128 events took 16 ms.
+/// table, especially if the table has no statistics. In such a case, an INSERT of 128 events took 16 ms.
 enum RowByKey {
     /// The driver with the id `asked.driver_id`.
     static let askedDriver = row("driver", where: "driver.driver_id = asked.driver_id")
@@ -92,7 +89,7 @@ enum RowByKey {
     }
 }
 
-/// A column of the rows that one statement writes. `values` returns the column's values of all rows, as one array.
+/// A column for the rows that one statement writes. `values` returns one value for each row.
 struct ArrayColumn<Row>: Sendable {
     let name: String
     let type: String
@@ -116,7 +113,8 @@ struct ArrayColumn<Row>: Sendable {
 
     /// Returns `unnest($4::int8[], $5::text[], ...) alias(name, ...)`, beginning with parameter `first`.
     ///
-    /// - Parameter numbered: the name of a further column that counts the rows from 1; nil for no such column.
+    /// - Parameter numbered: the name of an additional column that counts the rows from 1. If nil, there is no such
+    ///   column.
     static func unnest(
         _ columns: [Self], from first: Int, as alias: String, numbered: String? = nil
     ) -> String {

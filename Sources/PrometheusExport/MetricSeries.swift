@@ -1,8 +1,7 @@
-// The series behind swift-metrics' handlers: each holds the values of one metric with one set of labels.
+// The series behind swift-metrics' handlers. A series holds the values of one metric with one set of labels.
 //
-// Recording a value in an existing series takes no lock and allocates no memory. It takes one atomic add in a counter,
-// one atomic store in a gauge, and two atomic adds in a histogram. The adds go to memory that few threads share
-// (StripedCounts).
+// Recording a value in an existing series takes no lock and allocates no memory. A counter needs one atomic add, a
+// gauge one atomic store, and a histogram two atomic adds. Few threads share the memory of an add (StripedCounts).
 
 internal import CoreMetrics
 internal import Synchronization
@@ -50,8 +49,8 @@ final class GaugeSeries: MeterHandler, RecorderHandler, FloatingPointCounterHand
     }
 }
 
-/// A histogram. It counts the values between each two adjacent bounds, and adds up all values. It implements a timer
-/// (in nanoseconds) and an aggregating recorder.
+/// A histogram: counts the values in each bucket, and adds up all values. It implements a timer (in nanoseconds) and an
+/// aggregating recorder.
 final class HistogramSeries: TimerHandler, RecorderHandler {
     /// The upper bounds of the buckets, ascending.
     let bounds: [Int64]

@@ -1,8 +1,8 @@
-// A swift-metrics backend for Prometheus: the series that were created, and their text (PrometheusText). Another
-// backend would also need `text` for /metrics and `values` for the history on the operator page.
+// A swift-metrics backend for Prometheus: the series, and their text (PrometheusText). Another backend would also need
+// `text` for /metrics, and `values` for the history on the operator page.
 //
-// Clients cannot make the memory for series grow, because labels come from fixed sets. In addition, each family has a
-// maximum number of series. No family of this server reaches that maximum.
+// The number of series is limited. Labels come from fixed sets, which clients cannot change. In addition, no family can
+// have more than `seriesMax` series.
 
 package import CoreMetrics
 package import MetricInstruments
@@ -23,7 +23,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
     struct Family {
         var help: String
         var bounds: [Int64]
-        /// The series in order of creation. The labels are stored as rendered: `route="/healthz",method="GET"`.
+        /// The series in the order in which they were created. The labels are stored as rendered:
+        /// `route="/healthz",method="GET"`.
         var series: [(labels: String, series: Series)] = []
         var indexes: [String: Int] = [:]
     }
@@ -32,8 +33,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
 
     package init() {}
 
-    /// Sets the help text and the bounds of a family. Must be called before the family's first series is created. Does
-    /// nothing for a family that was described before.
+    /// Sets the help text and the bounds of a family. Must be called before the family's first series is created. A
+    /// second call for the same family does nothing.
     package func describe(_ family: MetricFamily) {
         families.withLock { families in
             guard families[family.name] == nil else { return }
@@ -47,14 +48,13 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
     }
 
     /// The current value of one series: the count of a counter, or the number of values in each bucket of a histogram.
-    /// A bucket counts the values that are above the previous bucket's bound and at most its own bound. The last bucket
-    /// has no bound.
+    /// A bucket contains values above the previous bucket's bound, up to its own bound. The last bucket has no bound.
     package struct Value: Sendable {
         let labels: String
         package var count: Int64 = 0
         package var buckets: [Int64] = []
 
-        /// Returns the value of a label. Works only for values without escapes, such as those from fixed sets.
+        /// Returns the value of a label. Works only if the value has no escapes, as is true of values from fixed sets.
         package func label(_ name: String) -> String? {
             for part in labels.split(separator: ",") where part.hasPrefix("\(name)=\"") {
                 return String(part.dropFirst(name.utf8.count + 2).dropLast())
@@ -63,8 +63,7 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         }
     }
 
-    /// Returns the current values of a family's counters and histograms, for code that stores these values in another
-    /// form.
+    /// Returns the current values of a family's counters and histograms.
     package func values(of family: MetricFamily) -> [Value] {
         families.withLock { $0[family.name]?.series ?? [] }.compactMap { labels, series -> Value? in
             switch series {
@@ -110,15 +109,15 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         return series
     }
 
-    // These four functions do nothing: a series exists until the process ends. If a counter disappeared and came back,
-    // a reader of the metrics would take that for a restart of the server.
+    // These four functions do nothing, because a series exists until the process ends. If a counter disappeared and
+    // came back, readers of the metrics would see a restart of the server.
     package func destroyCounter(_ handler: any CounterHandler) {}
     package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
     package func destroyRecorder(_ handler: any RecorderHandler) {}
     package func destroyTimer(_ handler: any TimerHandler) {}
 
-    /// Removes a gauge whose labels no longer apply: for example, the gauge of a settings version that is no longer in
-    /// force.
+    /// Removes a gauge whose labels no longer apply. An example is the gauge of a settings version that is not in force
+    /// anymore.
     package func destroyMeter(_ handler: any MeterHandler) {
         families.withLock { families in
             for (name, family) in families {
@@ -142,8 +141,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         return series
     }
 
-    /// Returns the series with these labels, and creates it if necessary. Returns nil if a new series would exceed the
-    /// family's `seriesMax`. The values of that series are then not exported.
+    /// Returns the series with these labels, and creates it if necessary. Returns nil if the new series would exceed
+    /// the family's `seriesMax`. Values for these labels are then not exported.
     private func series(
         _ name: String, _ dimensions: [(String, String)], _ make: (_ bounds: [Int64]) -> Series
     ) -> Series? {

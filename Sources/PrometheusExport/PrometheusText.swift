@@ -3,8 +3,7 @@
 enum PrometheusText {
     static let mediaType = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// Returns the families as text. The families are sorted by name, so that two readings differ only in their
-    /// numbers.
+    /// Returns the families as text, sorted by name. Two readings then differ only in their numbers.
     static func render(_ families: [String: PrometheusMetrics.Family]) -> String {
         var text = ""
         for (name, family) in families.sorted(by: { $0.key < $1.key }) {
@@ -42,8 +41,8 @@ enum PrometheusText {
         }
     }
 
-    /// Appends a histogram. `_count` is the sum of the written bucket counts. It therefore matches them even if a value
-    /// is recorded while the histogram is written.
+    /// Appends a histogram. `_count` is the sum of the written bucket counts. So it always matches them, even if a
+    /// value is recorded meanwhile.
     private static func append(
         _ histogram: HistogramSeries, perUnit: Double, _ name: String, _ labels: String, to text: inout String
     ) {
@@ -60,7 +59,7 @@ enum PrometheusText {
         text += "\(name)_count\(braces) \(count)\n"
     }
 
-    /// Returns the number as text. Whole numbers have no fraction: `le="1"`, not `le="1.0"`.
+    /// Whole numbers have no fraction: `le="1"`, not `le="1.0"`.
     static func number(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }

@@ -6,8 +6,8 @@ internal import Synchronization
     internal import Darwin
 #endif
 
-/// Counters to which many threads add. Threads write to different stripes of memory, because processors that write to
-/// the same cache line wait for each other. A read adds up the counts of all stripes.
+/// Counters to which many threads add. Processors that write to the same cache line wait for each other, so threads
+/// write to different stripes of memory. A read adds up the counts of all stripes.
 ///
 /// Safe to share between threads: the memory holds atomics and is freed only by `deinit`.
 final class StripedCounts: @unchecked Sendable {

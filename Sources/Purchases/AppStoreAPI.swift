@@ -1,5 +1,5 @@
-// The port to Apple's App Store Server API. The signed data that the API returns is verified in the same way as signed
-// data from any other source.
+// The port to Apple's App Store Server API. Data that the API returns is signed, and is verified like signed data from
+// any other source.
 
 package import JourneyModel
 
@@ -25,9 +25,9 @@ package protocol AppStoreAPI: Sendable {
     func notifications(_ request: NotificationHistoryRequest) async throws(AppStoreAPIFailure)
         -> NotificationHistoryPage
 
-    /// Sends Apple the consumption report of `request`. The report says that the product was delivered, and that the
-    /// customer consented to sending the report. Throws `notFound` if this server does not accept the environment of
-    /// `request`, or if Apple rejects the report.
+    /// Sends Apple the consumption report for `request`. It says that the product was delivered and that the customer
+    /// consented to the report. Throws `notFound` if this server does not accept the environment of `request`, or if
+    /// Apple rejects the report.
     func sendConsumption(of request: ConsumptionRequest) async throws(AppStoreAPIFailure)
 }
 
@@ -36,7 +36,7 @@ package struct NotificationHistoryRequest: Hashable, Sendable {
     package var bundleID: String
     package var from: Moment
     package var to: Moment
-    /// Whether Apple is to return only the notifications that it could not deliver to this server.
+    /// Whether to request only the notifications that Apple could not deliver to this server.
     package var onlyFailures: Bool
     /// The `nextPageToken` of the previous page. Nil for the first page.
     package var pageToken: String?

@@ -5,8 +5,9 @@ package struct AppStoreApp: Hashable, Sendable {
     /// The app's Apple ID in App Store Connect. Apple documents it only for production notifications, as `appAppleId`.
     /// In sandbox notifications, the Apple ID is not checked.
     ///
-    /// If this property is nil, no Apple ID can be checked. So outside of the sandbox, every notification that contains
-    /// an `appAppleId`, or must contain one (`NotificationEnvelope.App.needsAppleID`), is rejected.
+    /// If this property is nil, no Apple ID can be checked. Outside of the sandbox, a notification is then rejected if
+    /// it contains an `appAppleId`. It is also rejected if it must contain one
+    /// (`NotificationEnvelope.App.needsAppleID`).
     package var appleID: Int64?
 
     package init(bundleID: String, appleID: Int64?) {
@@ -19,8 +20,8 @@ package struct AppStoreApp: Hashable, Sendable {
 /// payloads.
 package enum AppStoreEnvironment: String, Hashable, Sendable, CaseIterable {
     case production = "Production"
-    /// Purchases by sandbox accounts and through TestFlight. A production server accepts them too, because Apple's App
-    /// Review tests the released app with sandbox purchases. They are counted separately.
+    /// Purchases by sandbox accounts and through TestFlight. Apple's App Review tests the released app with sandbox
+    /// purchases, so a production server accepts them too. They are counted separately.
     case sandbox = "Sandbox"
     /// StoreKit testing in Xcode. Xcode generates the signing certificate itself, so this server cannot verify the
     /// signature.

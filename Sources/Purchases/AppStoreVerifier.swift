@@ -1,6 +1,5 @@
-// Verifies App Store data signed by Apple. The checks are made in this order: form, algorithm, certificates, signature,
-// date, claims, and then app and environment. This file depends neither on HTTP nor on the driver who made the
-// purchase.
+// Verifies App Store data signed by Apple. The order of the checks is: form, algorithm, certificates, signature, date,
+// claims, app and environment. The checks depend neither on HTTP nor on the driver who made the purchase.
 
 package import JourneyModel
 
@@ -38,8 +37,8 @@ package struct AppStoreVerifier: Sendable {
         return fact
     }
 
-    /// Verifies `signedRenewalInfo`. Renewal information has no bundle id, so it is accepted only if it is about the
-    /// subscription of `transaction`.
+    /// Verifies `signedRenewalInfo`, which has no bundle id. It is accepted only if it is about the subscription of
+    /// `transaction`.
     package func renewal(
         _ text: String, beside transaction: TransactionFact, now: Moment
     ) async throws(PurchaseRefusal) -> RenewalFact {
@@ -51,8 +50,8 @@ package struct AppStoreVerifier: Sendable {
         return fact
     }
 
-    /// Verifies the `signedPayload` of a notification. The transaction and the renewal information inside the payload
-    /// have their own signatures. These signatures are verified too.
+    /// Verifies the `signedPayload` of a notification. Also verifies the transaction and the renewal information in the
+    /// payload, which have signatures of their own.
     package func notification(_ text: String, now: Moment) async throws(PurchaseRefusal) -> StoreNotification {
         let signed = try SignedPayload(text, headers: headers)
         // Xcode sends no notifications.
@@ -79,9 +78,9 @@ package struct AppStoreVerifier: Sendable {
             appTransactionID: envelope.appTransactionID, signedDate: signed.signedDate, payload: signed.payload)
     }
 
-    /// Verifies the certificates, the signature and the date of a payload. With `allowsXcode`, there is an exception:
-    /// if `environments` contains `.xcode` or `.localTesting`, a payload from that environment is accepted without
-    /// these checks.
+    /// Verifies the certificates, the signature and the date of a payload. If `allowsXcode` is true, a payload from
+    /// `.xcode` or `.localTesting` is accepted without these checks. In this case, `environments` must contain the
+    /// payload's environment.
     private func verify(_ signed: SignedPayload, now: Moment, allowsXcode: Bool) async throws(PurchaseRefusal) {
         if allowsXcode, let environment = try? signed.claims.environment(), !environment.isSignedByApple,
             environments.contains(environment)
@@ -101,8 +100,8 @@ package struct AppStoreVerifier: Sendable {
         }
         let ours = apps.filter { app.bundleID == nil || $0.bundleID == app.bundleID }
         guard !ours.isEmpty else { throw .wrongBundle }
-        // The Apple ID of a sandbox notification is not checked. Other notifications may lack the Apple ID unless
-        // `needsAppleID` is true.
+        // A sandbox notification needs no check of the Apple ID. Any other notification may lack the Apple ID if
+        // `needsAppleID` is false.
         guard app.environment != .sandbox, app.needsAppleID || app.appleID != nil else { return }
         guard let appleID = app.appleID, ours.contains(where: { $0.appleID == appleID }) else { throw .wrongApp }
     }

@@ -1,6 +1,6 @@
 // Apple Root CA - G3, the root of the certificates that sign App Store data
-// (https://www.apple.com/certificateauthority/). The root of a chain must equal these bytes. A different certificate
-// with the same name or key is rejected.
+// (https://www.apple.com/certificateauthority/). The root of a chain must equal these bytes. The same name or key is
+// not enough.
 
 import Foundation
 import SwiftASN1

@@ -1,5 +1,5 @@
-// Checks the three certificates of an `x5c` header (RFC 7515, section 4.1.6). They must be Apple's, must be meant for
-// signing App Store data, and must have been valid at a given time.
+// Checks the three certificates of an `x5c` header (RFC 7515, section 4.1.6). All three must be Apple's and must have
+// been valid at a given time. Their purpose must be to sign App Store data.
 //
 // The library (swift-certificates) builds and validates the chain. This file checks the number and order of the
 // certificates, the bytes of the root, Apple's two marker extensions, and the leaf's key.
@@ -30,7 +30,7 @@ package final class CertificateChain: Sendable {
 
     /// The key of a chain in the cache. Two keys are equal if all bytes of the chains are equal.
     ///
-    /// The hash uses only the last 16 bytes of each certificate. They are part of the signature and differ between
+    /// The hash uses only the last 16 bytes of each certificate, which are part of its signature and differ between
     /// certificates. Hashing the whole chain (3 kB) would take a tenth of the time that a notification takes.
     private struct ChainKey: Hashable, Sendable {
         var chain: [[UInt8]]
@@ -54,8 +54,8 @@ package final class CertificateChain: Sendable {
         self.roots = roots
     }
 
-    /// Returns the public key of the leaf if the chain was valid at `time`. Callers pass the time when the data was
-    /// signed, because the leaf may have expired since then. `chain` contains the certificates in DER, the leaf first.
+    /// Returns the public key of the leaf if the chain was valid at `time`, the time of the signature. The leaf may
+    /// have expired since then. `chain` contains the certificates in DER, the leaf first.
     package func leafKey(of chain: [[UInt8]], at time: Moment) async throws(PurchaseRefusal) -> P256.Signing.PublicKey {
         guard chain.count == Self.certificateCount, chain.allSatisfy({ $0.count <= Self.certificateBytesMax }) else {
             throw .wrongChain
@@ -76,13 +76,12 @@ package final class CertificateChain: Sendable {
         return leaf.key
     }
 
-    /// Rejects all data signed by the leaf of this chain from now on.
+    /// Rejects all data signed by this chain's leaf, from now on.
     func revoke(_ chain: [[UInt8]]) {
         guard let leaf = chain.first else { return }
         revoked.withLock { _ = $0.insert(leaf) }
     }
 
-    /// Returns whether data signed by the leaf of this chain is rejected.
     func isRevoked(_ chain: [[UInt8]]) -> Bool {
         guard let leaf = chain.first else { return false }
         return revoked.withLock { $0.contains(leaf) }
@@ -110,23 +109,23 @@ package final class CertificateChain: Sendable {
             case .validCertificate(let valid) = await verifier.validate(
                 leaf: leaf, intermediates: CertificateStore([intermediate])),
             // The library may have found a shorter path from the leaf to the root. Only a path over all three
-            // certificates of the header is accepted.
+            // certificates is accepted.
             Array(valid) == certificates, let key = P256.Signing.PublicKey(leaf.publicKey)
         else { throw .wrongCertificate }
         return TrustedLeaf(key: key, validity: first...last)
     }
 }
 
-/// The extensions by which Apple marks the purpose of a certificate. Certificates of developers may chain up to the
-/// same root. Without a check of the extensions, every such certificate would be accepted.
+/// The extensions by which Apple marks the purpose of a certificate. Certificates of developers may have the same root.
+/// Without a check of the extensions, data signed by a developer would be accepted.
 private struct AppleMarkers: VerifierPolicy {
     /// The extension of the leaf: "Mac App Store Receipt Signing". Apple also uses it for App Store server data.
     static let leaf: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 11, 1]
     /// The extension of the intermediate: "Apple Worldwide Developer Relations".
     static let intermediate: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 1]
 
-    /// The extensions that this policy handles. Without this list, the library would reject the certificates if Apple
-    /// marked the extensions as critical.
+    /// The extensions that this policy handles. If Apple marked them as critical, the library would reject certificates
+    /// without this list.
     let verifyingCriticalExtensions = [leaf, intermediate]
 
     /// Accepts every chain, because `CertificateChain.verify` has already checked both extensions (`missingMarker`).

@@ -1,6 +1,5 @@
-// Queries Apple's OCSP responder (RFC 6960), to find out whether Apple revoked the certificates that signed stored
-// transactions and renewals. Each leaf is checked in the background, once a day, together with its intermediate. Data
-// signed by a revoked leaf no longer counts.
+// Asks Apple's OCSP responder (RFC 6960) whether Apple revoked the certificates that signed stored transactions and
+// renewals. A task checks each leaf and its intermediate once a day. Data signed by a revoked leaf no longer counts.
 //
 // A leaf counts as revoked only if a valid response says so. If no response arrives, the next pass repeats the request.
 // After a response with a wrong signature, the certificate counts as checked and not revoked.
@@ -11,8 +10,7 @@ import SwiftASN1
 import Synchronization
 @_spi(FixedExpiryValidationTime) import X509
 
-/// A certificate chain whose leaf signed stored transactions or renewals, and the result of the latest revocation
-/// check.
+/// A certificate chain whose leaf signed stored transactions or renewals, and the chain's latest revocation check.
 package struct PurchaseSigner: Hashable, Sendable {
     package var id: Int64
     /// The JWS header in base64url.
@@ -30,17 +28,16 @@ package struct PurchaseSigner: Hashable, Sendable {
 
 package struct CertificateStatus: Sendable {
     package static let intervalSeconds = 86_400
-    /// Seconds between two reads of the stored signers. If one process finds that a leaf is revoked, all others on the
+    /// Seconds between two reads of the stored signers. If one process finds a revoked leaf, the other processes on the
     /// same database reject data signed by this leaf within this time.
     static let pauseSeconds = 600
 
     package enum Finding: Hashable, Sendable {
-        /// Responses arrived for the leaf and for the intermediate, and no valid response says that one of them is
-        /// revoked.
+        /// Responses arrived for the leaf and for the intermediate. No valid response says that one of these
+        /// certificates is revoked.
         case good
         case revoked
-        /// A successful response is missing, for the leaf or for the intermediate, or the stored header has no valid
-        /// chain.
+        /// The leaf or the intermediate has no successful response, or the stored header has no valid chain.
         case unknown
     }
 
@@ -51,7 +48,7 @@ package struct CertificateStatus: Sendable {
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Finding) -> Void
 
-    /// - Parameter query: posts a DER request to a responder. Returns nil if no response with status 200 arrives in
+    /// - Parameter query: posts a DER request to a responder. Returns nil if there is no response with status 200 in
     ///   time.
     package init(
         signers: @escaping @Sendable () async throws -> [PurchaseSigner],
@@ -75,8 +72,8 @@ package struct CertificateStatus: Sendable {
         }
     }
 
-    /// Reads all stored signers once. First makes `chain` reject the leaves that are recorded as revoked, so that this
-    /// step does not wait for the responder. Then checks the signers that are due.
+    /// Reads all stored signers once. First makes `chain` reject the leaves with a recorded revocation, because this
+    /// needs no response. Then checks the signers that are due.
     func check() async {
         guard let signers = try? await signers() else { return }
         for signer in signers where signer.isRevoked {
@@ -85,9 +82,8 @@ package struct CertificateStatus: Sendable {
         for signer in signers where !signer.isRevoked {
             guard let certificates = SignedPayload.certificates(inHeader: signer.header) else { continue }
             let now = clock()
-            // If the stored time of the last check is in the future, the clock was set back after that check. The time
-            // is then ignored. Otherwise, the certificate would not be checked until the clock reaches the stored time
-            // again.
+            // A stored time of the last check may be in the future, if the clock was set back later. Such a time is
+            // ignored. If it counted, the certificate would not be checked until that time.
             if let checked = signer.checkedAt, checked <= now,
                 now < checked.advanced(bySeconds: Self.intervalSeconds)
             {
@@ -105,8 +101,8 @@ package struct CertificateStatus: Sendable {
         let parsed = certificates.compactMap { try? Certificate(derEncoded: $0) }
         guard parsed.count == CertificateChain.certificateCount else { return .unknown }
         let requester = Requester(query: query)
-        // Validate the chain at the first moment at which all three certificates are valid. At the current time, the
-        // chain of an expired leaf would not be valid.
+        // The chain is validated for the first moment at which all three certificates are valid. At the current time,
+        // the leaf may have expired.
         let time = parsed.map(\.notValidBefore).max() ?? Date()
         var verifier = Verifier(rootCertificates: CertificateStore([parsed[2]])) {
             RFC5280Policy(fixedExpiryValidationTime: time)
@@ -148,7 +144,7 @@ private final class Requester: OCSPRequester {
     }
 
     /// Returns whether the bytes are an OCSPResponse with the status `successful` (RFC 6960, section 4.2.1). Other
-    /// statuses, such as `tryLater`, say nothing about the certificate. The same is true of a proxy's error page.
+    /// statuses, such as `tryLater`, say nothing about the certificate. A proxy's error page says nothing either.
     private static func isSuccessful(_ response: [UInt8]) -> Bool {
         guard let root = try? DER.parse(response), root.identifier == .sequence,
             case .constructed(let members) = root.content, let status = members.first(where: { _ in true }),

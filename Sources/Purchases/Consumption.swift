@@ -1,10 +1,10 @@
-// Apple's requests for consumption information (CONSUMPTION_REQUEST), and the driver's consent to answering these
-// requests. Apple sends such a request when a customer asks for a refund. Without consent, the request is not answered.
+// When a customer asks for a refund, Apple asks how the purchase was used (CONSUMPTION_REQUEST). The server answers
+// only if the driver has consented.
 
 package import Identity
 package import JourneyModel
 
-/// A driver's decision whether the server may tell Apple how a purchase was used: consent or refusal.
+/// Whether the driver permits the server to tell Apple how the driver's purchases were used.
 package struct ConsumptionConsent: Hashable, Sendable {
     package var isGiven: Bool
     /// The time when `isGiven` last changed.
@@ -26,8 +26,7 @@ package struct ConsumptionRequest: Hashable, Sendable {
     package var requestedAt: Moment
     /// The number of failed attempts to answer.
     package var attemptCount: Int
-    /// Whether the owner of the purchase consents now. False if the owner has not given consent or has withdrawn it, or
-    /// if the purchase has no owner.
+    /// Whether the purchase has an owner who consents now.
     package var hasConsent: Bool
 
     package init(
@@ -46,10 +45,9 @@ package struct ConsumptionRequest: Hashable, Sendable {
 
 package enum ConsumptionOutcome: String, Hashable, Sendable, CaseIterable {
     case answered
-    /// No answer was sent, because the purchase has no owner, or because the owner did not consent or has withdrawn
-    /// consent.
+    /// No answer was sent, because the purchase has no owner or its owner does not consent.
     case noConsent = "no_consent"
-    /// No answer was sent within twelve hours, because Apple was unreachable or the API was not configured.
+    /// Twelve hours passed without an answer, because Apple was unreachable or the API was not configured.
     case tooLate = "too_late"
     /// Apple did not accept the answer, or this server does not accept the environment of the request.
     case rejected
@@ -57,8 +55,8 @@ package enum ConsumptionOutcome: String, Hashable, Sendable, CaseIterable {
 
 /// The durable queue of Apple's requests. Every method that changes the queue returns when the change is on disk.
 package protocol ConsumptionQueue: Sendable {
-    /// Returns the request whose next attempt is due first, with the current `hasConsent`. Returns nil if no attempt is
-    /// due.
+    /// Returns the due request whose next attempt is earliest; nil if no request is due. `hasConsent` is the owner's
+    /// current consent.
     func nextConsumptionRequest(dueAt now: Moment) async throws(AccountFailure) -> ConsumptionRequest?
 
     func finish(_ request: Int64, _ outcome: ConsumptionOutcome, at now: Moment) async throws(AccountFailure)

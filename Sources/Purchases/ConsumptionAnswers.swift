@@ -1,19 +1,18 @@
 // Answers Apple's requests for consumption information, if the owner of the purchase consents. A separate task sends
 // the answers, so the notification route responds without waiting for them.
 //
-// A request stays in the durable queue until its outcome is recorded. If the server stops between an answer and the
-// record of its outcome, it sends the answer again after the restart. The second answer has no effect at Apple.
+// A request stays in the durable queue until its outcome is recorded. If the server stops before that, it may send the
+// same answer again after the restart. The second answer has no effect at Apple.
 
 import Identity
 package import JourneyModel
 
 package struct ConsumptionAnswers: Sendable {
-    /// The time limit for an answer, in seconds after the request. Apple accepts no answer after that.
+    /// The number of seconds for which Apple accepts an answer to a request.
     package static let answerSecondsMax = 12 * 3_600
-    /// The pause in milliseconds between two reads of the queue while no request is due.
     static let pauseMilliseconds = 1_000
-    /// Maximum seconds between a failure and the next attempt. The pause doubles from 8 s up to this maximum, half an
-    /// hour.
+    /// The longest pause after a failed attempt, in seconds. The pause is 8 s after the first failure, and doubles with
+    /// each further failure.
     package static let retrySecondsMax = 1_800
 
     package enum Report: Sendable, Hashable {
@@ -27,8 +26,8 @@ package struct ConsumptionAnswers: Sendable {
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Report) -> Void
 
-    /// - Parameter api: nil if the API is not configured. Requests then wait in the queue. They are answered if the
-    ///   server is restarted with a configured API before their time limit passes.
+    /// - Parameter api: nil if the API is not configured. Requests then stay in the queue until a restart configures
+    ///   the API or their time limit passes.
     package init(
         queue: any ConsumptionQueue, api: (any AppStoreAPI)?, clock: @escaping @Sendable () -> Moment,
         report: @escaping @Sendable (Report) -> Void
@@ -47,7 +46,6 @@ package struct ConsumptionAnswers: Sendable {
         }
     }
 
-    /// Answers the requests that are due, one after the other, earliest first.
     func answerDue() async {
         do throws(AccountFailure) {
             while !Task.isCancelled, let request = try await queue.nextConsumptionRequest(dueAt: clock()) {
@@ -69,7 +67,7 @@ package struct ConsumptionAnswers: Sendable {
             switch error {
             case .notFound: return try await finish(request, .rejected)
             case .unavailable(_, let reason):
-                // If the server's shutdown cancelled the call, this does not count as a failed attempt.
+                // A call that the server's shutdown cancelled is not a failed attempt.
                 guard !Task.isCancelled else { return }
                 return try await postpone(request, deadline, reason)
             }

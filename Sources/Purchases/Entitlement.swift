@@ -1,13 +1,12 @@
-// An entitlement: whether a driver may use a product, and why. `PurchaseFacts.entitlements(at:)` computes
-// entitlements.
+// An entitlement: whether a driver may use a product, and why.
 
 package import JourneyModel
 
 /// A driver's entitlements, and the number of facts from which they were computed.
 package struct DriverEntitlements: Hashable, Sendable {
     package var entitlements: [Entitlement]
-    /// The number of transactions and renewals. It is a measure of the time that the computation takes, because all
-    /// facts are read and parsed.
+    /// The number of transactions and renewals. The time to compute the entitlements grows with this number, because
+    /// all facts are parsed.
     package var factCount: Int
 
     package init(_ entitlements: [Entitlement], factCount: Int) {
@@ -34,8 +33,7 @@ package struct Entitlement: Hashable, Sendable {
 
         package var givesAccess: Bool { self == .active || self == .grace }
 
-        /// The rank of the status. If a driver has several subscriptions to the same product, the best one for the
-        /// driver counts: the one with the lowest rank.
+        /// If a driver has several subscriptions to the same product, the one with the lowest rank counts.
         var rank: Int {
             switch self {
             case .active: 0
@@ -55,20 +53,20 @@ package struct Entitlement: Hashable, Sendable {
     package var productID: String
     package var kind: TransactionFact.Kind
     package var status: Status
-    /// The time when access ends, or ended, according to the known facts.
+    /// The time when access ends or ended.
     ///
-    /// If the product is neither revoked nor refunded, this is nil for a consumable or non-consumable, because access
-    /// to it does not end. It is also nil for a non-renewing subscription without a signed end: the app decides when
-    /// access ends.
+    /// Nil if the product is not revoked or refunded, and Apple signed no end of access. Apple signs no end for
+    /// consumables and non-consumables. For a non-renewing subscription without an end, the app decides when access
+    /// ends.
     package var accessEnds: Moment?
-    /// For a subscription: the start of the current period or, if there is none, of the last period. For all other
-    /// products: the time of the purchase.
+    /// For a subscription: the start of the current period. If no period is current: the start of the latest period.
+    /// For all other products: the time of the purchase.
     package var purchaseDate: Moment
-    /// Whether the subscription renews automatically; nil if that is unknown. It is always nil for a subscription that
-    /// is expired, revoked or refunded, and for every product that is not an auto-renewable subscription.
+    /// Whether the subscription renews automatically; nil if that is unknown. Also nil for an expired, revoked or
+    /// refunded subscription, and for a product that is not an auto-renewable subscription.
     package var autoRenews: Bool?
-    /// If the next period has another product, for example after a downgrade, the id of that product. Nil if the next
-    /// period has the same product, or if the subscription does not renew.
+    /// The id of the next period's product, for example after a downgrade. Nil if the next period has the same product,
+    /// or if the subscription does not renew.
     package var renewsToProductID: String?
     package var ownership: TransactionFact.Ownership
     package var offer: TransactionFact.Offer?

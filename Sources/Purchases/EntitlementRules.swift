@@ -6,13 +6,13 @@
 package import JourneyModel
 
 extension PurchaseFacts {
-    /// Length of Apple's billing retry period in days. A subscription that has been in billing retry for longer than
-    /// this counts as expired.
+    /// Length of Apple's billing retry period in days. If the payment still fails after this period, the subscription
+    /// counts as expired.
     package static let billingRetryDays = 60
 
-    /// Returns one entitlement per environment, app, subscription group and product, sorted in that order. A driver may
-    /// have several subscriptions to one product, for example one that the driver bought and one that a family member
-    /// shares. In that case only the entitlement with the best status is returned.
+    /// Returns one entitlement per environment, app, subscription group and product, sorted by these four. If a driver
+    /// has several subscriptions to one product, only the entitlement with the best status is returned. For example,
+    /// the driver bought one, and a family member shares another.
     package func entitlements(at now: Moment) -> [Entitlement] {
         var best: [EntitlementKey: Entitlement] = [:]
         for entitlement in subscriptionEntitlements(at: now) + productEntitlements(at: now) {
@@ -39,8 +39,8 @@ extension PurchaseFacts {
         return products.values.compactMap { Self.product($0, at: now) }
     }
 
-    /// Evaluates a non-consumable, a consumable or a non-renewing subscription. The latest purchase that is not revoked
-    /// determines the entitlement. If all purchases are revoked, the latest one determines it.
+    /// Evaluates a product that is not an auto-renewable subscription. The latest purchase that is not revoked
+    /// determines the entitlement. If every purchase is revoked, the latest purchase determines it.
     private static func product(_ facts: [TransactionFact], at now: Moment) -> Entitlement? {
         let valid = facts.filter { $0.revocation(at: now) == nil }
         guard let last = (valid.isEmpty ? facts : valid).max(by: { $0.isBefore($1) }), let kind = last.kind else {
@@ -60,7 +60,6 @@ extension PurchaseFacts {
     }
 }
 
-/// The transactions with one original transaction id, evaluated at the time `now`.
 private struct Subscription {
     let transactions: [TransactionFact]
     let renewal: RenewalFact?
@@ -75,11 +74,11 @@ private struct Subscription {
         begun = transactions.filter { $0.hasBegun(at: now) }
     }
 
-    /// One entitlement for each product with a period that has started. The product of `current` gets one even if its
-    /// period has not started yet. If no period has started at all, every product gets one.
+    /// One entitlement for each product that has had a period, and for the product of `current`. If no period has
+    /// started yet, every product gets an entitlement.
     var entitlements: [Entitlement] {
         let current = current
-        // If no transaction gives access, the transaction that started last shows why there is no access.
+        // If no transaction gives access, the transaction with the latest start shows why.
         let last = current ?? begun.max { $0.isBefore($1) }
         let early = transactions.filter { !$0.hasBegun(at: now) && (begun.isEmpty || $0.key == current?.key) }
         return Dictionary(grouping: begun + early, by: \.productID).values.compactMap { facts in
@@ -91,9 +90,8 @@ private struct Subscription {
                 return entitlement(of: latest, revocation.status, until: min(revocation.date, expires))
             }
             guard current == nil, let last, last.key == latest.key, !latest.isUpgraded else {
-                // Another product of the group replaced the product of `latest`. If no transaction of the other product
-                // is known yet, the time of the replacement is unknown. The latest possible time is the `signedDate` of
-                // `latest`.
+                // Another product of the group has replaced the product of `latest`. If the transaction of the other
+                // product is not known yet, the replacement happened no later than the `signedDate` of `latest`.
                 let replaced = begun.filter { latest.isBefore($0) }.map(\.purchaseDate).min() ?? latest.signedDate
                 return entitlement(of: latest, .expired, until: min(replaced, expires))
             }
@@ -101,9 +99,8 @@ private struct Subscription {
         }
     }
 
-    /// The transaction that gives access now: the latest one that is not expired, replaced or revoked. Apple may charge
-    /// and sign a renewal up to a day before its period starts. Until that start, the previous transaction counts if it
-    /// still gives access.
+    /// The transaction that gives access now: the latest one that is not expired, replaced or revoked. Apple may sign a
+    /// renewal up to a day before its period starts. A transaction whose period has started is therefore preferred.
     private var current: TransactionFact? {
         begun.filter(isValid).max { $0.isBefore($1) } ?? transactions.filter(isValid).max { $0.isBefore($1) }
     }
@@ -113,9 +110,9 @@ private struct Subscription {
         return !isReplaced(fact, before: expires)
     }
 
-    /// Returns whether another product of the subscription replaced the transaction before its period ended. Apple
-    /// refunds the rest of that period when it sells the other product, but does not always sign the transaction again
-    /// with `isUpgraded`. The transaction stays replaced even if the other product is refunded later.
+    /// Returns whether another product replaced the transaction's product before `end`. Apple does not always sign the
+    /// replaced transaction again with `isUpgraded`. A later refund of the other product changes nothing, because Apple
+    /// refunded the rest of the replaced period.
     private func isReplaced(_ fact: TransactionFact, before end: Moment) -> Bool {
         fact.isUpgraded
             || begun.contains { other in
@@ -123,14 +120,12 @@ private struct Subscription {
             }
     }
 
-    /// Returns the end of the paid time. If a renewal of the same product is already paid, the paid time includes this
-    /// renewal.
+    /// Returns when the paid time ends. A paid renewal of the same product extends this time.
     private func paidUntil(_ current: TransactionFact) -> Moment? {
         transactions.filter { $0.productID == current.productID && isValid($0) }.compactMap(\.expiresDate).max()
     }
 
-    /// Returns the entitlement after the last period has expired. Must not be called if that period was revoked or
-    /// replaced.
+    /// Returns the entitlement for the expired period `latest`. Must not be called if `latest` was revoked or replaced.
     private func afterExpiry(_ latest: TransactionFact, expired: Moment) -> Entitlement {
         guard let renewal = renewal(after: latest), renewal.isInBillingRetry else {
             return entitlement(of: latest, .expired, until: expired)
@@ -143,10 +138,10 @@ private struct Subscription {
         return entitlement(of: latest, now < retryEnds ? .billingRetry : .expired, until: accessEnded)
     }
 
-    /// Returns the renewal information if it is about the period of `fact` or a later one; otherwise nil.
+    /// Returns the renewal information; nil if it is about a period before that of `fact`.
     ///
-    /// Normally Apple signs the renewal information after the start of the period. But Apple may charge a renewal up to
-    /// a day before its period starts, and may sign the renewal information at that moment.
+    /// Usually Apple signs the renewal information after the period has started. If Apple charges the renewal up to a
+    /// day early, it may sign the renewal information at the time of the charge.
     private func renewal(after fact: TransactionFact) -> RenewalFact? {
         guard let renewal else { return nil }
         if renewal.signedDate >= fact.purchaseDate { return renewal }
@@ -172,19 +167,17 @@ private struct Subscription {
 }
 
 extension TransactionFact {
-    /// Orders transactions by purchase date, then by expiry date, then by transaction id. The id makes the order total.
+    /// Orders transactions by purchase date, expiry date and id. The id makes the order total.
     fileprivate func isBefore(_ other: TransactionFact) -> Bool {
         if purchaseDate != other.purchaseDate { return purchaseDate < other.purchaseDate }
         let (mine, others) = (expiresDate ?? purchaseDate, other.expiresDate ?? other.purchaseDate)
         return mine != others ? mine < others : transactionID < other.transactionID
     }
 
-    /// Returns whether the period had started by the later of `now` and `signedDate`. `signedDate` is considered
-    /// because this server's clock may be a little behind Apple's.
+    /// Also true if the period had started at `signedDate`, because this server's clock may be a little behind Apple's.
     fileprivate func hasBegun(at now: Moment) -> Bool { purchaseDate <= max(now, signedDate) }
 
-    /// Returns the revocation. Returns nil if the transaction has none, or if the revocation lies in the future, that
-    /// is, after `now` and after `signedDate`.
+    /// Returns the revocation; nil if there is none, or if its date is after both `now` and `signedDate`.
     fileprivate func revocation(at now: Moment) -> Revocation? {
         revocation.flatMap { $0.date <= max(now, signedDate) ? $0 : nil }
     }
@@ -204,8 +197,8 @@ extension Entitlement {
             originalTransactionID: fact.originalTransactionID)
     }
 
-    /// Returns whether this entitlement is better for the driver than `other`. The order is total, so the result does
-    /// not depend on the order in which entitlements are compared.
+    /// Returns whether this entitlement is better for the driver than `other`. The order is total, so that several
+    /// comparisons always find the same best entitlement.
     fileprivate func isBetter(than other: Entitlement) -> Bool {
         if status.rank != other.status.rank { return status.rank < other.status.rank }
         let (mine, others) = (

@@ -1,4 +1,4 @@
-// Asks Apple for the notifications that this server has missed: when the server starts, and then once a day. One pass
+// Asks Apple for notifications that this server missed. It asks when the server starts, and then once a day. One pass
 // reads the history of one app in one environment.
 //
 // A notification from the history is processed like one that Apple sends. If it is already stored, it changes nothing.
@@ -26,26 +26,25 @@ package protocol NotificationHistoryProgress: Sendable {
 }
 
 package struct NotificationHistory: Sendable {
-    /// Each pass asks for the notifications that Apple could not deliver. The requested time begins this number of days
-    /// before the end of the last pass.
+    /// Each pass requests the notifications that Apple could not deliver. The request begins this number of days before
+    /// the end of the previous pass.
     ///
-    /// Apple repeats a failed delivery for 157 hours (1, 12, 24, 48 and 72 hours after the previous attempt). Seven
-    /// days therefore cover every notification whose delivery may have failed since the last pass. Some notifications
-    /// are read again, which helps if this server refused them the first time.
+    /// Apple repeats a failed delivery for 157 hours: 1, 12, 24, 48 and 72 hours after the previous attempt. Seven days
+    /// cover all these attempts. A notification that this server refused may also be read again.
     static let failureDays = 7
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
-    /// The first pass after the start of the server reads all notifications from this number of seconds before the end
-    /// of the last pass. The overlap is needed because the clocks of Apple and of this server may differ by that much.
+    /// The first pass after the server's start reads all notifications from this number of seconds before the end of
+    /// the previous pass. The overlap is needed because Apple's clock and this server's clock may differ by that much.
     static let overlapSeconds = 3_600
-    /// The length of the parts in which the history is read. After each part, the end of the part is recorded. An
-    /// interrupted pass therefore need not be repeated as a whole.
+    /// The history is read in parts of this length. The end of each part is recorded, so an interrupted pass loses at
+    /// most one part.
     static let partSeconds = 86_400
-    /// Maximum number of pages per request. This maximum ends the loop even if every answer of Apple names a next page.
+    /// Maximum number of pages per request. It prevents an endless loop if every answer of Apple names a further page.
     static let pagesMax = 100_000
 
-    /// Maximum age in days of the requested notifications. Apple keeps them for 180 days, in the sandbox for 30 days,
-    /// and refuses requests that begin earlier. The maximum is one day less, because the clocks may differ.
+    /// Maximum age of the requested notifications, in days. Apple keeps notifications for 180 days (in the sandbox: 30
+    /// days) and refuses requests that begin earlier. One day is subtracted because the clocks may differ.
     static func daysMax(_ environment: AppStoreEnvironment) -> Int { environment == .sandbox ? 29 : 179 }
 
     /// The result of one pass over the history of one source, for the log.
@@ -121,18 +120,16 @@ package struct NotificationHistory: Sendable {
         case endless
     }
 
-    /// A time span of the history. It is read with one `NotificationHistoryRequest`, page by page.
     private struct Part {
         var from: Moment
         var to: Moment
         var onlyFailures: Bool
     }
 
-    /// Makes one pass over the history of a source: fetches the notifications that Apple could not deliver. After each
-    /// part, records that the history was read to the end of this part.
+    /// Makes one pass over the history of a source. Each time a part has been read, the end of this part is recorded.
     ///
-    /// If `isAtStart` is true, also fetches the notifications that Apple delivered since the last pass. The database
-    /// may lack some of them, because it may have been restored from a backup.
+    /// If `isAtStart` is true, delivered notifications are fetched too. The database may lack some of them if it was
+    /// restored from a backup.
     private func fill(_ source: NotificationSource, isAtStart: Bool) async -> Report.Result {
         let now = clock()
         var counts = Counts()
@@ -162,17 +159,16 @@ package struct NotificationHistory: Sendable {
     }
 
     /// Returns the parts of one pass, in the order in which they are read. If the history was never read, the parts
-    /// contain all notifications of the last `daysMax` days.
+    /// cover the last `daysMax` days.
     ///
-    /// The last part ends at `now`. No part ends before the recorded time, up to which the history was read. The
-    /// recorded time therefore never goes back, unless a wrong clock recorded a time in the future.
+    /// No part ends before the recorded time, and the last part ends at `now`. The recorded time therefore goes back
+    /// only if a wrong clock recorded a time in the future.
     ///
-    /// If `isAtStart` is true, the other parts contain all notifications since the last pass, including those that
-    /// Apple could not deliver. The part with `onlyFailures` therefore ends where the last pass ended.
+    /// If `isAtStart` is true, the part with `onlyFailures` ends where the previous pass ended. The parts after it
+    /// contain all notifications, delivered or not.
     ///
     /// The part with `onlyFailures` is read first, because every other part moves the recorded time forward. If the
-    /// pass were interrupted after another part, the next pass would begin later and skip the oldest undelivered
-    /// notifications.
+    /// pass were interrupted after another part, the next pass would skip the oldest undelivered notifications.
     private func parts(of source: NotificationSource, isAtStart: Bool, now: Moment) async throws -> [Part] {
         let oldest = now.advanced(bySeconds: -Self.daysMax(source.environment) * 86_400)
         // A time in the future was recorded by a wrong clock.
@@ -186,7 +182,6 @@ package struct NotificationHistory: Sendable {
         return failures < all ? [Part(from: failures, to: readTo, onlyFailures: true)] + parts : parts
     }
 
-    /// Splits a time span into parts of `partSeconds`, the oldest first. Only the last part may be shorter.
     private static func parts(from begin: Moment, to end: Moment) -> [Part] {
         var parts: [Part] = []
         var from = begin

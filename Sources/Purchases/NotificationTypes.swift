@@ -2,9 +2,8 @@
 // (https://developer.apple.com/documentation/appstoreservernotifications/notificationtype, read in November 2026). The
 // subtypes INCREASE_QUANTITY and DECREASE_QUANTITY (seats of a group) are left out.
 //
-// Each row explains a type to operators, and names the object of the payload that carries the details. Access does not
-// depend on this table, but on the signed transaction and renewal in a notification. A notification whose type has no
-// row is stored too.
+// The table is for operators. Access depends only on the signed transaction and renewal in a notification. A
+// notification is stored even if its type has no row.
 
 package struct NotificationTypes: Sendable {
     /// The object of the payload that carries the details.

@@ -39,8 +39,8 @@ package struct PayloadReader: Hashable, Sendable {
         return text
     }
 
-    /// Returns a string with any characters, such as a nested JWS. Its length is limited only by
-    /// `SignedPayload.bytesMax`, the limit for the whole JWS.
+    /// Returns a string with any characters, such as a nested JWS. Only `SignedPayload.bytesMax`, the limit for the
+    /// whole JWS, limits its length.
     package func optionalToken(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let value = self[name] else { return nil }
         guard case .string(let text) = value else { throw .wrongClaims }
@@ -62,16 +62,16 @@ package struct PayloadReader: Hashable, Sendable {
         return number
     }
 
-    /// Returns a time that the payload gives in milliseconds since 1970, up to the end of the year 9999. Data from
-    /// StoreKit testing in Xcode may have a fraction of a millisecond (1697679936049.7297), which is ignored.
+    /// Returns a time, given in milliseconds since 1970, up to the end of the year 9999. StoreKit testing in Xcode may
+    /// add a fraction of a millisecond (1697679936049.7297). The fraction is ignored.
     package func optionalMoment(_ name: String) throws(PurchaseRefusal) -> Moment? {
         guard let number = try isSignedByApple ? optionalInteger(name) : optionalWholePart(name) else { return nil }
         guard (0...253_402_300_799_999).contains(number) else { throw .wrongClaims }
         return Moment(millisecondsSinceEpoch: number)
     }
 
-    /// Whether Apple signs data of the environment that the payload names. True if the payload names no environment or
-    /// an unknown one.
+    /// Whether Apple signs data in the payload's environment. True if the payload names no environment or an unknown
+    /// one.
     private var isSignedByApple: Bool {
         guard case .string(let text) = self["environment"] else { return true }
         return AppStoreEnvironment(rawValue: text)?.isSignedByApple ?? true

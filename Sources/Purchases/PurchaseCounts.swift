@@ -1,8 +1,8 @@
-// Counts the entitlements of each environment by status. The operator page and the metrics show the counts, which come
-// from repeated passes over the facts of all drivers.
+// Counts the entitlements of each environment by status, for the operator page and the metrics. Each count takes one
+// pass over the facts of all drivers.
 //
-// After each page of drivers, a pass pauses for twenty times as long as it has worked on that page. Counting therefore
-// occupies the server for less than a twentieth of the time.
+// After each page of drivers, the pass pauses for twenty times as long as the page took. Counting therefore uses less
+// than a twentieth of the server's time.
 
 package import JourneyModel
 import Synchronization
@@ -44,8 +44,7 @@ package struct PurchaseTotals: Hashable, Sendable {
     }
 }
 
-/// One page of a pass: the facts of some drivers. To read the next page, pass `next` as `after`. `next` is nil for the
-/// last page.
+/// One page of a pass: the facts of some drivers. `next` is the `after` for the following page; nil on the last page.
 package struct PurchasePage: Sendable {
     package var facts: [PurchaseFacts]
     package var next: Int64?
@@ -89,7 +88,7 @@ package final class PurchaseCounts: Sendable {
         }
     }
 
-    /// Makes one pass. After each page except the last, calls `pause` with the time that the page took.
+    /// After each page except the last, calls `pause` with the time that the page took.
     func count(_ pause: (Duration) async throws -> Void) async throws -> PurchaseTotals {
         var totals = PurchaseTotals()
         var after: Int64 = 0

@@ -1,9 +1,8 @@
-// Selects what is kept of a signed payload after its driver was deleted: only the members that determine an entitlement
-// or a refund. `appAccountToken` and `appTransactionId` are removed, because they identify a person to Apple and to the
-// app.
+// When a driver is deleted, the stored payloads keep only the members that determine an entitlement or a refund.
+// `appAccountToken` and `appTransactionId` are removed, because they identify a person to Apple and to the app.
 //
-// If Apple later signs another payload about the same purchase, only the same members are stored. But if another driver
-// owns the purchase by then, the whole payload is stored.
+// If Apple signs another payload about the purchase later, only these members are stored. If another driver owns the
+// purchase by then, the whole payload is stored.
 
 import JourneyModel
 

@@ -1,8 +1,8 @@
-// The newest facts about one driver's purchases: one fact about each transaction, and one about the next renewal of
-// each subscription. Apple signed the data of all these facts.
+// The newest signed facts about one driver's purchases: one about each transaction, and one about the next renewal of
+// each subscription.
 //
-// Adding facts is commutative, associative and idempotent. Facts that arrive in any order, late or repeatedly therefore
-// give the same result.
+// Adding facts is commutative, associative and idempotent. The result is the same in whatever order, and however often,
+// the facts arrive.
 
 /// The identity of a transaction. Apple's transaction ids are unique only within an environment.
 package struct TransactionKey: Hashable, Sendable, Comparable {
@@ -35,8 +35,8 @@ extension TransactionFact {
 
     /// Returns whether this fact replaces `other`, a fact with the same key. The fact with the later `signedDate` wins.
     ///
-    /// If the dates are equal, a fact with a signature wins over a fact without one. The fact without a signature is
-    /// incomplete: it also lost some members when its driver was deleted.
+    /// If the dates are equal, a fact with a signature wins. When a driver is deleted, the driver's facts lose their
+    /// signatures and some members.
     ///
     /// If both facts have a signature, or neither has one, their bytes are compared. The resulting order has no
     /// meaning, but is the same in every process.
@@ -68,7 +68,7 @@ package struct PurchaseFacts: Hashable, Sendable {
 
     package init() {}
 
-    /// Adds a fact. Returns false if nothing changed, because the fact repeats the stored one or is older.
+    /// Adds a fact. Returns false if the stored fact about the same transaction is equal or newer.
     @discardableResult
     package mutating func add(_ fact: TransactionFact) -> Bool {
         if let known = transactions[fact.key], !fact.isNewer(than: known) { return false }

@@ -1,6 +1,5 @@
-/// The reason why signed App Store data is not accepted, for logs and operators. The response to the client says only
-/// that its data was rejected, because the reason would help a forger. Exception: for `signedInFuture`, the response
-/// also says that the client may try again.
+/// The reason why signed App Store data was refused, for logs and operators. The client does not get the reason,
+/// because it would help a forger. For `signedInFuture`, the response says that the client may try again.
 package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// The data is too long or is not a compact JWS. Or its payload is not a JSON object with a valid `signedDate`.
     case malformed
@@ -22,14 +21,14 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// Apple revoked the leaf certificate.
     case revokedCertificate = "revoked_certificate"
     case wrongSignature = "wrong_signature"
-    /// `signedDate` is further ahead of this server's clock than `AppStoreVerifier.clockSkewSecondsMax`. Either
-    /// Apple's clock or this server's clock is wrong. The same data may be accepted later.
+    /// `signedDate` is later than this server's time plus `AppStoreVerifier.clockSkewSecondsMax`. Apple's clock or this
+    /// server's clock is wrong. The same data may be accepted later.
     case signedInFuture = "signed_in_future"
     /// A payload member is missing, or has a type or value that Apple does not document.
     case wrongClaims = "wrong_claims"
     case wrongBundle = "wrong_bundle"
-    /// The `appAppleId` of a notification differs from the configured id of the app, or no id is configured. Or a
-    /// notification that must contain an `appAppleId` has none. Sandbox notifications are not checked.
+    /// The `appAppleId` of a notification is not the configured id of the app, or no id is configured. Also thrown if a
+    /// required `appAppleId` is missing. Sandbox notifications are not checked.
     case wrongApp = "wrong_app"
     /// This server does not accept the environment. Or data that belongs together, such as a transaction and its
     /// renewal, names different environments.
@@ -37,7 +36,6 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// The renewal information is about a subscription other than the transaction's.
     case otherSubscription = "other_subscription"
 
-    /// Whether the same data may be accepted later. True only if a clock is wrong. All other refusals are final while
-    /// the server's settings stay the same.
+    /// Whether the same data may be accepted later without a change of the server's settings.
     package var isTemporary: Bool { self == .signedInFuture }
 }

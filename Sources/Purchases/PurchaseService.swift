@@ -15,8 +15,8 @@ package enum PurchaseFailure: Error, Hashable, Sendable {
     /// The client sent only ids, and the App Store Server API is not configured. Without this API, only signed
     /// transactions are accepted.
     case needsSignedTransaction
-    /// Apple has no transaction of the configured apps with the id that the client sent. Or the transaction with that
-    /// id has another product id or original transaction id than the client sent.
+    /// Apple has no transaction with the id that the client sent, for any configured app. Or Apple's transaction has
+    /// another product id or original transaction id than the client sent.
     case unknownTransaction
     /// The App Store Server API is unavailable. `reason` is one word for the log.
     case appleUnavailable(retryAfterSeconds: Int, reason: String)

@@ -38,15 +38,14 @@ package protocol PurchaseStore: Sendable {
 
     /// Stores a purchase for its owner. The owner is determined by the first of these rules that applies:
     /// - If an operator moved the purchase to a driver, that driver remains the owner.
-    /// - If a transaction of the purchase has an `appAccountToken` that this server issued to a driver, that driver is
-    ///   the owner. If there are several such transactions, the one bought last counts.
-    /// - Otherwise, the first driver whose app sends the purchase becomes the owner.
+    /// - If a transaction of the purchase has an `appAccountToken` that this server issued, the driver with this token
+    ///   is the owner. If several transactions have such a token, the one with the latest purchase date counts.
+    /// - If neither rule applies, the first driver whose app sends the purchase becomes the owner.
     func add(_ purchase: ShownPurchase, of caller: Caller, at now: Moment) async throws(AccountFailure)
         -> PurchaseOutcome
 
-    /// Stores the notification's id and the facts in the notification, in one database transaction. If the purchase's
-    /// owner was deleted and no other driver owns the purchase now, stores only the members that `PurchaseErasure`
-    /// keeps.
+    /// Stores the notification's id and facts in one database transaction. If the purchase's owner was deleted and the
+    /// purchase has no new owner, stores only the members that `PurchaseErasure` keeps.
     func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome

@@ -11,7 +11,7 @@ package struct RenewalFact: Hashable, Sendable {
     /// The product of the next period. Differs from `productID` after a downgrade.
     package var autoRenewProductID: String
     package var autoRenews: Bool
-    /// Whether the payment failed and Apple is retrying it. Apple retries for up to 60 days.
+    /// Whether the payment failed and Apple is still retrying it, for up to 60 days.
     package var isInBillingRetry: Bool
     /// The end of the billing grace period. Access continues until then although the renewal failed.
     package var gracePeriodExpiresDate: Moment?
@@ -29,9 +29,8 @@ extension RenewalFact {
     /// Reads a verified payload. Throws `wrongEnvironment` for an unknown environment, and `wrongClaims` for any other
     /// invalid member.
     package init(_ signed: SignedPayload) throws(PurchaseRefusal) {
-        // A signed transaction is refused here. It may have all members that a renewal needs, and would then replace
-        // the real renewal of the subscription. Every renewal has `autoRenewStatus`, and every transaction has
-        // `transactionId`.
+        // A signed transaction may have all members that a renewal needs. It must not replace the subscription's real
+        // renewal. Every transaction has `transactionId`, and every renewal has `autoRenewStatus`.
         guard try signed.claims.optionalText("transactionId") == nil,
             try signed.claims.optionalInteger("autoRenewStatus") != nil
         else { throw .wrongClaims }

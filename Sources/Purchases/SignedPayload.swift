@@ -10,12 +10,11 @@ internal import Synchronization
 
 package struct SignedPayload: Sendable {
     /// Maximum length of a JWS in bytes, checked before any parsing. A notification with a transaction and a renewal
-    /// has about 20 kB, most of which are the certificates. They occur three times, encoded in base64 two or three
-    /// times.
+    /// has about 20 kB, mostly certificates.
     package static let bytesMax = 65_536
 
     package let jws: CompactJWS
-    /// The certificates of the header, if the same header was accepted before. Otherwise nil.
+    /// Not nil if the same header was accepted before.
     private let knownCertificates: [[UInt8]]?
     /// The claims, as a JSON object.
     package let claims: PayloadReader
@@ -27,8 +26,8 @@ package struct SignedPayload: Sendable {
     /// The claims as the bytes that Apple signed.
     package var payload: [UInt8] { jws.payload }
 
-    /// Parses the JWS and its payload. Throws only `malformed`, even for an invalid `signedDate`, because any invalid
-    /// payload counts as a forgery until its signature is verified.
+    /// Parses the JWS and its payload, but does not verify the signature. Every error is `malformed`, even for an
+    /// invalid `signedDate`: an unverified payload with an error counts as a forgery.
     package init(_ text: String, headers: AcceptedHeaders? = nil) throws(PurchaseRefusal) {
         var known: AcceptedHeaders.Header?
         let jws = CompactJWS(text, bytesMax: Self.bytesMax) { header in
@@ -86,11 +85,10 @@ package struct SignedPayload: Sendable {
 
 /// A cache of accepted JWS headers. A header is accepted if it names ES256 and has a valid certificate chain.
 ///
-/// A notification has three headers of 5 kB, because the certificates in them are encoded in base64 twice. Without the
-/// cache, parsing these headers would cost as much as verifying the three signatures. Apple uses few different headers,
-/// so a small cache is enough.
+/// A notification has three headers of 5 kB. Without the cache, parsing them would cost as much as verifying the three
+/// signatures. Apple uses few different headers, so a small cache is enough.
 ///
-/// The validity of the certificates is checked for every payload, even if its header is in the cache.
+/// Even for a cached header, the certificates must have been valid at the `signedDate` of each payload.
 package final class AcceptedHeaders: Sendable {
     struct Header: Sendable {
         var json: JSONValue
@@ -108,7 +106,7 @@ package final class AcceptedHeaders: Sendable {
         cache.withLock { $0.find(text) }
     }
 
-    /// Adds a header. Callers must have verified the signature. Otherwise, clients could fill the cache with forged
+    /// Adds a header. Callers must verify the signature first, so that clients cannot fill the cache with forged
     /// headers.
     func add(_ signed: SignedPayload, _ certificates: [[UInt8]]) {
         let header = Header(json: signed.jws.header, certificates: certificates)

@@ -1,6 +1,5 @@
-// A verified App Store Server Notification, version 2 (responseBodyV2DecodedPayload). Type and subtype name the event
-// that caused the notification. The entitlement depends only on the signed transaction and renewal information in the
-// notification.
+// A verified App Store Server Notification, version 2 (responseBodyV2DecodedPayload). Entitlements depend only on its
+// signed transaction and renewal information, not on its type and subtype.
 
 internal import Identity
 package import JourneyModel
@@ -41,15 +40,15 @@ package struct StoreNotification: Hashable, Sendable {
     }
 }
 
-/// The members of the notification itself. The transaction and the renewal in it are still in their signed form.
+/// The members of a notification. Its transaction and its renewal are not parsed yet.
 package struct NotificationEnvelope: Sendable {
     /// What one object in the notification's JSON says about the app. A property is nil if the object lacks it.
     struct App: Sendable {
         var environment: AppStoreEnvironment?
         var bundleID: String?
         var appleID: Int64?
-        /// Whether the object must contain the app's Apple ID. True for the production environment in the objects that
-        /// Apple documents.
+        /// Whether the object must contain the app's Apple ID. True only for the production environment, and only for
+        /// objects that Apple documents.
         var needsAppleID = false
     }
 
@@ -69,8 +68,8 @@ package struct NotificationEnvelope: Sendable {
     /// Reads the app's ids from the one object that contains them: `data`, `externalPurchaseToken`, `summary` or
     /// `appData`. At most one of these four objects may be present.
     ///
-    /// A notification type that Apple adds later may use another object instead. Such a notification is accepted unless
-    /// one of its objects names an app that is not configured.
+    /// A future notification type may contain other objects. Such a notification is accepted unless one of its objects
+    /// names an app that is not configured.
     package init(_ claims: PayloadReader) throws(PurchaseRefusal) {
         guard let uuid = try claims.optionalUUID("notificationUUID") else { throw .wrongClaims }
         notificationUUID = uuid
@@ -110,8 +109,8 @@ package struct NotificationEnvelope: Sendable {
         appTransactionID = claims.objects.lazy.compactMap(Self.appTransactionID).first
     }
 
-    /// Reads the id from the app transaction in the object. The signature of the notification covers the app
-    /// transaction. Therefore the app transaction's own signature is not verified.
+    /// The app transaction's own signature is not verified, because the notification's signature covers the app
+    /// transaction.
     private static func appTransactionID(in object: PayloadReader) -> String? {
         guard let text = try? object.optionalToken("signedAppTransactionInfo"),
             let jws = CompactJWS(text, bytesMax: SignedPayload.bytesMax)

@@ -1,5 +1,5 @@
-// A fact is Apple's signed data about one transaction (JWSTransactionDecodedPayload). A fact never changes. If another
-// fact about the same transaction has a later `signedDate`, it replaces the earlier fact.
+// A fact is Apple's signed data about one transaction (JWSTransactionDecodedPayload). A fact never changes. A fact with
+// a later `signedDate` about the same transaction replaces it.
 
 package import JourneyModel
 
@@ -14,9 +14,8 @@ package struct TransactionFact: Hashable, Sendable {
     package enum Ownership: Hashable, Sendable {
         case purchased
         case familyShared
-        /// A value that this release does not know, as Apple sent it. The transaction counts as a purchase and gives
-        /// access. Apple signs a transaction only for a customer who may use the product, so refusing access would be
-        /// wrong.
+        /// A value that this release does not know, as Apple sent it. The transaction gives access, because Apple signs
+        /// transactions only for customers who may use the product.
         case other(String)
 
         init(_ text: String) {
@@ -34,8 +33,8 @@ package struct TransactionFact: Hashable, Sendable {
             case refund
             /// The product is no longer available through Family Sharing.
             case familySharing
-            /// Access ended for a reason that this release does not know, and that is not a refund. For example, an
-            /// organization took the product back.
+            /// Access ended for an unknown reason that is not a refund. For example, an organization took the product
+            /// back.
             case other
         }
 
@@ -53,8 +52,7 @@ package struct TransactionFact: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var bundleID: String
     package var transactionID: String
-    /// The id that Apple gives to all transactions of one subscription. A restored purchase has the id of the original
-    /// purchase.
+    /// The id that all transactions of one subscription share. A restored purchase has the id of the original purchase.
     package var originalTransactionID: String
     package var productID: String
     /// Nil for a type that this release does not know. The fact is then stored, but gives no entitlement.
@@ -129,8 +127,8 @@ extension TransactionFact {
         guard let date = try claims.optionalMoment("revocationDate") else { return nil }
         let kind: Revocation.Kind =
             switch type {
-            // Apple added `revocationType` in 2025, so older data lacks it. A shared product without it was revoked
-            // because Family Sharing ended. Any other transaction without it was refunded.
+            // Apple added `revocationType` in 2025. In older data, the revocation of a shared product means that Family
+            // Sharing ended. Every other revocation in older data is a refund.
             case nil: ownership == .familyShared ? .familySharing : .refund
             case "FAMILY_REVOKE"?: .familySharing
             case let type? where type.hasPrefix("REFUND_"): .refund

@@ -1,19 +1,19 @@
-// Verifies App Store data on a thread of low priority, one verification after the other. Verifying a notification takes
-// longer than storing an event. If the event loops verified notifications, events would wait.
+// Verifies App Store data on one thread of low priority. A verification takes longer than storing an event. On an event
+// loop, it would make events wait.
 
 import Dispatch
 import Synchronization
 
 package final class VerificationQueue: Sendable {
-    /// Default for the maximum number of verifications that wait or run. This number of verifications takes about a
-    /// third of a second. Each waiting verification holds a text of at most 64 KiB.
+    /// The default limit for waiting and running verifications together. So many verifications take about a third of a
+    /// second. Each of them holds a text of at most 64 KiB.
     package static let countMax = 1024
 
     private let countMax: Int
     private let count = Mutex(0)
     private let executor = LowPriorityExecutor()
-    /// Resumes the callers. To resume a caller, a thread takes the lock of an event loop's inbox. If the low-priority
-    /// thread took this lock and then lost its processor, the event loop would have to wait.
+    /// Resumes the callers. Resuming takes the lock of an event loop's inbox. If the low-priority thread lost its
+    /// processor while it held this lock, the event loop would wait.
     private let completions = DispatchQueue(label: "dwell.verification.completions", qos: .userInitiated)
 
     package init(countMax: Int = VerificationQueue.countMax) {
@@ -47,8 +47,8 @@ private final class LowPriorityExecutor: TaskExecutor {
     /// On Linux, Dispatch gives the thread of a background queue the nice value 10. The event loops and the database
     /// writer therefore get more processor time.
     ///
-    /// With the scheduling policy SCHED_IDLE, the thread would hardly ever run, and would keep its locks meanwhile. In
-    /// a measurement, SCHED_IDLE raised the 99th percentile of the response time of events from 11 ms to 30 ms.
+    /// The scheduling policy SCHED_IDLE would be wrong: the thread would hardly run, but would keep its locks. In a
+    /// measurement, it raised the 99th percentile of events' response times from 11 ms to 30 ms.
     private let queue = DispatchQueue(label: "dwell.verification", qos: .background)
 
     func enqueue(_ job: consuming ExecutorJob) {

@@ -18,11 +18,11 @@ extension MetricFamily {
 package struct PushConsumer: Sendable {
     /// The name under which the store keeps the position of this consumer in the feed of events.
     package static let consumer = "push"
-    /// The pause, in milliseconds, after a read that found no more events. It is short, because a driver must be
-    /// notified of an expiry within two seconds.
+    /// The pause, in milliseconds, when no further events exist. It is short, because a driver must be notified of an
+    /// expiry within two seconds.
     static let pauseMilliseconds: Int64 = 200
-    /// The interval, in milliseconds, at which the position is stored while no event causes a notification. A restarted
-    /// server reads the events after the stored position again.
+    /// While no event causes a notification, the position is stored at this interval, in milliseconds. After a restart,
+    /// the events since the stored position are read again.
     static let positionMilliseconds: Int64 = 10_000
 
     private let store: any PushStore
@@ -69,8 +69,8 @@ package struct PushConsumer: Sendable {
         }
     }
 
-    /// Reads the next events once and queues their notifications. Returns true if the next round must follow without a
-    /// pause, because there are more events or another server has already queued these notifications.
+    /// Reads one page of events and queues the notifications. Returns true if the next round must follow without a
+    /// pause. This is the case if more events exist, or if another server queued these notifications first.
     func round(_ position: inout Position) async throws(StoreFailure) -> Bool {
         let now = clock()
         let base: Int64
@@ -80,7 +80,7 @@ package struct PushConsumer: Sendable {
             base = try await store.pushPosition(at: now)
             position.storedAt = now
         }
-        // `position.last` stays nil if this round fails, or if another server was faster. The next round then begins at
+        // If this round fails or another server was faster, `position.last` stays nil. The next round then begins at
         // the stored position.
         position.last = nil
         let page = try await store.pushChanges(

@@ -26,11 +26,11 @@ package struct PushNotification: Hashable, Sendable {
     package var token: String
     /// APNs: the whole JSON body, `{"aps":...}`. FCM: the JSON object `message` without its member `token`.
     package var payload: [UInt8]
-    /// APNs: the `apns-collapse-id`, at most 64 bytes. Of several notifications with the same id, the device shows only
-    /// the last.
+    /// APNs: the `apns-collapse-id`, at most 64 bytes. On the device, a notification replaces a shown notification with
+    /// the same id.
     ///
-    /// FCM: the `collapse_key`. Of several messages with the same key that wait for the device, FCM delivers only the
-    /// last.
+    /// FCM: the `collapse_key`. If several messages with the same key wait for the device, FCM delivers only the
+    /// newest.
     ///
     /// Nil: every notification is delivered and shown.
     package var collapseID: String?

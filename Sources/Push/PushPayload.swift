@@ -11,8 +11,6 @@ extension DuePush {
     /// How long iOS shows an ended Live Activity before it removes the activity, in seconds.
     package static let dismissalSeconds: Int64 = 900
 
-    /// The token to which the notification is sent. Nil if the notification is for a Live Activity and the device no
-    /// longer has a token for a Live Activity.
     private var token: String? {
         switch entry.kind {
         case .alert, .wake: device.pushToken
@@ -40,9 +38,8 @@ extension DuePush {
             expiresAt: entry.expiresAt, priority: entry.kind == .wake ? 5 : 10)
     }
 
-    /// The value of `PushNotification.collapseID`, with which a later alert of a session replaces an earlier one. It is
-    /// the session's id, or a short name if APNs does not allow this id. Nil for a background push or an entry without
-    /// a session.
+    /// The session's id, so that an alert replaces the shown alert of the same session. If APNs does not allow this id,
+    /// a short name is used.
     private var collapseID: String? {
         guard entry.kind != .wake, let session = entry.session else { return nil }
         guard let sessionID, sessionID.utf8.count <= Self.collapseIDBytesMax,
@@ -51,8 +48,8 @@ extension DuePush {
         return sessionID
     }
 
-    /// A short name for a session whose id cannot be the collapse id. Two sessions may get the same name. This is
-    /// harmless, because then only their alerts replace each other.
+    /// A short name for a session. If two sessions get the same name, their alerts replace each other, which is
+    /// harmless.
     private static func shortName(_ session: SessionReference) -> String {
         switch session {
         case .row(let row): String(row)
@@ -109,8 +106,8 @@ extension DuePush {
 
     private func activity(_ now: Moment, _ json: inout JSONWriter) {
         let isEnd = entry.kind == .activityEnd
-        // The time when the entry became due, not the time of this attempt. The device ignores an update older than the
-        // one that it shows, so a delayed retry does not replace a newer update.
+        // The time when the entry became due, not the time of this attempt. iOS ignores an update with an older
+        // timestamp, so a late retry cannot replace a newer update.
         let timestamp = entry.dueAt.millisecondsSinceEpoch / 1000
         json.member("timestamp", timestamp)
         json.member("event", isEnd ? "end" : "update")
@@ -140,8 +137,7 @@ extension DuePush {
             json.member("title", text.title)
             json.member("body", text.body)
             json.endObject()
-            // Android replaces a shown alert with the next one that has the same `tag`. (iOS uses the collapse id for
-            // this.)
+            // On Android, an alert replaces a shown alert with the same `tag`. (iOS uses the collapse id for this.)
             if let collapseID {
                 json.name("android")
                 json.beginObject()

@@ -4,20 +4,20 @@ import Identity
 package import JourneyModel
 
 package enum PushRules {
-    /// The maximum age of a change, in milliseconds, when it is read. An older change causes no notification. For the
-    /// warning before the end of the grace period, the age is counted from the time at which the warning is due.
+    /// A change that is read more than this time after it happened causes no notification. For the warning before the
+    /// end of the grace period, the time counts from the moment when the warning is due.
     package static let ageMillisecondsMax: Int64 = 60_000
-    /// How long before the end of the grace period the driver is warned, in seconds. If the grace period is shorter,
-    /// the driver is warned at its beginning.
+    /// The driver is warned this number of seconds before the grace period ends. If the grace period is shorter, the
+    /// driver is warned at the start of the grace period.
     package static let warningSeconds = 180
-    /// The time, in seconds, after which a notification without a deadline expires.
+    /// The lifetime, in seconds, of a notification without a deadline.
     package static let secondsMax = 3600
-    /// The time, in seconds, after which the notification that ends a Live Activity expires. (iOS itself ends an
-    /// activity after eight hours and removes it four hours later.)
+    /// The lifetime, in seconds, of the notification that ends a Live Activity. (iOS itself ends an activity after
+    /// eight hours and removes it four hours later.)
     package static let activityEndSecondsMax = 4 * 3600
 
-    /// Returns the outbox entries for the devices of the change's driver. Entries of one device are in the order in
-    /// which they are to be sent.
+    /// Returns the outbox entries for the devices of the change's driver. The entries of each device are in sending
+    /// order.
     package static func entries(for change: PushChange, at now: Moment) -> [PushEntry] {
         let isRecent = now.milliseconds(since: change.occurredAt) <= ageMillisecondsMax
         return change.devices.flatMap { target in
@@ -47,8 +47,7 @@ package enum PushRules {
         }
     }
 
-    /// Returns an entry that wakes the app if the server itself stored the expiry of the session. If the app reported
-    /// the expiry, it is running and need not be woken.
+    /// An app that reported the expiry is running, and need not be woken.
     private static func wake(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
         guard change.isEntry, change.isExpiry, change.isByServer else { return [] }
         return [change.entry(.wake, target, due: now, until: now.advanced(bySeconds: secondsMax))]
@@ -64,8 +63,8 @@ package enum PushRules {
         return [change.entry(.activityEnd, target, due: now, until: now.advanced(bySeconds: activityEndSecondsMax))]
     }
 
-    /// Returns the warning before the end of the grace period. A driver whose departure is reported late is still
-    /// warned, up to `ageMillisecondsMax` after the warning was due. The age of the event does not matter.
+    /// The age limit applies to the warning, not to the event. A driver whose departure is reported late is therefore
+    /// still warned.
     private static func warning(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
         guard change.after.state == .inTransit, let deadline = change.after.graceDeadline,
             change.before?.state != .inTransit || change.before?.session != change.after.session
@@ -79,13 +78,11 @@ package enum PushRules {
 }
 
 extension PushChange {
-    /// Whether the journey was in another state, or in another session, before the change. True if `before` is nil
-    /// (unknown).
+    /// Whether the change enters another state or another session. True if `before` is nil (unknown).
     fileprivate var isEntry: Bool { before?.state != after.state || before?.session != after.session }
 
-    /// Whether the change ends a session. If `before` is nil (unknown), the value is true if `after` has an ended
-    /// session. Ending a Live Activity twice does no harm, but an activity that is never ended stays on the lock screen
-    /// for hours.
+    /// Whether the change ends a session. If `before` is nil (unknown), any ended session in `after` counts. Ending a
+    /// Live Activity twice is harmless, but an activity that is never ended stays visible for hours.
     ///
     /// If `before` is nil and `after` has no session, the value is false, because this may be the driver's first
     /// change.

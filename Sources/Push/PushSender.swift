@@ -1,10 +1,10 @@
 // Sends the entries of the outbox that are due. Each device has at most one notification under way, so its
 // notifications are sent in order; different devices do not wait for each other.
 //
-// The store receives the outcomes of attempts in groups, so that writing them seldom delays the writes of events.
+// Outcomes of attempts are written in groups, so that they seldom delay the writes of events.
 //
-// When this server reads an entry, the entry is reserved for it for some time (the lease). If the process is killed
-// before it has written the outcome, the notification is sent again after the lease.
+// An entry that this server reads is reserved for this server until its lease ends. If the process is killed before it
+// writes the outcome, the notification is sent again after the lease.
 
 package import CoreMetrics
 package import Engine
@@ -33,14 +33,11 @@ package actor PushSender {
     /// The time is measured from the end of the read. If it were measured from the beginning, no entry would be sent
     /// while a read takes longer than this maximum.
     static let waitSecondsMax = 3
-    /// The part of a lease, in seconds, that remains for writing the outcome after an attempt of the maximum length.
+    /// The seconds of a lease that remain for writing the outcome after the longest attempt.
     static let commitSeconds = 2
-    /// The pause between two rounds, in milliseconds: `busyPauseMilliseconds` while notifications are under way,
-    /// otherwise `idlePauseMilliseconds`.
     static let busyPauseMilliseconds: Int64 = 10
     static let idlePauseMilliseconds: Int64 = 200
-    /// The pause between two reads of the outbox, in milliseconds, if the last read returned fewer than `readMax`
-    /// entries.
+    /// If a read returned fewer than `readMax` entries, the next read follows after this pause, in milliseconds.
     static let readPauseMilliseconds: Int64 = 100
     /// The longest pause, in milliseconds, before another attempt (`retryMilliseconds`).
     package static let retryMillisecondsMax =
@@ -50,14 +47,14 @@ package actor PushSender {
     static let commitMilliseconds: Int64 = 100
     /// The pause, in milliseconds, after the store failed.
     static let storeRetryMilliseconds: Int64 = 1000
-    /// How long, in milliseconds, a stopping server waits for the outcomes of notifications under way.
+    /// How long, in milliseconds, a stopping server waits for notifications under way.
     static let drainMilliseconds: Int64 = 2000
 
     package enum Dropped: String, CaseIterable, Sendable {
         /// The notification could not be delivered before it expired.
         case expired
-        /// The notification announces a deadline that has changed or no longer exists. Or it is for the Live Activity
-        /// of a session, and the driver is now in another session.
+        /// The notification's deadline has changed or no longer exists. Or the notification is for a Live Activity, and
+        /// the driver is now in another session.
         case obsolete
         /// The driver no longer wants the notification, or the device has no push service or no Live Activity any more.
         case unwanted
@@ -75,7 +72,7 @@ package actor PushSender {
         var outcome: Outcome
     }
 
-    /// How long an entry that was read is reserved for this server, in seconds.
+    /// How long this server reserves the entries that it reads, in seconds.
     nonisolated let leaseSeconds: Int
 
     private let store: any PushStore
@@ -87,12 +84,12 @@ package actor PushSender {
     private let sent: [SentKey: any CounterHandler]
     private let dropped: [Dropped: any CounterHandler]
 
-    /// Entries that were read and are not under way yet, in reverse order.
+    /// Entries that were read and are not under way yet. The last element is sent first.
     private var ready: [DuePush] = []
     /// When the read of the entries in `ready` ended.
     private var readAt = Moment(millisecondsSinceEpoch: 0)
     private(set) var inFlightCount = 0
-    /// Devices with an entry that was read and whose outcome is not written yet.
+    /// Devices for which an entry was read. A device is removed when the entry's outcome has been written.
     private var busyDevices: Set<Int64> = []
     /// Outcomes that are not written yet.
     private var results: [PushResult] = []
@@ -140,15 +137,13 @@ package actor PushSender {
         await drain()
     }
 
-    /// Writes the outcomes if there are enough of them, or if the first has waited long enough. If no entry waits to be
-    /// sent, reads more due entries. Then begins to send entries.
     func round() async {
         let now = clock()
         let isFirstOld =
             firstResultAt.map { Pause(from: $0, milliseconds: Self.commitMilliseconds).isOver(at: now) } ?? false
         if results.count >= Self.commitCount || isFirstOld { await commit() }
-        // While the store cannot write outcomes, no entries are read. Otherwise this server would read and send an
-        // entry again if the entry's lease ended before its outcome was written.
+        // While outcomes cannot be written, no entries are read. An entry whose lease has ended would be read and sent
+        // again.
         if ready.isEmpty, commitPause == nil, readPause?.isOver(at: now) ?? true { await read(at: now) }
         sendReady()
     }
@@ -184,13 +179,13 @@ package actor PushSender {
             if kind == .graceEnding, !push.isDeadlineRunning { return drop(push, .obsolete) }
             if push.device.push?.notifications.allows(kind) == false { return drop(push, .unwanted) }
         }
-        // The driver is in another session, so the device may have a new Live Activity by now. This entry would end
-        // that activity, or show an older state in it.
+        // The device may show a Live Activity of the driver's current session. This entry would end that activity or
+        // show an old state in it.
         if push.entry.kind.notificationKind == .liveActivity, push.isInOtherSession { return drop(push, .obsolete) }
         guard let notification = push.notification(texts.read(), at: now) else { return drop(push, .unwanted) }
         inFlightCount += 1
-        // The task is unstructured, so that the shutdown does not cancel the sending. Otherwise a notification might be
-        // delivered without a recorded outcome, and would be sent again after the restart.
+        // The task is unstructured, so that a shutdown does not cancel the sending. A cancelled notification might be
+        // delivered, but would have no recorded outcome, and would be sent again.
         Task { [delivery] in
             self.finished(push, await delivery.send(notification), sentAt: now)
         }
@@ -213,7 +208,7 @@ package actor PushSender {
             if push.entry.kind.notificationKind == .liveActivity, let token = push.device.push?.liveActivityToken {
                 add(push, .removeLiveActivity(token: token))
             } else {
-                // A device that registered again while the notification was under way is valid, and must not be
+                // If the device registered again while the notification was under way, it is valid and must not be
                 // removed.
                 add(push, .removeDevice(registeredBefore: since ?? sentAt))
             }
@@ -230,12 +225,11 @@ package actor PushSender {
         }
     }
 
-    /// Returns the pause before the next attempt, in milliseconds. The pause is 1 s after the first failure, and
-    /// doubles with each further failure, up to 60 s. If the service asks for a longer pause, that longer pause is used
-    /// instead.
+    /// Returns the pause before the next attempt, in milliseconds. It is 1 s after the first failure, and doubles with
+    /// each further failure, up to 60 s. It is never shorter than the service asks for.
     ///
-    /// A random time is added, up to half of the computed 1 to 60 s. Without it, all devices whose attempts failed in
-    /// one outage would be retried at the same time.
+    /// The random addition spreads the retries of many devices after an outage. It is at most half of the pause of 1 to
+    /// 60 s.
     static func retryMilliseconds(_ failureCount: Int, atLeastSeconds: Int?) -> Int64 {
         let pause = RetryPause.milliseconds(failureCount)
         return max(pause, RetryPause.milliseconds(askedSeconds: atLeastSeconds)) + Int64.random(in: 0...(pause / 2))
@@ -255,8 +249,8 @@ package actor PushSender {
         if firstResultAt == nil { firstResultAt = clock() }
     }
 
-    /// Writes the outcomes. If the write fails, keeps the outcomes and tries again later. Until they are written, only
-    /// the leases of the entries keep the notifications from being sent again.
+    /// If the write fails, the outcomes are kept and written later. Until then, only the leases prevent the
+    /// notifications from being sent again.
     private func commit() async {
         let now = clock()
         guard !results.isEmpty, commitPause?.isOver(at: now) ?? true else { return }

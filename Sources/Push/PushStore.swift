@@ -6,32 +6,31 @@ package import Identity
 package import JourneyModel
 
 package protocol PushStore: Sendable {
-    /// Returns the position of the last event that was considered for notifications. Positions ascend in the order in
-    /// which events become visible. The first call for a database stores and returns the newest position, so that no
-    /// earlier event causes a notification.
+    /// Returns the position up to which events were considered for notifications. Positions ascend in the order in
+    /// which events become visible. The first call for a database stores and returns the newest position, so that older
+    /// events cause no notification.
     func pushPosition(at now: Moment) async throws(StoreFailure) -> Int64
 
-    /// Returns the changes of journeys that the events after position `id` caused, for drivers with a device, but not
-    /// for simulated drivers. May omit changes by events received before `since`, which is
-    /// `PushRules.ageMillisecondsMax` ago.
+    /// Returns the changes by events after position `id`, only for drivers who have a device and are not simulated.
+    /// `since` must be `PushRules.ageMillisecondsMax` ago. Changes by events that were received before `since` may be
+    /// missing.
     ///
-    /// A change is returned only if it changes what the driver's stream shows. For a late event that changes only the
-    /// past, nothing is returned.
+    /// Returns only changes of what the driver's stream shows. A late event that changes only the past has no such
+    /// change.
     ///
-    /// If a store refolds in several transactions, it stores the change of a late event only after the whole refold.
-    /// Until then, this method holds back the changes by the late event and by later events. It does so for at most
-    /// half of `PushRules.ageMillisecondsMax`.
+    /// A store that refolds in several transactions stores a late event's change only after the whole refold. Until
+    /// then, this method holds back the changes by that event and by events after it. The wait is at most half of
+    /// `PushRules.ageMillisecondsMax`.
     func pushChanges(after id: Int64, since: Moment) async throws(StoreFailure) -> PushChanges
 
     /// Adds the entries to the outbox and stores the position `last`, in one transaction. Returns false and does
-    /// nothing if the stored position is higher than `base`: another server has then already considered the events
-    /// after `base`.
+    /// nothing if another server has already stored a position higher than `base`.
     func queue(
         _ entries: [PushEntry], after base: Int64, upTo last: Int64, at now: Moment
     ) async throws(StoreFailure) -> Bool
 
-    /// Reserves and returns at most `limit` due entries, and for each device only its first due entry. Until `lease`,
-    /// no other call returns these entries, not even on another server.
+    /// Reserves and returns at most `limit` due entries. Each device has at most one of them: the entry that was queued
+    /// first. Until `lease`, no other call on any server returns these entries.
     func takeDuePushes(at now: Moment, limit: Int, lease: Moment) async throws(StoreFailure) -> [DuePush]
 
     /// Records the outcomes of entries that `takeDuePushes` has returned, in one transaction.
@@ -75,9 +74,8 @@ package struct PushChange: Sendable {
     }
 
     package var driver: Int64
-    /// The journey before the change; nil if it is unknown. It is unknown for the driver's first change. It is also
-    /// unknown after a refold by new rules or by a correction of settings, because that refold deletes the earlier
-    /// changes.
+    /// The journey before the change. Nil (unknown) for the driver's first change. Also nil if a refold by new rules or
+    /// corrected settings has deleted the earlier changes.
     package var before: Phase?
     package var after: Phase
     /// When the event that caused the change happened, corrected to the server's clock.
@@ -157,8 +155,8 @@ package struct DuePush: Sendable {
     /// Whether the driver is still in the entry's session, and the grace period still ends at the entry's deadline.
     /// Only entries of the kind `graceEnding` depend on this value.
     package var isDeadlineRunning: Bool
-    /// Whether the driver is now in another session than the entry's. The device's Live Activity then shows the
-    /// driver's current session.
+    /// Whether the driver is now in another session than the entry's. The device's Live Activity then shows that other
+    /// session.
     package var isInOtherSession: Bool
 
     package init(

@@ -4,7 +4,7 @@ package import JourneyModel
 /// cannot be reached, the limiter in this process decides (contract, section 4).
 package protocol Admission: Sendable {
     /// Adds one charge for the claim to the driver's rate limit window. Charges nothing if the window is full, or if
-    /// the idempotency key is known (`.known`). The key of a charge is known as long as the charge is in the window.
+    /// the idempotency key is known (`.known`). While a charge is in the window, its key is known.
     nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision
 
     /// Decides several claims in order, so that earlier claims use the remaining quota first. Returns one decision per
@@ -13,15 +13,14 @@ package protocol Admission: Sendable {
 
     /// Returns the driver's quota in one class, as counted in this process. Charges nothing and does not call Redis.
     ///
-    /// Charges by other processes are not included, with one exception. If Redis replied to `charge` that the driver's
-    /// window in Redis is full, this quota is exhausted too.
+    /// Charges by other processes are not included. Exception: if Redis replied to `charge` that the driver's window in
+    /// Redis is full, this quota is exhausted too.
     func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
     /// Records that the claim's event is on disk. Does not wait.
     ///
-    /// The limiter keeps the idempotency key for some time, during which claims with this key are `.known` and are not
-    /// charged. Afterwards, a repeat of the event is charged at first, and refunded when the store finds that it is a
-    /// repeat.
+    /// While the limiter keeps the idempotency key, claims with this key are `.known` and are not charged. When the
+    /// limiter has dropped the key, a repeat is charged, and refunded when the store recognises it.
     ///
     /// - Parameter isRepeat: whether the event was on disk before this claim.
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool)
@@ -29,8 +28,8 @@ package protocol Admission: Sendable {
     /// Charges a new event whose claim was `.known`. The event is already on disk, so it is charged even beyond the
     /// limit. Does not wait.
     ///
-    /// `admit` did not charge the claim, because another request with the same idempotency key had already been
-    /// charged. If that other request was refused, its charge may be refunded, so the event needs a charge of its own.
+    /// `admit` did not charge the claim, because an earlier request with the same key was charged. If that request was
+    /// refused, its charge may be refunded. The event therefore needs a charge of its own.
     func forceCharge(_ claim: AdmissionClaim)
 
     /// Refunds the charge of an `.admitted` event. Called if the event was refused later or was a repeat. Does not
@@ -74,8 +73,8 @@ package struct AdmissionClaim: Hashable, Sendable {
         self.idempotencyKey = idempotencyKey
     }
 
-    /// Returns a claim for one request without an idempotency key. The claim gets a random key. If clients chose the
-    /// key, requests with a repeated key would be free.
+    /// Returns a claim with a random key, for a request without an idempotency key. If clients chose the key, requests
+    /// with a repeated key would be free.
     package static func ofOneRequest(_ limitClass: RateLimitClass, by driver: DriverID) -> AdmissionClaim {
         AdmissionClaim(
             driver: driver, limitClass: limitClass,
@@ -95,15 +94,14 @@ package struct AdmissionClaim: Hashable, Sendable {
             driver: service, limitClass: .serviceEvents, idempotencyKey: "\(driver.rawValue)\0\(idempotencyKey)")
     }
 
-    /// Returns a claim that charges the rate limit window of this claim once more. Each additional charge needs another
-    /// `number`. The key of the returned claim cannot equal a client's key, because clients cannot send NUL.
+    /// Returns a claim for an additional charge to the same window. Each additional charge needs its own `number`. The
+    /// key contains NUL, which no client can send.
     package func repeated(_ number: Int) -> AdmissionClaim {
         AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0\(number)\0" + idempotencyKey)
     }
 
-    /// The claim under which `forceCharge` charges an event. Its key differs from the event's own key, because a refund
-    /// for the event's own key must not remove this charge. No client can send the key of this claim, because it
-    /// contains NUL.
+    /// The claim of a `forceCharge`. Its key is not the event's key, so that a refund for the event does not remove
+    /// this charge. Clients cannot send this key, because it contains NUL.
     package var afterwards: AdmissionClaim {
         AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0" + idempotencyKey)
     }

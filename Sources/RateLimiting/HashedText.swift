@@ -1,5 +1,5 @@
-// Texts with precomputed hashes, as keys of tables. Hashing takes most of the time of a lookup, so each text is hashed
-// once for all tables.
+// Texts with precomputed hashes, as keys of tables. A lookup in a table spends most of its time on hashing, so one hash
+// of a text serves all tables.
 
 /// A text and its hash, used as the key of a table that must never confuse two texts.
 struct HashedText: Equatable, Sendable {
@@ -18,9 +18,8 @@ struct HashedText: Equatable, Sendable {
     }
 }
 
-/// The hash of a text, without the text: the key of a table that may confuse two texts. With 64 bits, two texts
-/// practically never have the same hash. The hash takes 8 bytes, but the text of a UUID takes 36 bytes and a heap
-/// object.
+/// The hash of a text without the text, for tables that may confuse two texts. It takes 8 bytes; the text of a UUID
+/// takes 36 bytes and a heap object. Two texts practically never have the same 64-bit hash.
 ///
 /// `Hasher` has a random seed in each process, so clients cannot search for texts with the same hash.
 package struct TextHash: Hashable, Sendable {

@@ -7,9 +7,8 @@ package import JourneyModel
 /// An exact sliding window log for each driver and class, in bounded memory. It may be used from any thread and never
 /// suspends.
 ///
-/// Memory is limited, so old entries are evicted. An eviction never makes a driver's quota smaller, because an evicted
-/// window starts empty. After an eviction of a stored event's key, a repeat of the event is charged, and refunded when
-/// the store recognises it.
+/// Old entries are evicted to limit the memory. An evicted window starts empty, so no driver's quota becomes smaller.
+/// If a stored event's key was evicted, a repeat is charged, and refunded when the store recognises it.
 package final class LocalRateLimiter: Admission {
     /// The bounds of the memory, for all shards together.
     package struct Capacity: Sendable {
@@ -53,7 +52,7 @@ package final class LocalRateLimiter: Admission {
     }
 
     private static let origin = ContinuousClock.now
-    /// The number of shards. With several shards, the event loops compete less for locks.
+    /// With several shards, the event loops compete less for locks.
     private static let shardCount = 8
 
     package nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision { decide(claim) }
@@ -105,15 +104,15 @@ package final class LocalRateLimiter: Admission {
         return shard(of: claim).isOverdrawn(claim, at: clock())
     }
 
-    /// Removes the driver's windows. Hashes of the idempotency keys of the driver's stored events remain until they
-    /// expire. These hashes identify no one, because they are made with a random seed that only this process has.
+    /// Removes the driver's windows. The hashed idempotency keys of the driver's stored events remain until they
+    /// expire. They identify no one, because only this process has the random seed of the hash.
     package func forget(_ driver: DriverID) async {
         let driver = HashedText(driver.rawValue)
         shard(of: driver).forget(driver)
     }
 
-    /// Records that another limiter (Redis) counts the driver's window as full until `end`. `quota` then reports a full
-    /// window until `end`; decisions are not affected. Does nothing if the window has no charges in this process.
+    /// Makes `quota` report a full window until `end`, because another limiter (Redis) counts the window as full.
+    /// Decisions are not affected. Does nothing if the window has no charges in this process.
     package func recordFull(_ driver: DriverID, in limitClass: RateLimitClass, until end: Int64) {
         if limits.isOff(limitClass) { return }
         let driver = HashedText(driver.rawValue)
@@ -123,15 +122,14 @@ package final class LocalRateLimiter: Admission {
     /// Returns the current time on this limiter's clock.
     package func now() -> Int64 { clock() }
 
-    /// Mirrors a decision that another limiter (Redis) has made, and returns the decision. If the window in this
-    /// process shows that Redis has lost charges, the returned decision is corrected.
+    /// Mirrors a decision of another limiter (Redis) in this process's window, and returns the decision. If this window
+    /// shows that Redis has lost charges, returns a corrected decision.
     ///
-    /// Redis loses charges when it is restarted empty or flushed. It also lacks the charges of a time when this process
-    /// could not reach it.
+    /// Redis loses charges in a flush, or in a restart without its data. It also lacks charges that were made while
+    /// this process could not reach it.
     ///
     /// - Parameter askedAt: the time on this limiter's clock before Redis was called. The mirrored charge gets this
-    ///   time, so it is never later than the charge in Redis. It therefore leaves the window in this process no later
-    ///   than the window in Redis.
+    ///   time, so it expires no later than the charge in Redis.
     package func reconcile(
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64
     ) -> ReconciledCount {

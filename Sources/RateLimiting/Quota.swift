@@ -4,8 +4,8 @@ package struct Quota: Hashable, Sendable {
     package var limit: Int
     package var windowSeconds: Int
     package var remaining: Int
-    /// Milliseconds until the number of charges that fit grows by one; 0 for an empty window. Usually only the oldest
-    /// charge must leave the window first. If the window holds more charges than its limit, several charges must leave.
+    /// Milliseconds until one more charge fits than now; 0 for an empty window. Usually this is when the oldest charge
+    /// leaves the window. If the window holds more charges than its limit, several charges must leave first.
     package var resetMilliseconds: Int64
 
     package init(limit: Int, windowSeconds: Int, remaining: Int, resetMilliseconds: Int64) {

@@ -32,8 +32,8 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case notifications
     /// Wrong tokens on the operator's routes. One window per client address.
     case operatorGuesses = "operator"
-    /// Refused events, repeats, and excess bytes. Excess bytes are the bytes beyond the length that a body with this
-    /// number of events may have (`RefusalLimit`).
+    /// Refused events, repeats, and excess bytes. A body's excess bytes are those beyond the length that is allowed for
+    /// its number of events (`RefusalLimit`).
     case refusals
 
     /// The classes of events, in the order of the `RateLimit` fields of a response.
@@ -123,7 +123,8 @@ extension RateLimits {
     /// For the class `refusals`, the maximum is the limit. More charges would only use memory, because no body is read
     /// while the window is full.
     ///
-    /// Other classes get charges for stored events that a late event refolds. Their maximum is `overdraftMax`.
+    /// In the other classes, a late event is charged for each stored event that is refolded. The maximum is
+    /// `overdraftMax`.
     package func chargesMax(of limitClass: RateLimitClass) -> Int {
         limitClass == .refusals ? limit(of: limitClass) : Self.overdraftMax
     }

@@ -1,23 +1,22 @@
-// The additional charges of a late event. When a late event is stored, the driver's later events are refolded until the
-// journey equals the stored one. The number of refolded events determines the number of additional charges.
+// The additional rate limit charges for a late event. Storing a late event refolds some of the driver's later events.
+// The more events are refolded, the higher the charge.
 
 import JourneyModel
 
-/// The port through which the store queries and charges the rate limiter. The store calls the methods while it writes,
-/// so they must not block.
+/// The store's interface to the rate limiter. The store calls the methods while it writes, so they must not block.
 package protocol RefoldCharging: Sendable {
-    /// Returns whether a late event may be stored; if not, the store refuses it. Returns false if the claim's window
-    /// has more charges than its limit, or if `sharingTime` has reached its maximum.
+    /// Returns whether the store may accept a late event. Returns false if the claim's window has more charges than its
+    /// limit, or if `sharingTime` has reached its maximum.
     ///
-    /// `sharingTime` is the number of the driver's stored events with the same corrected time as the late event.
+    /// `sharingTime` is the number of the driver's stored events with the late event's corrected time.
     func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool
 
-    /// Charges the claim for the `rowCount` stored events that were refolded or sorted when the claim's event was
-    /// stored. Called when the claim's event is on disk, or when the store has given up the refold.
+    /// Charges the claim for the `rowCount` stored events that were refolded or sorted to store the claim's event.
+    /// Called when that event is on disk, or when the store has given up the refold.
     func charge(_ claim: AdmissionClaim, rowCount: Int)
 
-    /// Returns whether the claim's rate limit is off. If so, no late event is refused, however many events must be
-    /// refolded.
+    /// Returns whether the claim's rate limit is off. If it is off, the store accepts late events however many events
+    /// they refold.
     func isUnlimited(_ claim: AdmissionClaim) -> Bool
 }
 
@@ -25,19 +24,19 @@ extension RefoldCharging {
     package func isUnlimited(_ claim: AdmissionClaim) -> Bool { false }
 }
 
-/// The implementation of `RefoldCharging` that charges the window of the late event.
+/// Charges refolds to the rate limit window of the late event.
 package struct RefoldCharges: RefoldCharging {
-    /// The number of refolded events per additional charge. Fewer refolded events are not charged. An ordinary late
-    /// event of a phone causes a refold of fewer than ten events.
+    /// The number of refolded events per additional charge. A smaller number is free. A phone's ordinary late event
+    /// refolds fewer than ten events.
     ///
     /// A request may cost the server at most ten times as much as the median request with the same charge
-    /// (docs/cost.md). An event that refolds 100 others costs about five times as much as the median event.
+    /// (docs/cost.md). An event that refolds 100 events costs about five times the median.
     package static let rowsPerCharge = 100
-    /// The maximum number of events of one driver with the same corrected time in milliseconds. The maximum does not
-    /// apply if the rate limit is turned off.
+    /// The maximum number of events that one driver may store in one millisecond of corrected time. It does not apply
+    /// if the rate limit is off.
     ///
-    /// To find the position of a further event, SQLite sorts all events with the same time, which takes 2 ms for 1000
-    /// events. A phone sends only a few events with the same time.
+    /// To find the position of a late event, SQLite sorts all stored events with the same time. For 1000 events, this
+    /// takes 2 ms. A phone sends only a few events with the same time.
     package static let sharingTimeMax = 1_000
 
     private let admission: any Admission

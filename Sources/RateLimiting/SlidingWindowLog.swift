@@ -1,14 +1,13 @@
-// A rate limit window (contract, section 4). It holds the charges of one driver in one class, each with its time and
-// the hash of its idempotency key.
+// The charges of one driver in one rate limit class (contract, section 4). Each charge has a time and the hash of an
+// idempotency key.
 //
-// The window is exact: a charge made at `t` counts until `t + window` and not a millisecond longer. If two idempotency
-// keys have the same hash, only one of the two events is charged.
+// The window is exact: a charge made at `t` counts until `t + window` and not a millisecond longer. If two events have
+// idempotency keys with the same hash, only one event is charged.
 
-/// A sliding window log. Callers pass times in milliseconds, all from the same clock. A charge gets the time that its
-/// call passes, even if the call before it passed a later time.
+/// A sliding window log. All times are milliseconds of the same clock, and need not ascend from call to call.
 package struct SlidingWindowLog: Sendable {
-    /// Up to this number of charges, a linear search finds a key. With more charges, a hash table of the keys is built,
-    /// which takes 7 KB or more. A driver with 60 events a minute never needs the table.
+    /// A log with more charges than this builds a hash table of its keys, which takes 7 KB or more. A smaller log is
+    /// searched linearly. A driver with 60 events a minute never needs the table.
     private static let linearSearchMax = 128
 
     private struct Charge {
@@ -16,11 +15,10 @@ package struct SlidingWindowLog: Sendable {
         var key: TextHash
     }
 
-    /// The charges, sorted by time. Charges at indexes below `first` have already left the window.
+    /// The charges, sorted by time. Charges at indexes below `first` have expired.
     private var charges: [Charge] = []
     private var first = 0
-    /// The time of each charge, by the charge's key. With this table, a key is found without a linear search. Nil until
-    /// there are more than `linearSearchMax` charges.
+    /// The time of each charge, by key. Nil until the log has more than `linearSearchMax` charges for the first time.
     private var times: [TextHash: Int64]?
 
     package init() {}
@@ -35,8 +33,8 @@ package struct SlidingWindowLog: Sendable {
     /// The time of the oldest charge; nil when there is none.
     package var oldestTime: Int64? { first < charges.count ? charges[first].time : nil }
 
-    /// The time of the latest charge; nil when there is no charge. It may be in the future, because the rate limiter
-    /// gives future times to charges beyond the limit.
+    /// The latest time of a charge; nil without charges. It may be in the future, because the rate limiter gives future
+    /// times to charges beyond the limit.
     package var latestTime: Int64? { first < charges.count ? charges[charges.count - 1].time : nil }
 
     /// Returns the time of the charge at `index`; nil beyond the last charge. The oldest charge has index 0.
@@ -53,8 +51,8 @@ package struct SlidingWindowLog: Sendable {
         compact()
     }
 
-    /// Charges the key at `time`. If the key is already charged, returns false and changes nothing. Takes O(1) if times
-    /// ascend from call to call.
+    /// Charges the key at `time`. If the key is already charged, returns false and changes nothing. O(1) if no earlier
+    /// call passed a later time.
     @discardableResult
     package mutating func insert(_ key: TextHash, at time: Int64) -> Bool {
         guard !contains(key) else { return false }
@@ -114,8 +112,8 @@ package struct SlidingWindowLog: Sendable {
         return low
     }
 
-    /// Removes the expired charges from the array, but only when they are at least half of it. Each charge is therefore
-    /// moved at most once on average.
+    /// Removes the expired charges only when they are at least half of the array. On average, each charge is therefore
+    /// moved at most once.
     private mutating func compact() {
         guard first > 0, first * 2 >= charges.count else { return }
         charges.removeFirst(first)

@@ -1,5 +1,5 @@
-// One of several shards of a `LocalRateLimiter`. A shard makes the decisions of contract, section 4, for some of the
-// drivers. It holds their windows and the idempotency keys of their stored events, all protected by one lock.
+// One shard of a `LocalRateLimiter`. A shard decides the claims of some of the drivers (contract, section 4). One lock
+// protects these drivers' windows and the idempotency keys of their stored events.
 
 import Caching
 import JourneyModel
@@ -15,16 +15,15 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// The charges of a window, and what another limiter (Redis) reported about the window.
+    /// The charges of a window in this process, and what the other limiter (Redis) reported about the window.
     private struct Window: Sendable {
         var log = SlidingWindowLog()
-        /// Another limiter reported the window as full until this time. A time in the past has no effect.
+        /// The other limiter reported the window as full until this time. A time in the past has no effect.
         var fullUntil = Int64.min
     }
 
-    /// The driver and the idempotency key of a stored event, as hashes. If two events have the same hashes, one of them
-    /// is not charged. But no event is lost, because the store compares the keys themselves to decide whether an event
-    /// is already stored.
+    /// Identifies a stored event by hashes of its driver and idempotency key. If two events have the same hashes, one
+    /// of them is not charged. No event is lost, because the store compares the keys themselves.
     private struct KnownKey: Hashable, Sendable {
         var driver: TextHash
         var idempotencyKey: TextHash
@@ -41,8 +40,8 @@ final class SlidingWindowShard: Sendable {
     private struct State: Sendable {
         var windows: TwoGenerationCache<WindowID, Window>
         var knownKeys: TwoGenerationCache<KnownKey, Bool>
-        /// The latest time that a caller has passed. Threads read the clock before they hold the lock, so times may
-        /// arrive out of order. Every call uses the later of `latest` and its own time, so that time never goes back.
+        /// The latest time that a caller has passed. Callers read the clock before they take the lock, so times may
+        /// arrive out of order. A call with an earlier time uses `latest` instead.
         var latest = Int64.min
     }
 
@@ -73,8 +72,7 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Returns the quota. Changes nothing: expired charges remain, and the cache does not count the call as a use of
-    /// the window.
+    /// Returns the quota. Expired charges are not removed, and the call does not keep the window in the cache.
     func quota(of driver: HashedText, in limitClass: RateLimitClass, at time: Int64) -> Quota {
         state.withLock { state in
             let now = max(state.latest, time)
@@ -94,8 +92,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Records that another limiter counts the window as full until `end`. `quota` then reports a full window, but
-    /// claims are decided as before. Does nothing if the window has no charges in this process.
+    /// Records that the other limiter reports the window as full until `end`. Only `quota` uses this; claims are
+    /// decided without it. Does nothing if the window has no charges in this process.
     func recordFull(_ driver: HashedText, in limitClass: RateLimitClass, until end: Int64, at time: Int64) {
         let id = WindowID(driver: driver, limitClass: limitClass)
         state.withLock { state in
@@ -131,8 +129,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Charges several claims, all of which belong to one window. Charges beyond the limit get times in the future,
-    /// spaced evenly so that they expire at the rate that the limit permits.
+    /// Charges several claims of one window. Charges beyond the limit get evenly spaced times in the future, so that
+    /// they expire at the rate of the limit.
     func overdraw(_ claims: [HashedClaim], at time: Int64) {
         guard let first = claims.first else { return }
         let limit = limits.limit(of: first.limitClass)
@@ -175,11 +173,11 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Mirrors a charge of the other limiter in this window. Returns `.known` if this window already contains the key.
+    /// Called when the other limiter has admitted the claim. Adds the same charge to this window. Returns `.known` if
+    /// this window already contains the key.
     ///
-    /// If `minimumCount` has reached the limit, returns `.refused`, although the other limiter admitted the claim.
-    /// Otherwise adds the charge and returns `.admitted`. If the window is already full, its oldest charge is removed
-    /// first, because that charge is about to leave the window.
+    /// If `minimumCount` has reached the limit, the other limiter has lost charges, so the claim is refused. If only
+    /// `window.count` has reached the limit, the oldest charge is about to expire and is removed.
     private func charge(
         _ claim: HashedClaim, _ theirs: Quota, in window: inout SlidingWindowLog, askedAt: Int64, at now: Int64
     ) -> ReconciledCount {
@@ -198,18 +196,17 @@ final class SlidingWindowShard: Sendable {
         return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), keepsCharge: true)
     }
 
-    /// Returns the minimum number of charges that the other limiter has if it has lost none. Charges that expire within
-    /// a hundredth of the window's length plus 2 ms are left out, because the other limiter's clock may be ahead.
+    /// Returns how many charges the other limiter must have if it has lost none. Its clock may be ahead. Charges that
+    /// expire within a hundredth of the window's length plus 2 ms are therefore not counted.
     ///
-    /// Two clocks differ by far less than this tolerance: by 500 ppm while NTP slews them (adjtimex(2)), and by
-    /// rounding to milliseconds.
+    /// This tolerance is far more than the difference of two clocks: 500 ppm while NTP slews them (adjtimex(2)), and
+    /// the rounding to milliseconds.
     private func minimumCount(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)
     }
 
-    /// Returns the other limiter's quota. If the other limiter has evidently lost charges, returns this window's quota
-    /// instead.
+    /// Returns the other limiter's quota, or this window's quota if the other limiter has evidently lost charges.
     private func tighter(_ quota: Quota, _ claim: HashedClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
         let remaining = limits.limit(of: claim.limitClass) - minimumCount(window, at: now)
         return remaining < quota.remaining ? self.quota(claim, window, at: now) : quota
@@ -222,16 +219,15 @@ final class SlidingWindowShard: Sendable {
     private func quota(
         of limitClass: RateLimitClass, count: Int, oldestAt time: (_ index: Int) -> Int64?, at now: Int64
     ) -> Quota {
-        // A new charge fits only when the window has fewer charges than its limit. Before that, the charge at this
-        // index and all older charges must expire.
+        // A new charge fits as soon as the charge at this index has expired. All older charges expire before it.
         let index = max(count - limits.limit(of: limitClass), 0)
         return limits.quota(of: limitClass, count: count, oldestTime: time(index), at: now)
     }
 
     private static func isKept(_ window: Window) -> Bool { window.log.count > 0 }
 
-    /// Removes the expired charges of the claim's window, and then calls the closure with the charges that are left.
-    /// The lock is held while the closure runs.
+    /// Removes the expired charges of the claim's window, and then calls `body` with the other charges. The lock is
+    /// held during the call.
     private func withLog<Answer: Sendable>(
         of claim: HashedClaim, at time: Int64, _ body: (inout SlidingWindowLog, _ isStored: Bool, Int64) -> Answer
     ) -> Answer {
@@ -258,7 +254,7 @@ final class SlidingWindowShard: Sendable {
     }
 }
 
-/// A claim whose texts were hashed once, for all tables.
+/// The hashes of a claim's texts. Each text is hashed only once.
 struct HashedClaim: Sendable {
     let driver: HashedText
     let limitClass: RateLimitClass

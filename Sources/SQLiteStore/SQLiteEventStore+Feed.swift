@@ -1,4 +1,4 @@
-// `EventFeed` on SQLite. The rows of events are themselves the outbox (docs/decisions/outbox-is-the-event-table.md).
+// `EventFeed` on SQLite. The outbox is the table of events itself (docs/decisions/outbox-is-the-event-table.md).
 
 package import Engine
 import GRDB
@@ -9,8 +9,8 @@ extension SQLiteEventStore: EventFeed {
 
     package func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent] {
         try await read { db in
-            // The events of a driver whose deletion is not complete may still identify the person, so they are not
-            // delivered yet. The feed keeps the order of the events, so all events after them wait too.
+            // During the deletion of a driver, the driver's events may still identify the person, so they are not
+            // delivered. All events after them wait too, because the feed keeps the order of events.
             try Row.fetchAll(db.cachedStatement(sql: Self.feedSQL), arguments: [id, limit]).prefix { !($0[15] as Bool) }
                 .map(Self.feedEvent)
         }
@@ -23,8 +23,8 @@ extension SQLiteEventStore: EventFeed {
                 db.cachedStatement(sql: "SELECT last_event, lost_count FROM feed_consumer WHERE name = ?"),
                 arguments: [consumer])
             guard let row else {
-                // A new consumer begins at the first event that exists. Events that were deleted before are not counted
-                // as lost.
+                // A new consumer begins at the first event that exists. Earlier events, which retention has deleted, do
+                // not count as lost.
                 let first = try Int64.fetchOne(db.cachedStatement(sql: "SELECT min(id) FROM event")) ?? 1
                 return FeedPosition(last: first - 1, newest: newest, lostCount: 0)
             }

@@ -1,4 +1,4 @@
-// `DeadlineStore` and `JourneyReader` on SQLite. Only `storeExpiries` uses the writer. All other functions use the read
+// `DeadlineStore` and `JourneyReader` on SQLite. `storeExpiries` uses the writer. All other functions use the read
 // connections, with one snapshot per call.
 
 package import Engine
@@ -19,8 +19,8 @@ extension SQLiteEventStore: DeadlineStore {
         }
     }
 
-    /// Returns the number of drivers whose next deadline is before `now`, but whose event for that deadline (the
-    /// expiry) is not stored yet.
+    /// Returns the number of drivers whose next deadline is before `now`. The expiry events for these deadlines are not
+    /// stored yet.
     package func dueDriverCount(at now: Moment) async throws(StoreFailure) -> Int {
         try await read { db in
             try Int.fetchOne(
@@ -61,9 +61,9 @@ extension SQLiteEventStore: JourneyReader {
         }
     }
 
-    /// Returns the drivers of all events after `id`, or `.any` (`CommittedChanges.Drivers` says when). Ignores
-    /// `drivers`, because one query finds the drivers of all events. The result may contain drivers that the caller
-    /// does not need.
+    /// Returns the drivers of all events after `id`, or `.any` (see `CommittedChanges.Drivers`). Ignores `drivers`,
+    /// because one query finds the drivers of all events. The result may contain drivers that the caller did not ask
+    /// for.
     package func committedChanges(
         after id: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges {

@@ -4,18 +4,17 @@ import Engine
 import Foundation
 
 extension SQLiteEventStore: TruncatableWAL {
-    /// The WAL exceeds this size in bytes only while a long read prevents SQLite from resetting the WAL. In
-    /// measurements without such a read, the WAL never exceeded 298 MB, not even while a large table was written at
-    /// full speed.
+    /// Only a long read that prevents SQLite from resetting the WAL can make the WAL larger than this, in bytes.
+    /// Without such a read, the WAL never exceeded 298 MB in measurements, even while a large table was written.
     package static var logBytesMax: Int64 { 2 * Int64(DatabaseOpening.walBytesMax) }
 
     package func truncateLog(quietFor quiet: Duration) async {
         await writer.truncateLog(quietFor: quiet)
     }
 
-    /// Waits until removed data is gone from the WAL too (see `purgesWAL` of `change`). Returns false if this takes
-    /// longer than `timeout`, because a read still prevents the truncation of the WAL. The next server that writes to
-    /// the database or opens it then truncates the WAL.
+    /// Waits until removed data is gone from the WAL too (see `purgesWAL` of `change`). Returns false if a read
+    /// prevents this for longer than `timeout`. The next server that writes to the database or opens it then truncates
+    /// the WAL.
     package func finishRemoval(within timeout: Duration) async -> Bool {
         let deadline = ContinuousClock.now + timeout
         while await !writer.finishRemoval() {

@@ -1,4 +1,4 @@
-// `OperatorReader` on SQLite. All functions use the read connections. `operatorTimeline` reads two snapshots; every
+// `OperatorReader` on SQLite. All functions use the read connections. `operatorTimeline` reads two snapshots, and every
 // other function reads one.
 
 package import Engine
@@ -11,7 +11,7 @@ extension SQLiteEventStore: OperatorReader {
     private static let driverCountsSQL =
         "SELECT state, count(*) FROM driver WHERE id NOT IN (\(SimulatedDriverRows.select)) GROUP BY state"
 
-    /// Maximum number of event rows counted by one query. Counting that many rows takes a tenth of a second.
+    /// Maximum number of event rows that one query counts. Counting this many rows takes a tenth of a second.
     static let talliedRowsMax: Int64 = 500_000
 
     package func driverCounts() async throws(StoreFailure) -> [JourneyState: Int] {
@@ -53,8 +53,8 @@ extension SQLiteEventStore: OperatorReader {
     }
 
     /// Finds the last event received before `start` by binary search, and returns its row number; 0 if there is none.
-    /// Row numbers ascend in the order of commits, which is nearly the order of receipt. Concurrent requests may make
-    /// the result wrong by a few events.
+    /// The result may be wrong by a few events, because concurrent requests may be stored in another order than
+    /// received.
     private static func lastEvent(before start: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let statement = try db.makeStatement(
             sql: "SELECT id, received_at_ms FROM event WHERE id > ? ORDER BY id LIMIT 1")

@@ -1,5 +1,5 @@
-// Declares that SQLiteEventStore conforms to the protocols for metrics and for the operator page. The functions of
-// these protocols are in other files, beside the code for the tables that they read.
+// Declares the conformances of SQLiteEventStore to the protocols for metrics and for the operator page. Other files
+// implement the functions of these protocols.
 
 import Engine
 import Identity
@@ -8,7 +8,6 @@ import SharedTables
 extension SQLiteEventStore: DatabaseStatus, BackupHistory, EventStatistics, AccountStatistics, InstanceStore,
     SettingsHistoryStore, HistoryStore
 {
-    /// 0, because only one transaction at a time writes. Audit entries therefore become visible in the order of their
-    /// ids.
+    /// 0, because only one transaction at a time writes, so audit entries become visible in the order of their ids.
     package var auditSettlesMilliseconds: Int64 { 0 }
 }

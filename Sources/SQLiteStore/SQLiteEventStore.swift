@@ -1,5 +1,5 @@
 // `EventStore` on SQLite. Passes writes to the writer, and runs reads on the read connections. Writer, WriterConnection
-// and EventAppending implement the guarantees that the protocol documents.
+// and EventAppending implement the guarantees of the protocol.
 
 package import CoreMetrics
 package import Engine
@@ -23,8 +23,7 @@ package final class SQLiteEventStore: EventStore {
     ///   - digests: computes the keyed hashes by which deleted drivers are recognized. May be nil if no driver is ever
     ///     deleted from the database.
     ///   - charging: counts the refolds of late events against the rate limits. If nil, refolds are not counted.
-    ///   - report: called with the progress of migration 26. In a database with events, this migration may take
-    ///     minutes.
+    ///   - report: called with the progress of migration 26, which may take minutes in a database with events.
     /// - Throws: the errors of `DatabaseOpening.open`.
     package convenience init(
         path: String, nowMilliseconds: Int64, waitingMax: Int? = nil, digests: KeyedHashes? = nil,
@@ -38,7 +37,7 @@ package final class SQLiteEventStore: EventStore {
         writer.loadKeys()
     }
 
-    /// Opens an existing database that has this binary's schema. A server may have the database open at the same time.
+    /// Opens an existing database that has this binary's schema. A server may have the database open too.
     ///
     /// - Throws: `RecordsUnreadable`, `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
     package convenience init(existing path: String, digests: KeyedHashes?) throws {
@@ -84,11 +83,10 @@ package final class SQLiteEventStore: EventStore {
     /// Runs one transaction of ordinary SQL.
     ///
     /// - Parameters:
-    ///   - purgesWAL: whether the data that the transaction removes must be gone from the WAL too. Normally this data
-    ///     is gone when the function returns. If a read prevents the truncation of the WAL, the data is gone soon after
-    ///     the end of that read.
-    ///   - keepsDriverCache: whether the transaction leaves the rows of drivers unchanged, so that the writer can keep
-    ///     its cache of these rows.
+    ///   - purgesWAL: whether the removed data must be gone from the WAL too. The function normally returns after that.
+    ///     If a read prevents the truncation of the WAL, the data is gone soon after the read ends.
+    ///   - keepsDriverCache: whether the writer can keep its cache of drivers' rows, because the transaction does not
+    ///     change these rows.
     func change<Outcome: Sendable>(
         purgesWAL: Bool = false, keepsDriverCache: Bool = false,
         _ change: @escaping @Sendable (Database) throws -> Outcome
@@ -97,9 +95,9 @@ package final class SQLiteEventStore: EventStore {
             effects: { _ in ChangeEffects(purgesWAL: purgesWAL, keepsDriverCache: keepsDriverCache) }, change)
     }
 
-    /// Runs one transaction of ordinary SQL. From the outcome of `change`, `effects` computes whether the WAL must be
-    /// truncated and whether the writer's caches stay valid. If `isPaced` is true, the transaction counts as a part of
-    /// a refold or deletion, and waits for its turn (RefoldPace).
+    /// Runs one transaction of ordinary SQL. `effects` computes from the transaction's outcome whether to truncate the
+    /// WAL and which caches stay valid. If `isPaced` is true, the transaction is a piece of a deletion and waits for
+    /// its turn (RefoldPace).
     func change<Outcome: Sendable>(
         isPaced: Bool = false, effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ change: @escaping @Sendable (Database) throws -> Outcome
@@ -110,8 +108,8 @@ package final class SQLiteEventStore: EventStore {
         return try result.get()
     }
 
-    /// Copies the WAL into the database file while the writer continues. When the writer truncates the WAL afterwards,
-    /// little is left to copy.
+    /// Copies the WAL into the database file while the writer continues. The writer then has little to copy when it
+    /// truncates the WAL.
     func copyWAL() async { await writer.copyWAL() }
 
     var path: String { pool.path }
@@ -120,7 +118,7 @@ package final class SQLiteEventStore: EventStore {
     package var writesWaiting: Int { writer.requestsWaiting }
 
     /// Makes a test write, and returns when it is on disk. If the disk has too little free space, throws `.unavailable`
-    /// at once. A test write could then still succeed, because it may fit into the existing WAL.
+    /// without a test write. A small write could succeed even then, because the WAL may still have room.
     package func checkWritable() async throws(StoreFailure) {
         guard FreeSpace.bytes(besideFile: pool.path) ?? .max >= FreeSpace.bytesMin else {
             throw .unavailable("the disk is full")
@@ -130,7 +128,7 @@ package final class SQLiteEventStore: EventStore {
         }.get()
     }
 
-    /// Refuses further work, finishes the work in the queue, and closes the file. Returns when all of this is done.
+    /// Refuses new work, finishes the work in the queue, and closes the file.
     package func close() async {
         await writer.close()
         try? pool.close()
@@ -138,9 +136,8 @@ package final class SQLiteEventStore: EventStore {
 
     // MARK: Reading
 
-    /// Looks the event up on a read connection, so that very many repeated events do not fill the writer's queue. Finds
-    /// every event that was acknowledged before the call. If idempotency keys are missing in memory, the writer first
-    /// reads them from the database.
+    /// Looks the event up on a read connection, so that many repeated events do not fill the writer's queue. Finds
+    /// every event that was acknowledged before the call. If keys are missing in memory, the writer first loads them.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {
@@ -155,9 +152,9 @@ package final class SQLiteEventStore: EventStore {
         while true {
             let removalCount = newest.removalCount
             let (lastNumber, outcomes) = try await readOutsideRefold(of: driver) { db in
-                // This process adds a key to memory before it commits the key's event. Memory therefore has the key of
-                // every event in the snapshot that this process has stored. Keys of events stored by another process
-                // may be missing.
+                // This process puts a key into memory before it commits the key's event. Memory therefore has the keys
+                // of all events that this process stored before the snapshot. Keys of another process's events may be
+                // missing.
                 let lastNumber = try StoredEvents.lastNumber(db)
                 guard newest.lastNumber >= lastNumber else { return (lastNumber, [EventOutcome?]?.none) }
                 return (
@@ -169,7 +166,7 @@ package final class SQLiteEventStore: EventStore {
             }
             if newest.removalCount != removalCount { continue }
             if let outcomes { return outcomes }
-            // Memory lacks keys, because the server has just started, or because another process has stored events.
+            // Keys are missing in memory. Either the server has just started, or another process has stored events.
             await withCheckedContinuation { continuation in writer.loadKeys { continuation.resume() } }
             guard newest.lastNumber >= lastNumber else { throw .unavailable("idempotency keys could not be read") }
         }
@@ -186,8 +183,8 @@ package final class SQLiteEventStore: EventStore {
     }
 
     /// Runs `value` on a read connection. Throws `.cancelled` as soon as the calling task is cancelled. GRDB's async
-    /// `read` is not used, because on cancellation it waits for a free connection, and may interrupt another read on
-    /// that connection.
+    /// `read` would wait for a free connection even then, and its cancellation may interrupt another read on the
+    /// connection.
     func read<Value: Sendable>(
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {
@@ -196,7 +193,7 @@ package final class SQLiteEventStore: EventStore {
             await withCheckedContinuation { continuation in
                 guard wait.begin(continuation) else { return }
                 pool.asyncRead { db in
-                    // The caller was cancelled and no longer waits, so the connection is left to the next read.
+                    // The cancelled caller no longer waits, so this read is skipped.
                     if wait.isOver { return }
                     do {
                         wait.end(.success(try value(db.get())))

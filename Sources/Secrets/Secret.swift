@@ -1,10 +1,11 @@
-// A value that must not be shown: a key, a token, a password, a one-time code, a phone number, a coordinate. Every
-// implicit conversion to text (interpolation, description, dump, Mirror) gives `<redacted>`, so code that logs the
-// value by mistake does not reveal it.
+// A value that must not be shown, such as a key, a token, a one-time code, a phone number or a coordinate. Every
+// implicit conversion to text (interpolation, description, dump, Mirror) gives `<redacted>`. Code that logs the value
+// by mistake does not reveal it.
 //
 // `Secret` is deliberately not Encodable, so that encoding it as JSON does not compile.
 
-/// Holds a value that must not appear in a log line, error text or debugger dump. Only `reveal()` returns the value.
+/// Holds a value that must not appear in a log line, an error text or a debugger dump. Only `reveal()` returns the
+/// value.
 package struct Secret<Value: Sendable>: Sendable {
     private let value: Value
 
@@ -12,7 +13,7 @@ package struct Secret<Value: Sendable>: Sendable {
         self.value = value
     }
 
-    /// Returns the value itself, for the code that uses it. Do not put the result into text that leaves the process.
+    /// Returns the value itself. Do not put it into text that leaves the process.
     package func reveal() -> Value {
         value
     }
@@ -24,8 +25,8 @@ extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomR
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Equality for settings and tests. The comparison is not constant-time, so it must never compare a secret with client
-/// input.
+/// Equality for settings and tests. Must never compare a secret with client input, because the comparison is not
+/// constant-time.
 extension Secret: Equatable where Value: Equatable {}
 
 /// The text shown in place of a secret, everywhere.

@@ -1,10 +1,9 @@
-// The members of a response as received. Members such as `state` stay texts, because `Comparison` compares them with
-// the expected texts.
+// The members of a response as received. Members such as `state` stay texts, because `Comparison` compares texts.
 
 import JourneyModel
 
 struct Answer: Hashable {
-    /// The HTTP status. For an event of a batch, the `status_code` of its result.
+    /// The HTTP status. For an event of a batch, the `status_code` of the event's result.
     var statusCode: Int
     var status: String?
     var eventID: String?
@@ -29,7 +28,7 @@ struct Answer: Hashable {
         code = json?["code"]?.text
     }
 
-    /// Returns one answer for each event of a batch. Returns nil if the response does not have `count` results.
+    /// Returns nil if the response does not have one result for each of the `count` events.
     static func all(inBatch json: JSONValue?, count: Int) -> [Answer]? {
         guard let results = json?["results"]?.elements, results.count == count else { return nil }
         return results.map { result in

@@ -5,11 +5,10 @@ import JourneyModel
 struct Comparison {
     var expected: ExpectedResponse
     var eventID: String
-    /// The permitted values of `status`: `ok` or `already_processed`. Both are permitted if the response to an earlier
-    /// attempt may have been lost.
+    /// The permitted values of `status`. If the response to an earlier attempt may have been lost, these are both `ok`
+    /// and `already_processed`.
     var statuses: [EventResponse.Status]
 
-    /// Returns the differences, one sentence each. Returns an empty array if there are none.
     func differences(from answer: Answer) -> [String] {
         guard answer.statusCode == 200 else {
             return ["got \(answer.statusCode)\(answer.code.map { " \($0)" } ?? "") instead of 200"]
@@ -35,7 +34,7 @@ struct Comparison {
         return "\(member) is \(found.map(shown) ?? "missing") instead of \(words.joined(separator: " or "))"
     }
 
-    /// Returns a text from the server in a form that is safe to show on a terminal, because the server is not trusted.
+    /// The server is not trusted, so its text must be made safe for a terminal.
     private static func shown(_ text: String) -> String {
         String(text.unicodeScalars.prefix(64).map { $0.value < 0x20 || $0.value > 0x7E ? "?" : Character($0) })
     }

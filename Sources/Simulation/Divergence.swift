@@ -1,9 +1,9 @@
 // The errors that stop a simulation.
 
-/// A difference between the server's response about an event and the expected response, which the simulation computes
+/// A difference between two responses about an event: the server's response, and the one that the simulation computes
 /// with its own fold.
 package struct Divergence: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The driver's seed. With this seed, the drives of this driver can be repeated without the other drivers.
+    /// The driver's seed. With this seed, this driver's drives can be repeated alone.
     package var seed: UInt64
     /// All scenarios that the driver plays. The difference was found in `scenario`.
     package var scenarios: [Scenario]
@@ -29,7 +29,7 @@ package struct Divergence: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The reason why the run cannot continue. For example, the server has returned no verdict that can be compared.
+/// The reason why the run cannot continue, for example that the server returned no response to compare.
 package struct SimulationFailure: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 

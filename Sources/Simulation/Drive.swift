@@ -1,5 +1,5 @@
-// A scripted drive as a value: the events of a phone, and the requests in which the phone reports them to the server.
-// Times are offsets from the start of the drive. Ids get the prefix of the run when the drive is played.
+// A scripted drive: the events of a phone, and the requests in which the phone reports them. Times are offsets from the
+// start of the drive. The prefix of the run is added to ids when the drive is played.
 
 package import JourneyModel
 
@@ -8,20 +8,19 @@ package struct ScriptedEvent: Hashable, Sendable {
     /// The id of the event, unique within one driver's drives.
     package var id: String
     package var name: EventName
-    /// The spelling of the name on the wire. It is the canonical spelling or that of shipped v1 clients.
+    /// The name on the wire: the canonical spelling, or that of shipped v1 clients.
     package var spelling: String
     package var sessionID: String?
     package var chargerID: String?
     package var merchantID: String?
-    /// The time from the start of the drive to the event, measured by a correct clock.
+    /// The time from the start of the drive to the event on a correct clock.
     package var offsetMilliseconds: Int64
-    /// How far the phone's clock was ahead of a correct clock when the event happened. Negative if the clock was
-    /// behind.
+    /// How far the phone's clock was ahead when the event happened; negative if it was behind.
     package var clockErrorMilliseconds: Int64
     package var sequence: Int64?
-    /// The route to which the event is sent if it is sent alone. Batches have their own route.
+    /// The route for sending the event alone. Batches have their own route.
     package var route: EventRoute
-    /// The state before the event, as reported by the phone; nil when not reported.
+    /// The state that the phone reports for the time before the event; nil if it reports none.
     package var previousState: JourneyState?
     /// Whether the event's time is sent without a fraction of a second.
     package var isWholeSecond = false
@@ -31,8 +30,8 @@ package struct ScriptedEvent: Hashable, Sendable {
     package enum Timestamp: Hashable, Sendable {
         /// `timestamp` is the time of the event. Each attempt has `X-Sent-At`.
         case ofTheEvent
-        /// `timestamp` is the time of an attempt to send the event: `secondsBefore` seconds before the first attempt
-        /// that reaches the server. No attempt has `X-Sent-At`, because shipped clients do not send it.
+        /// `timestamp` is the time of an attempt to send the event. This is `secondsBefore` seconds before the first
+        /// attempt that reaches the server. No attempt has `X-Sent-At`, because shipped clients do not send it.
         case ofAnAttempt(secondsBefore: Int64)
     }
 }
@@ -44,20 +43,19 @@ package struct Delivery: Hashable, Sendable {
         case alone
         /// One request with all of `events`.
         case batch
-        /// Several concurrent requests, each with a copy of the same event. There are as many requests as elements in
-        /// `events`.
+        /// Several concurrent requests, each with a copy of one event. `events` has one element per request.
         case together
         /// One request with one event. The app has built the body of this request a second time.
         case rebuilt
-        /// One request with one event. The body has the idempotency key of the event but states another time of the
-        /// event, so the server must reject it.
+        /// One request with one event. The body has the event's idempotency key but another time of the event. The
+        /// server must reject it.
         case changed
     }
 
     package var form: Form
     /// Indexes into the drive's events. For `.together`, all these indexes are equal.
     package var events: [Int]
-    /// How far the phone's clock is ahead of a correct clock at the time of sending.
+    /// How far the phone's clock is ahead when the events are sent; negative if it is behind.
     package var clockErrorMilliseconds: Int64
 }
 
@@ -68,8 +66,8 @@ package struct Drive: Hashable, Sendable {
     /// The events, in the order in which they happen.
     package var events: [ScriptedEvent]
     package var deliveries: [Delivery]
-    /// The time from the start of this drive to the start of the next drive. Every deadline that this drive may start
-    /// passes within this time.
+    /// The time from the start of this drive to the start of the following drive. It is long enough for all deadlines
+    /// of this drive to pass.
     package var durationMilliseconds: Int64
 }
 

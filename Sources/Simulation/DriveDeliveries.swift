@@ -1,5 +1,4 @@
-// The deliveries of each scenario. They determine the order in which the phone reports its events, how often it does
-// so, and in which requests.
+// The deliveries of each scenario: in which order, how often and in which requests the phone reports its events.
 
 extension DriveScript {
     /// Returns the deliveries. Together they contain every event at least once.
@@ -29,11 +28,11 @@ extension DriveScript {
         Delivery(form: .batch, events: Array(indexes), clockErrorMilliseconds: 0)
     }
 
-    /// Returns the deliveries of a phone that loses its connection for some time. The events of that time are sent in
-    /// one batch, and each other event is sent alone.
+    /// The phone loses its connection for some time. It sends the events of that time in one batch, and all others
+    /// alone.
     ///
-    /// In half of the drives, the response to the last event before the loss of the connection is also lost. The batch
-    /// then contains that event again.
+    /// In half of the drives, the loss begins before the response to an event arrives. The batch then contains that
+    /// event again.
     private func offlineGap(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         let first = Int.random(in: 1..<(all.count - 1), using: &random)
         let end = Int.random(in: (first + 1)...all.count, using: &random)
@@ -56,9 +55,9 @@ extension DriveScript {
     /// Returns the deliveries of one of four cases, chosen at random:
     ///
     /// - Case 0: the response to the first request is lost, and the app builds the body again.
-    /// - Case 1: the first request arrives only after the request with the rebuilt body.
-    /// - Case 2: like case 0, but between the two requests the app sends a body that states another time of the event.
-    ///   The server must reject that body.
+    /// - Case 1: the request with the rebuilt body arrives before the first request.
+    /// - Case 2: as in case 0, but the app also sends a body with another time of the event. The server must reject
+    ///   that body.
     /// - Case 3: the event is sent once.
     private func rebuilt(_ event: Int, _ random: inout ScriptRandom) -> [Delivery] {
         let forms: [Delivery.Form] =
@@ -71,8 +70,6 @@ extension DriveScript {
         return forms.map { Delivery(form: $0, events: [event], clockErrorMilliseconds: 0) }
     }
 
-    /// Chooses up to three events at random, and returns one more delivery for each. These deliveries come after all
-    /// others.
     private func repeats(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         all.shuffled(using: &random).prefix(3).map(alone)
     }

@@ -1,5 +1,5 @@
-// Generates the events of one phone's drive from random numbers and the server's settings. Every drive begins at a
-// charger, and leads to a merchant or ends early. Deliveries are in DriveDeliveries.swift.
+// Generates the events of a drive from random numbers and the server's settings. DriveDeliveries.swift generates the
+// deliveries.
 
 import JourneyModel
 
@@ -14,19 +14,18 @@ struct DriveScript {
     private var sequence: Int64 = 0
     var activatedAt: Int64 = 0
     private var clockErrorMilliseconds: Int64 = 0
-    /// The number of events that the phone reported before the app was killed; nil in every scenario except
-    /// `forceQuit`.
+    /// The number of events that the phone reported before the app was killed. Nil except in the scenario `forceQuit`.
     private(set) var reportedBeforeQuit: Int?
 
     var hardMilliseconds: Int64 { Int64(settings.hardTimeoutSeconds) * 1000 }
     var graceMilliseconds: Int64 { Int64(settings.gracePeriodSeconds) * 1000 }
-    /// The prefix of the drive's ids. A driver plays each scenario at most once, so ids with this prefix are unique
-    /// among the driver's ids.
+    /// The prefix of the drive's ids. It is unique among a driver's drives, because a driver plays each scenario at
+    /// most once.
     var prefix: String { scenario.rawValue }
     var sessionID: String { "\(prefix)-session" }
 
-    /// The time between the last deadline of a drive and the start of the next drive. After the last drive, this time
-    /// ends at the present.
+    /// The time between a drive's last deadline and the start of the following drive. For the driver's last drive, the
+    /// time between its last deadline and now.
     private static let restMilliseconds: Int64 = 600_000
 
     private init(_ scenario: Scenario, seed: UInt64, settings: Settings) {
@@ -36,8 +35,8 @@ struct DriveScript {
         isV1 = random.happens(inPercent: 40) || scenario.isOfShippedClients
     }
 
-    /// - Parameter previousSession: the id of the previous drive's session, which a reset event needs. Nil for the
-    ///   driver's first drive.
+    /// - Parameter previousSession: the session of the previous drive, which a reset event names. Nil for the driver's
+    ///   first drive.
     static func drive(
         _ scenario: Scenario, seed: UInt64, settings: Settings, previousSession: String?
     ) -> Drive {
@@ -64,8 +63,7 @@ struct DriveScript {
         if scenario == .forceQuit { quit() } else { visit() }
     }
 
-    /// Returns the error of a wrong clock: 10 minutes to 3 hours, ahead or behind. The server treats an error of up to
-    /// five minutes as none, so this error is always large enough to be noticed.
+    /// Returns an error of the clock between 10 minutes and 3 hours. The server ignores errors of up to five minutes.
     private mutating func clockJump() -> Int64 {
         let milliseconds = Int64.random(in: 600_000...10_800_000, using: &random)
         return random.happens(inPercent: 50) ? milliseconds : -milliseconds
@@ -73,7 +71,6 @@ struct DriveScript {
 
     // MARK: Stages of a drive
 
-    /// Adds the events of the approach, after which the state is ANCHORED.
     private mutating func approach() {
         if random.happens(inPercent: 30) { add(.diagnostic("app_launched")) }
         add(.chargerTargeted, after: 0...60)
@@ -98,8 +95,7 @@ struct DriveScript {
         activatedAt = now
     }
 
-    /// Adds the events from SESSION_ACTIVE to the end of the session at the merchant. All of them happen before the
-    /// deadlines.
+    /// All events happen before the deadlines.
     private mutating func visit() {
         if random.happens(inPercent: 20) {
             add(.enteredMerchantZone, afterPerMille: 1...10, of: hardMilliseconds, session: sessionID)
@@ -116,14 +112,13 @@ struct DriveScript {
         add(name, afterPerMille: 50...600, of: left, session: sessionID)
     }
 
-    /// Adds the departure. It happens at most a tenth of the hard timeout after the previous event. The phone can
-    /// therefore still reach the merchant before the hard timeout.
+    /// The departure takes at most a tenth of the hard timeout, so that the phone can still reach the merchant in time.
     private mutating func depart() {
         add(.departedCharger, afterPerMille: 20...100, of: hardMilliseconds, session: sessionID)
     }
 
-    /// Adds the events of a phone whose app is killed at the charger or on the way. In some drives, the app never runs
-    /// again. In the others, it is started again and then reports the events since it was killed.
+    /// The app is killed at the charger or on the way. In some drives, it never runs again. In the others, it later
+    /// reports the events since it was killed.
     private mutating func quit() {
         let isOnTheWay = random.happens(inPercent: 75)
         if isOnTheWay { depart() }
@@ -133,7 +128,7 @@ struct DriveScript {
         case 0: return
         case 1:
             // The phone reached the merchant before the deadline. In half of these drives, the visit was also verified
-            // while the app was not running.
+            // before the app ran again.
             guard let deadline else { return }
             add(.enteredMerchantZone, afterPerMille: 100...900, of: deadline - now, session: sessionID)
             if random.happens(inPercent: 50) {
@@ -150,7 +145,7 @@ struct DriveScript {
 
     // MARK: Events
 
-    /// Advances the time by a random number of whole seconds, because many phones report whole seconds.
+    /// Advances the time by whole seconds, because many phones report whole seconds.
     mutating func pass(seconds: ClosedRange<Int64>) {
         now += Int64.random(in: seconds, using: &random) * 1000
     }
@@ -161,7 +156,7 @@ struct DriveScript {
     }
 
     /// Adds an event after a random part of `milliseconds`. `share` is the range of this part, in thousandths. If the
-    /// settings are as small as one second, the part may be 0; one millisecond then passes instead.
+    /// part is 0, which can happen with the smallest settings, one millisecond passes.
     mutating func add(
         _ name: EventName, afterPerMille share: ClosedRange<Int64>, of milliseconds: Int64, session: String
     ) {

@@ -1,4 +1,4 @@
-// All drives of one simulated driver, one after the other, and their times.
+// All drives of one simulated driver, with their times.
 
 package import JourneyModel
 
@@ -7,17 +7,15 @@ package struct DriverDay: Hashable, Sendable {
     package var seed: UInt64
     package var drives: [Drive]
 
-    /// Generates the drives. The same arguments give the same drives as long as the files that generate drives are
-    /// unchanged.
+    /// Generates the drives. The same arguments give the same drives, unless the code that generates drives changes.
     ///
     /// - Parameter scenarios: the scenarios to play, each at most once.
     package init(seed: UInt64, scenarios: [Scenario], settings: Settings) {
         self.seed = seed
         var previousSession: String?
         drives = scenarios.filter(\.isDrive).map { scenario in
-            // Each scenario has its own seed, so a drive stays nearly the same if another is left out. Only two things
-            // depend on the drive before it: the session that a reset names, and the first state that a shipped client
-            // reports.
+            // Each scenario has its own seed, so that leaving one out hardly changes the other drives. Only two things
+            // come from the previous drive: the session of a reset, and the first state of a shipped client.
             let index = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
             let drive = DriveScript.drive(
                 scenario, seed: seed &* 0x1_0000 &+ index, settings: settings, previousSession: previousSession)
@@ -32,7 +30,7 @@ package struct DriverDay: Hashable, Sendable {
 
     package var eventCount: Int { drives.reduce(0) { $0 + $1.events.count } }
 
-    /// How many times events are sent that the server must accept. Each copy counts, and so does the final delivery of
+    /// The number of deliveries of events that the server must accept. It includes copies, and the final delivery of
     /// each event.
     package var deliveredCount: Int {
         drives.reduce(eventCount) { sum, drive in
@@ -40,7 +38,6 @@ package struct DriverDay: Hashable, Sendable {
         }
     }
 
-    /// Returns the drives with their start times. The last drive ends at `now`.
     func scheduled(endingAt now: Moment) -> [(drive: Drive, startsAt: Moment)] {
         var start = now.advanced(byMilliseconds: -durationMilliseconds)
         return drives.map { drive in

@@ -1,5 +1,5 @@
-// Plays the drives of one driver. Sends the deliveries of each drive in order, and compares each response with the
-// expected one. Then sends every event once more, and compares the final verdicts and the sessions.
+// Plays the drives of one driver, and compares each response with the expected one. At the end, sends every event once
+// more, and compares the final verdicts and the sessions.
 
 import JourneyClient
 import JourneyModel
@@ -72,8 +72,8 @@ struct DriverPlay {
         try compare(answer, outcome, with: message, of: drive, how)
     }
 
-    /// Sends a body with different content under an idempotency key that is already stored (contract, section 3, "A
-    /// repeat is a repeat"). Throws unless the server rejects this body with `idempotencyKeyReused`.
+    /// The body differs from the stored body with the same idempotency key. The server must reject it (contract,
+    /// section 3, "A repeat is a repeat").
     private func deliverChanged(_ message: EventMessage, of drive: Int) async throws {
         let outcome = try await send(message, 0)
         let answer = Answer(statusCode: outcome.response.status, json: outcome.response.json)
@@ -92,8 +92,8 @@ struct DriverPlay {
         }
     }
 
-    /// Sends a batch. Then sends some of its events again, each alone. These are the events that were rate-limited
-    /// (429), not stored (503), or rejected because their session is not registered.
+    /// Sends a batch. Sends an event of the batch again, alone, if it was rate-limited (429) or not stored (503). Does
+    /// so too if its session is not registered.
     private mutating func deliverBatch(_ messages: [EventMessage], of drive: Int) async throws {
         let outcome = try await sender.send(events: messages.count) { requests.batch(messages, sentAt: $0) }
         guard outcome.response.status == 200,
@@ -110,7 +110,6 @@ struct DriverPlay {
                 try compare(answer, outcome, with: message, of: drive, "sent in a batch of \(messages.count)")
             }
         }
-        // Wait for the time that the server has returned, as a phone does.
         if !left.isEmpty, let seconds = outcome.response.retryAfterSeconds {
             sender.tally.change { $0.limited += 1 }
             try await sender.sleep(.seconds(seconds))
@@ -118,13 +117,11 @@ struct DriverPlay {
         for message in left { try await deliverAlone(message, of: drive, "deferred from a batch") }
     }
 
-    /// Sends copies of one event concurrently. The server must store only the copy that arrives first (contract,
-    /// section 3).
+    /// Sends copies of one event concurrently. The server must store only one of them (contract, section 3).
     private mutating func deliverTogether(_ messages: [EventMessage], of drive: Int) async throws {
         guard let message = messages.first else { return }
         let wasNew = !expected.contains(message.id)
-        // The tasks capture copies of `sender` and `requests` instead of `self`, because `self` changes when the
-        // responses are compared.
+        // The tasks must not capture `self`, because `self` changes when the responses are compared.
         let (sender, requests) = (sender, requests)
         let all = try await withThrowingTaskGroup(of: SendOutcome.self) { tasks in
             for _ in messages {
@@ -150,8 +147,7 @@ struct DriverPlay {
 
     // MARK: Sessions
 
-    /// Registers the event's session after the server has rejected the event for lack of a registration. Returns false
-    /// if the event has no session, or if its session was registered before.
+    /// Returns false if the event has no session, or if the session was already registered here.
     private mutating func register(_ message: EventMessage) async throws -> Bool {
         guard let sessionID = message.placed.sessionID, registered.insert(sessionID).inserted else { return false }
         let outcome = try await sender.send(events: 0) { _ in requests.register(sessionID) }
@@ -163,8 +159,6 @@ struct DriverPlay {
 
     // MARK: Comparison
 
-    /// For each session that an event of the drive names, compares the expected state and end with those that the
-    /// server returns.
     private func compareSessions(of drive: Int) async throws {
         var compared: Set<String> = []
         for message in messages[drive] {

@@ -1,5 +1,4 @@
-// One scripted event as it is sent. Its body is the same in every delivery, except where the script changes it.
-// `DriverRequests` makes the requests with that body.
+// One scripted event as it is sent. `DriverRequests` builds the requests.
 
 import JourneyClient
 import JourneyModel
@@ -7,9 +6,9 @@ import JourneyModel
 /// A scripted event with its id, its times and its body.
 struct EventMessage {
     let event: ScriptedEvent
-    /// The time of the event on the phone's clock. The clock may be wrong.
+    /// The time of the event on the phone's clock, which may be wrong.
     let occurredAt: Moment
-    /// The event as the server should store it, with its time on a correct clock.
+    /// The event as the server should store it, at its time on a correct clock.
     let placed: OrderedEvent
     /// The body, which is the same for each attempt.
     private(set) var body: [UInt8] = []
@@ -33,21 +32,21 @@ struct EventMessage {
     }
 
     /// Builds the body of an event whose `timestamp` is the time of an attempt. Must be called before each delivery.
-    /// Only the first call builds the body, because all attempts have the same body.
+    /// Later calls do nothing, because all attempts have the same body.
     mutating func stamp(at now: Moment) {
         guard body.isEmpty, case .ofAnAttempt(let seconds) = event.timestamp else { return }
         body = Body(timestamp: now.advanced(bySeconds: -Int(seconds))).bytes(of: self)
     }
 
-    /// Returns the event with the body that the app would build after it is launched again.
+    /// Returns the event with the body that the app would build after a restart.
     func rebuilt(at now: Moment) -> EventMessage {
         var message = self
         message.body = Body(timestamp: now, isRebuilt: true).bytes(of: self)
         return message
     }
 
-    /// Returns the event with a body that the server must reject. It has the same idempotency key, but says that the
-    /// event occurred one second later.
+    /// Returns the event with a body that the server must reject. The body has the same idempotency key, but a time of
+    /// the event one second later.
     func changed() -> EventMessage {
         var message = self
         message.body = Body(timestamp: occurredAt, isLater: true).bytes(of: self)

@@ -1,13 +1,13 @@
-// The simulation's own fold of one driver's events. It computes the responses that the server must give. From the
-// server's responses, it only learns which events were acknowledged.
+// The simulation's own fold of one driver's events. It computes the responses that the server must give. All that it
+// learns from the server is which events were acknowledged.
 
 import JourneyModel
 
 struct ExpectedJourney {
     /// The driver's journey before the first event.
     private let start: Journey
-    /// The acknowledged events, in the order of their responses. This is also the order in which they arrived at the
-    /// server.
+    /// The acknowledged events, in the order in which they arrived at the server. Their responses arrive in the same
+    /// order.
     private var events: [OrderedEvent] = []
 
     init(start: Journey) {
@@ -24,9 +24,9 @@ struct ExpectedJourney {
         events.append(event)
     }
 
-    /// Returns the expected response about an event. Returns nil for an event that was not added.
+    /// Returns nil for an event that was not added.
     ///
-    /// - Parameter span: the time within which the server made its response.
+    /// - Parameter span: the time in which the server made its response.
     func answer(about idempotencyKey: String, within span: ClosedRange<Moment>) -> ExpectedResponse? {
         let ordered = Fold.inOrder(events, from: start)
         let folded = Fold.replay(ordered, from: start)
@@ -37,9 +37,8 @@ struct ExpectedJourney {
             verdict: folded[index].verdict, states: heads.map(\.state), endings: heads.map(\.endedBy))
     }
 
-    /// Returns the driver's last journey in this session, with the deadlines applied that have passed by `now`. If a
-    /// reset or another activation closed the session, returns SESSION_ENDED with the reason. Returns nil for a session
-    /// that was never activated.
+    /// Returns the driver's last journey in this session at `now`. If a reset or another activation closed the session,
+    /// returns SESSION_ENDED with the reason. Returns nil if the session was never activated.
     func session(_ sessionID: String, at now: Moment) -> Journey? {
         let ordered = Fold.inOrder(events, from: start)
         var found: Journey?
@@ -58,9 +57,9 @@ struct ExpectedJourney {
 
 struct ExpectedResponse {
     var verdict: Verdict
-    /// The states at the beginning and at the end of the span in which the server responded. They differ if a deadline
-    /// passes within the span; the server may return either.
+    /// The states at the beginning and at the end of the span. If a deadline passes within the span, they differ, and
+    /// the server may return either state.
     var states: [JourneyState]
-    /// For each of `states`, the reason why the journey ended; nil if it had not ended.
+    /// The reason why the journey ended, for each of `states`; nil if it had not ended.
     var endings: [Journey.Ending?]
 }

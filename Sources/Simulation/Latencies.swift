@@ -1,10 +1,10 @@
 // Response times as a histogram of fixed size.
 
-/// Counts response times in buckets, and computes times in microseconds from these counts. A bucket is at most 1.6 %
-/// wide, so a computed time is at most 1.6 % too long.
+/// Counts response times in buckets. A bucket is up to 1.6 % wide. A time that is computed from the buckets is
+/// therefore up to 1.6 % too long.
 package struct Latencies: Hashable, Sendable {
-    /// The number of buckets from a time to twice this time. The buckets cover 40 such doublings, from 1 to 2^40
-    /// microseconds (twelve days).
+    /// The number of buckets between a time and its double. The buckets cover 40 doublings, from 1 to 2^40 microseconds
+    /// (twelve days).
     private static let bucketsPerDoubling = 64
     private var counts: [Int] = Array(repeating: 0, count: 40 * Latencies.bucketsPerDoubling)
     package private(set) var count = 0
@@ -20,8 +20,8 @@ package struct Latencies: Hashable, Sendable {
         maxMicroseconds = max(maxMicroseconds, microseconds)
     }
 
-    /// Returns the time within which the fraction `share` (0 to 1) of the responses arrived. The result is up to 1.6 %
-    /// too long. Returns 0 if there was no response.
+    /// Returns the time within which a fraction of the responses arrived, up to 1.6 % too long. `share` is this
+    /// fraction, from 0 to 1. Returns 0 if there was no response.
     package func microseconds(at share: Double) -> Int {
         let wanted = Int((share * Double(count)).rounded(.up))
         guard wanted > 0 else { return 0 }
@@ -33,8 +33,8 @@ package struct Latencies: Hashable, Sendable {
         return maxMicroseconds
     }
 
-    /// Returns the index of the bucket for a time in microseconds. The times from 2^n to 2^(n+1) share 64 buckets. n is
-    /// the position of the highest bit that is set in the time. The six bits below it select one of the 64 buckets.
+    /// The highest set bit of `value` selects a doubling. The six bits below that bit select one of the doubling's 64
+    /// buckets.
     private static func bucket(of value: Int) -> Int {
         let doubling = min(Int.bitWidth - 1 - value.leadingZeroBitCount, 39)
         let below = min(value, (1 << 40) - 1) - (1 << doubling)

@@ -1,5 +1,5 @@
-// Sends a request until there is a final response. Like a phone's queue, the sender waits for the time in
-// `Retry-After`, and repeats a request that may not have arrived (contract, section 5).
+// Sends a request until there is a final response. Like a phone's queue, the sender obeys `Retry-After`, and repeats a
+// request that may not have arrived (contract, section 5).
 
 import JourneyClient
 import JourneyModel
@@ -7,10 +7,9 @@ import JourneyModel
 /// A response, and what else the comparison needs to know about it.
 struct SendOutcome {
     var response: HTTPExchange.Response
-    /// The span of time, on the server's clock, within which the server made the response.
+    /// The server made the response within this span of time on its own clock.
     var span: ClosedRange<Moment>
-    /// Whether the server may have stored the event at an earlier attempt. If it did, it responds with the status
-    /// `already_processed` now.
+    /// Whether the server may have stored the event at an earlier attempt. The status may then be `already_processed`.
     var mayBeRepeat: Bool
 }
 
@@ -22,20 +21,20 @@ struct RequestSender {
     /// A function that waits. It is `Task.sleep` except in tests.
     let sleep: @Sendable (Duration) async throws -> Void
 
-    /// The maximum number of attempts. The pauses between them are 1, 2, 4, 8 and then always 16 s. They take about a
-    /// minute in total, which is enough for a server to restart.
+    /// The maximum number of failed attempts. Status 429 is not a failure. The pauses are 1, 2, 4, 8, 16, 16 and 16 s.
+    /// In this minute, a server can restart.
     static let attemptsMax = 8
     /// The maximum number of responses with status 429 to one request. Each defers the request by at most an hour
-    /// (contract, section 5). If there are more, one of the server's rate limits is too low for the run.
+    /// (contract, section 5). More of them show that one of the server's rate limits is too low for the run.
     static let limitedMax = 20
-    /// The tolerance of the clock, in milliseconds. `SendOutcome.span` is extended by it at both ends, because `clock`
-    /// is corrected by the server's `Date`, which has only whole seconds.
+    /// The tolerance of the clock, in milliseconds. It extends `SendOutcome.span` at both ends. The clock is corrected
+    /// by the server's `Date`, which has only whole seconds.
     private static let clockToleranceMilliseconds: Int64 = 2_000
 
     /// - Parameters:
-    ///   - takesRefusals: whether a response with status 401 or 403 is returned like any other. If false, these
-    ///     statuses cause a `SimulationFailure`.
-    ///   - request: makes the request of each attempt. Its argument is the time of sending on the server's clock.
+    ///   - takesRefusals: whether a response with status 401 or 403 is returned. If false, these statuses cause a
+    ///     `SimulationFailure`.
+    ///   - request: builds the request of each attempt. `sentAt` is the time of sending on the server's clock.
     /// - Throws: `SimulationFailure` when no response can be obtained.
     func send(
         events count: Int, takesRefusals: Bool = false, _ request: (_ sentAt: Moment) -> HTTPExchange.Request
@@ -94,8 +93,8 @@ struct RequestSender {
 }
 
 extension HTTPExchange.Response {
-    /// The value of `Retry-After`, but at least 1 and at most 3600. If the field is missing, as in a batch response
-    /// with status 200, `RateLimit` is used: the longest `t` of its limits with `r=0`.
+    /// The value of `Retry-After`, limited to 1...3600. A batch response with status 200 has no such field. Then the
+    /// value comes from `RateLimit`: the longest `t` of the limits with `r=0`.
     var retryAfterSeconds: Int? {
         let asked = field("Retry-After").flatMap { Int($0) } ?? field("RateLimit").flatMap(Self.exhaustedSeconds)
         return asked.map { min(max($0, 1), 3600) }

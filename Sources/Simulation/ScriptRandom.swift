@@ -1,5 +1,4 @@
-// The random numbers of scripts. A printed seed gives the same drives again as long as this file and the files that
-// generate drives are unchanged.
+// The random numbers of scripts. The same seed gives the same drives, unless the code that generates drives changes.
 
 /// SplitMix64 (Steele, Lea, Flood 2014). Every seed can be used, including 0.
 struct ScriptRandom: RandomNumberGenerator {

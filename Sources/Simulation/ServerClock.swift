@@ -1,15 +1,15 @@
-// An estimate of the server's clock. The times of the simulated events are computed from it.
+// An estimate of the server's clock, from which the times of the simulated events are computed.
 
 import Foundation
 package import JourneyModel
 
-/// This machine's clock, corrected by the `Date` in a response of the server (RFC 9110, section 6.6.1).
+/// This machine's clock, corrected by the `Date` of one of the server's responses (RFC 9110, section 6.6.1).
 package struct ServerClock: Sendable {
     private let local: @Sendable () -> Moment
     private let offsetMilliseconds: Int64
 
-    /// The clock is corrected only if it differs from the server's `Date` by at least this much. A smaller difference
-    /// is no sign of a wrong clock, because `Date` has whole seconds and a response takes time.
+    /// The clock is corrected only if it differs from `Date` by at least this much. A smaller difference does not prove
+    /// that the clock is wrong: `Date` has whole seconds, and a response takes time.
     private static let noticedMilliseconds: Int64 = 2_000
 
     package init(local: @escaping @Sendable () -> Moment = ServerClock.system, date: String? = nil) {

@@ -1,10 +1,10 @@
-// The drives of shipped clients. These clients use the routes of v1. With each event, they send its time in whole
-// seconds and the state before it. Each scenario shows a problem that real clients have.
+// The drives of shipped clients, which use the routes of v1. They send each event with its time in whole seconds and
+// the state before it. Each scenario shows a problem of real clients.
 
 import JourneyModel
 
 extension Scenario {
-    /// Whether the scenario simulates a shipped client. Events of shipped clients have `metadata.previous_state`.
+    /// Whether shipped clients are simulated. Their events have `metadata.previous_state`.
     var isOfShippedClients: Bool {
         switch self {
         case .lostEvents, .verifiedAnywhere, .staleTimestamp, .rebuiltBody, .earlyEnd, .sameSecond, .targetSetAgain:
@@ -31,8 +31,7 @@ extension DriveScript {
 
     // MARK: The scenarios
 
-    /// Adds the events of a drive in which up to two events are not sent. An event is left out only if a later event
-    /// proves it.
+    /// Up to two events are not sent. An event may be left out only if a later event proves it.
     private mutating func loseEvents(from state: JourneyState) {
         var phone = state
         var lossesLeft = Int.random(in: 1...2, using: &random)
@@ -69,8 +68,8 @@ extension DriveScript {
         }
         report(.exclusiveActivatedByWeb, sessionID, to: .sessionActive, 5...30)
         activatedAt = now
-        // The following events happen within a second. So they happen before the deadlines, even if the settings have
-        // their smallest values.
+        // The events after the activation happen within a second, before the shortest deadlines that the settings
+        // allow.
         if random.happens(inPercent: 80) {
             report(.departedCharger, sessionID, to: .inTransit, 0...0)
             if random.happens(inPercent: 60) { report(.enteredMerchantZone, sessionID, to: .atMerchant, 0...1) }
@@ -89,11 +88,11 @@ extension DriveScript {
         reportState(hasDeparted ? .inTransit : .sessionActive)
     }
 
-    /// Adds the events of a drive with two late reports. The arrival and the verification each happen shortly before a
-    /// deadline, but are reported after it. The server must not take these two delays for clock errors.
+    /// The arrival and the verification each happen shortly before a deadline, but are reported after it. The server
+    /// must not treat these delays as clock errors.
     ///
-    /// The two delays differ, because the server may take two equal delays for a clock error (`ClockMemory.agreed`).
-    /// Both delays are shorter than every clock error of `clock-jump`.
+    /// The two delays differ, because equal delays may count as a clock error (`ClockMemory.agreed`). Both are shorter
+    /// than the clock errors of `clock-jump`.
     private mutating func retryLate(from start: JourneyState) {
         anchor(from: start)
         activate(sessionID)
@@ -109,8 +108,7 @@ extension DriveScript {
     private mutating func endEarly(from start: JourneyState) {
         let isAnchored = random.happens(inPercent: 60)
         say(.enteredChargerIntentZone, from: start, after: 10...60)
-        // In some drives, the dwell event is not sent. The end event then proves the dwell, because it reports the
-        // state ANCHORED.
+        // In some drives, the dwell event is not sent. The end event proves it by reporting the state ANCHORED.
         if isAnchored, random.happens(inPercent: 70) {
             say(.anchorDwellComplete, from: .nearCharger, after: 120...300)
         }
@@ -139,8 +137,8 @@ extension DriveScript {
         let hasDeparted = random.happens(inPercent: 40)
         if hasDeparted { say(.departedCharger, first, from: .sessionActive) }
         say(.chargerTargeted, from: hasDeparted ? .inTransit : .sessionActive)
-        // In half of the drives, the phone reports its way to the charger a second time. In the other half, it does not
-        // send these events, and the activation proves them.
+        // In half of the drives, the phone reports its way to the charger again. In the other half it does not, and the
+        // activation proves these events.
         if random.happens(inPercent: 50) {
             say(.enteredChargerIntentZone, from: .idle)
             say(.anchorDwellComplete, from: .nearCharger)
@@ -162,8 +160,7 @@ extension DriveScript {
         activatedAt = now
     }
 
-    /// Adds the events of a whole session. All events after the activation happen within a second, so the session ends
-    /// before the deadlines even if the settings have their smallest values.
+    /// All events after the activation happen within a second, before the shortest deadlines that the settings allow.
     private mutating func visit(_ session: String, within seconds: ClosedRange<Int64> = 0...1) {
         activate(session, after: seconds == 0...0 ? 0...0 : 5...30)
         finish(session, within: seconds)
@@ -186,8 +183,6 @@ extension DriveScript {
         reportState(state)
     }
 
-    /// Gives the last event the form that shipped clients send: with the state before it, and with its time in whole
-    /// seconds.
     private mutating func reportState(_ state: JourneyState, secondsBefore: Int64? = nil) {
         guard let last = events.indices.last else { return }
         events[last].previousState = state

@@ -1,5 +1,5 @@
-// The scenario `retried-sign-in`: a sign-in with Apple is sent again as if its response had been lost (contract,
-// section 6). The accounts that the scenario creates are deleted at the end.
+// The scenario `retried-sign-in`: a sign-in with Apple is repeated as if its response had been lost (contract, section
+// 6). At the end, the created accounts are deleted.
 
 import Foundation
 import JourneyClient
@@ -28,8 +28,8 @@ struct SignInPlay {
         sender.tally.change { $0.drives[.retriedSignIn, default: 0] += 1 }
     }
 
-    /// Sends the same sign-in request twice. Then sends a request with another identity token but the same nonce, which
-    /// the server must reject. Returns the first two responses.
+    /// Sends a sign-in request twice, and returns both responses. The server must reject a third request, which has the
+    /// same nonce in another identity token.
     private func signInTwice(_ route: String) async throws -> [JSONValue] {
         let subject = "\(options.runID)\(route)"
         let nonce = "\(subject)-nonce"
@@ -71,7 +71,6 @@ struct SignInPlay {
         return writer.bytes
     }
 
-    /// Returns the `sid` of an access token. The signature is not checked.
     private static func signInSession(ofToken token: String?) -> String? {
         let parts = token?.split(separator: ".") ?? []
         guard parts.count == 3, let payload = base64URLDecoded(parts[1]) else { return nil }

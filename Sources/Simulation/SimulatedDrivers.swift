@@ -1,18 +1,18 @@
-// A whole run of the simulation: reads the server's settings and clock, simulates many drivers concurrently, and stops
-// at the first divergence.
+// A whole run: reads the server's settings and clock, and simulates many drivers concurrently. Stops at the first
+// divergence.
 
 import JourneyClient
 package import JourneyModel
 
 package struct SimulatedDrivers: Sendable {
     package struct Options: Sendable {
-        /// The seed of the first driver. The seed of each further driver is one higher.
+        /// The first driver's seed. The seed increases by one from driver to driver.
         package var seed: UInt64
         package var drivers: Int
         package var eventsPerSecond: Double
         /// The scenarios in the order of play, each at most once.
         package var scenarios: [Scenario]
-        /// The prefix of every id. It is different in each run, and consists of printable ASCII.
+        /// The prefix of every id, in printable ASCII. Each run must have another prefix.
         package var runID: String
 
         package init(seed: UInt64, drivers: Int, eventsPerSecond: Double, scenarios: [Scenario], runID: String) {
@@ -25,9 +25,9 @@ package struct SimulatedDrivers: Sendable {
     }
 
     package enum Tokens: Sendable {
-        /// Every driver is new. The associated function returns the access token of a driver.
+        /// Every driver is new. The function returns a driver's access token.
         case perDriver(@Sendable (DriverID) async throws -> String)
-        /// There is one driver, who exists already. The associated value is the driver's access token.
+        /// The only driver exists already. The value is this driver's access token.
         case one(String)
     }
 
@@ -43,15 +43,13 @@ package struct SimulatedDrivers: Sendable {
     private static let concurrentDriversMax = 256
     private static let progressInterval = Duration.milliseconds(200)
 
-    /// Makes an identity token in Apple's form for the given subject and raw nonce. Each call returns a different
-    /// token.
+    /// Makes an identity token in Apple's form. `nonce` is the raw nonce. Each call returns a different token.
     package typealias IdentityToken = @Sendable (_ subject: String, _ nonce: String) async throws -> String
 
     /// - Parameters:
     ///   - identityToken: makes identity tokens. If nil, the scenario `retriedSignIn` is not played.
     ///   - clock: this machine's clock, which may be wrong.
-    ///   - sleep: the function that waits. It is called when the server asks for a wait, and between two attempts of a
-    ///     request.
+    ///   - sleep: the function that waits before a request is repeated, or because the server asks for it.
     package init(
         _ options: Options, transport: any Transport, tokens: Tokens, identityToken: IdentityToken? = nil,
         clock: @escaping @Sendable () -> Moment = ServerClock.system,
@@ -65,7 +63,7 @@ package struct SimulatedDrivers: Sendable {
         self.sleep = sleep
     }
 
-    /// - Parameter progress: called at intervals of `progressInterval` by one task, and once more at the end.
+    /// - Parameter progress: called every `progressInterval` by one task, and once at the end.
     /// - Throws: the first `Divergence`, or a `SimulationFailure`.
     package func run(progress: @escaping @Sendable (DeliveryProgress) -> Void) async throws -> Summary {
         let settings = try await serverSettings()
@@ -146,8 +144,8 @@ package struct SimulatedDrivers: Sendable {
         return (settings, ServerClock(local: localClock, date: response.field("Date")))
     }
 
-    /// Returns the journey before the first event. The journey of a new driver is in IDLE. Throws if an existing driver
-    /// has a journey in progress, or has opened a session since the time at which the first drive starts.
+    /// Returns the driver's journey before the first event. Throws if an existing driver has a journey in progress.
+    /// Also throws if this driver has opened a session since the start of the first drive.
     private func startingJourney(days: [DriverDay], _ sender: RequestSender) async throws -> Journey {
         guard case .one(let token) = tokens else { return Journey() }
         let requests = DriverRequests(token: token)

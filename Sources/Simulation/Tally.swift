@@ -1,4 +1,4 @@
-// The counts of a run. The simulated drivers increase the counts during the run, and the progress display reads them.
+// The counts of a run. The simulated drivers increase them, and the progress display reads them.
 
 import Synchronization
 
@@ -20,13 +20,12 @@ package struct Summary: Hashable, Sendable {
     package var drives: [Scenario: Int] = [:]
     /// The number of distinct events.
     package var events = 0
-    /// The number of times that an event was sent which the server had already stored.
+    /// The number of deliveries of events that the server had already stored.
     package var duplicates = 0
     package var requests = 0
-    /// The number of responses with which the server's rate limiter deferred a request or some events of a batch.
+    /// The number of responses in which the server's rate limiter deferred a request or events of a batch.
     package var limited = 0
-    /// The number of requests that were sent again after a failure. Requests that the rate limiter deferred are not
-    /// counted.
+    /// The number of requests that were repeated after a failure. A rate limit is not a failure.
     package var repeatedRequests = 0
     package var latencies = Latencies()
 

@@ -1,9 +1,9 @@
-// A transport that uses Foundation's URLSession, because a deployed server is usually reached over TLS, and Dwell's own
-// module Sockets has no TLS. Unlike async-http-client, URLSession comes with the toolchain. The build gets no second
-// event loop and no second TLS library.
+// A transport that uses Foundation's URLSession. A deployed server is usually reached over TLS, which Dwell's module
+// Sockets lacks. URLSession comes with the toolchain, so the build needs no second event loop and no second TLS
+// library.
 //
-// On Linux, URLSession uses libcurl. A binary with a static standard library does not contain libcurl, so the machine
-// must have libcurl and CA certificates.
+// On Linux, URLSession uses libcurl. A binary with a static standard library does not contain libcurl. The machine must
+// then have libcurl and CA certificates.
 
 import Foundation
 package import JourneyClient
@@ -18,10 +18,10 @@ package struct URLSessionTransport: Transport {
     private let redirects = RefusedRedirects()
 
     /// Creates a transport to the server at `url`. Returns nil if `url` does not have the form described below. Also
-    /// returns nil if its host is an IPv6 address, because URLSession cannot reach such an address on Linux.
+    /// returns nil for an IPv6 address, which URLSession cannot reach on Linux.
     ///
     /// - Parameters:
-    ///   - url: `http://` or `https://`, a host, and the prefix of the server's paths, if any.
+    ///   - url: `http://` or `https://`, a host, and optionally the prefix of the server's paths.
     ///   - connectionsMax: the maximum number of connections open at once.
     package init?(url: String, timeoutSeconds: Int, connectionsMax: Int) {
         guard let components = URLComponents(string: url), let host = components.host, !host.isEmpty,
@@ -53,13 +53,13 @@ package struct URLSessionTransport: Transport {
         return .response(HTTPExchange.Response(status: http.statusCode, fields: fields, body: [UInt8](body)))
     }
 
-    /// Cancels the requests in progress and closes all connections. After this call, no further request may be sent.
+    /// Cancels the requests in progress and closes all connections. No further request may be sent.
     package func close() {
         session.invalidateAndCancel()
     }
 }
 
-/// The delegate that makes URLSession return a redirect like any other response.
+/// Makes URLSession return a redirect like any other response.
 private final class RefusedRedirects: NSObject, URLSessionTaskDelegate {
     func urlSession(
         _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,

@@ -7,10 +7,10 @@
 #endif
 
 struct Binding {
-    /// The address that was bound, with the port that the system chose.
+    /// The bound address, with the port that the system chose.
     var endpoint: Endpoint
-    /// The listening descriptors. A TCP address has one for each loop. A Unix socket, or a socket that another process
-    /// opened, has only one.
+    /// The listening descriptors. A TCP address has one for each loop. A Unix socket has only one, and so has an
+    /// inherited socket.
     var descriptors: [Int32]
 
     static func bind(
@@ -34,8 +34,8 @@ struct Binding {
         return binding
     }
 
-    /// Takes over a socket that is already listening. The first loop accepts connections from it for all loops; other
-    /// processes may accept from it too. Throws `.system` with EINVAL if the socket is not listening.
+    /// Takes over a listening socket. The first loop accepts connections for all loops. Throws `.system` with EINVAL if
+    /// the socket is not listening.
     static func adopt(_ descriptor: Int32, _ syscalls: Syscalls) throws(TransportError) -> Binding {
         let owned = syscalls.makeOwn(descriptor)
         if owned < 0 { throw .system(call: "fcntl", errno: Int32(clamping: -owned)) }
@@ -46,8 +46,6 @@ struct Binding {
         return Binding(endpoint: try Socket.localEndpoint(descriptor, syscalls), descriptors: [descriptor])
     }
 
-    /// Returns the requested address, with the port that the system chose. For an inherited socket, returns the address
-    /// that the socket is bound to.
     func address(askedFor asked: SocketAddress) -> SocketAddress {
         switch asked {
         case .ip(let host, _): .ip(host: host, port: endpoint.port)
@@ -58,16 +56,15 @@ struct Binding {
         }
     }
 
-    /// Throws if another server listens on the port. To find out, binds a socket without SO_REUSEPORT, which fails if
-    /// the port is in use. With SO_REUSEPORT, both servers could bind the port, and each would silently get some of the
-    /// connections.
+    /// Throws if another server listens on the port: a socket without SO_REUSEPORT cannot be bound then. With
+    /// SO_REUSEPORT, both servers could bind the port. Each would silently get some of the connections.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)
     }
 
-    /// Removes the socket file of a killed server, because the file would prevent a new bind. A file is removed only if
-    /// it is a socket that refuses connections. If any other file is at that path, the bind fails.
+    /// The socket file of a killed server would prevent a new bind. Removes the file only if it is a socket that
+    /// refuses connections. Any other file stays, and the bind fails.
     private static func removeStaleSocket(
         _ path: String, _ endpoint: Endpoint, _ syscalls: Syscalls
     ) throws(TransportError) {

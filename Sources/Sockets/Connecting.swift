@@ -7,16 +7,16 @@
 #endif
 
 extension Connection {
-    /// Connects to the first IP address of the name that accepts the connection. `deadline` limits the name lookup and
-    /// all attempts together. If no address accepts the connection, throws the error of the last attempt.
+    /// Connects to the first of the name's IP addresses that accepts the connection. `deadline` limits the name lookup
+    /// and all attempts together. If no address accepts, throws the error of the last attempt.
     package static func connect(
         to address: SocketAddress, on loop: EventLoop, until deadline: Deadline = .never
     ) async throws(TransportError) -> Connection {
         try await connect(toOneOf: Resolver.resolve(address, until: deadline), on: loop, until: deadline)
     }
 
-    /// Tries the addresses in order. Each attempt gets an equal share of the remaining time, so that time is left for
-    /// the others if one address never replies.
+    /// Tries the addresses in order. An address that never replies must not use up the whole time, so each attempt gets
+    /// an equal share of the rest.
     static func connect(
         toOneOf endpoints: [Endpoint], on loop: EventLoop, until deadline: Deadline
     ) async throws(TransportError) -> Connection {
@@ -54,7 +54,7 @@ extension Connection {
     private func start(
         _ descriptor: Int32, _ endpoint: Endpoint, until deadline: Deadline
     ) async throws(TransportError) {
-        // The call is not repeated after EINTR, because the kernel continues the attempt, as after EINPROGRESS
+        // After EINTR, the call must not be repeated: the kernel continues the attempt, as after EINPROGRESS
         // (connect(2)).
         let answer = endpoint.withPointer { loop.syscalls.connect(descriptor, $0, $1) }
         try register()

@@ -1,15 +1,13 @@
-// Reads and writes for a task, which is suspended while the socket is not ready. Outgoing connections and tests use
-// these calls. Of these calls, HTTPServer uses only `yieldIfBusy`, for streamed responses.
+// Reads and writes that suspend a task while the socket is not ready. Outgoing connections and tests use them.
+// HTTPServer uses only `yieldIfBusy`, for streamed responses.
 //
-// The task tries the system call first. If this would block, the task waits until the poller reports that the socket
-// became readable or writable (an edge). No edge is missed, because the task stays on the loop between the call and the
-// wait.
+// A task makes the system call first. If the call would block, the task waits until the poller reports that the socket
+// became readable or writable (an edge). The task stays on the loop until it waits, so it misses no edge.
 
-/// One task may read while another task writes. Any task may make any of these calls. If the task does not run on the
-/// connection's loop, the call first moves to that loop.
+/// Any task may make these calls. A call moves to the connection's loop if it is made elsewhere. One task may read
+/// while another writes.
 extension Connection {
-    /// The maximum number of successive reads and writes that do not wait. After that, the loop's other connections run
-    /// first.
+    /// The maximum number of successive reads and writes without a wait. The loop's other connections run after that.
     private static let callsWithoutWaitMax = 32
 
     /// Whether a task waits for bytes. Must be read on the loop.
@@ -17,11 +15,11 @@ extension Connection {
 
     // MARK: - Reading
 
-    /// Waits for bytes and passes at most 64 KiB of them to the closure. The buffer is valid only while the closure
-    /// runs. It is empty if the stream has ended.
+    /// Waits for bytes, and passes at most 64 KiB to the closure. The buffer is valid only while the closure runs. At
+    /// the end of the stream, it is empty.
     ///
-    /// If `endsOnDrain` is true, the call throws `.draining` instead of waiting while the connection is draining. If a
-    /// drain begins during the wait, the call throws the same error.
+    /// If `endsOnDrain` is true, the call throws `.draining` instead of waiting while the connection is draining. A
+    /// drain that begins during the wait has the same effect.
     package nonisolated(nonsending) func read<Answer>(
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {
@@ -40,7 +38,7 @@ extension Connection {
         }
     }
 
-    /// Waits for bytes and returns a copy of at most 64 KiB of them. The copy is empty at the end of the stream.
+    /// Waits for bytes, and returns at most 64 KiB. At the end of the stream, the array is empty.
     package nonisolated(nonsending) func read(
         until deadline: Deadline = .never, endsOnDrain: Bool = false
     ) async throws(TransportError) -> [UInt8] {
@@ -57,9 +55,9 @@ extension Connection {
 
     // MARK: - Writing
 
-    /// Writes all bytes. Returns when the kernel has taken them, possibly before the peer has received them.
+    /// Writes all bytes. When it returns, the kernel has taken them, but the peer may not have received them.
     ///
-    /// `stallTimeoutMilliseconds` limits each wait for the peer to take more bytes; nil means no limit. `deadline`
+    /// `stallTimeoutMilliseconds` limits each wait until the kernel takes more bytes; nil means no limit. `deadline`
     /// limits the whole call.
     package nonisolated(nonsending) func write(
         _ bytes: [UInt8], until deadline: Deadline = .never, stallTimeoutMilliseconds: Int? = nil
@@ -88,8 +86,8 @@ extension Connection {
 
     // MARK: - Waiting
 
-    /// Waits until the connection is writable. If it is still being established, waits until this has succeeded or
-    /// failed.
+    /// Waits until the connection is writable. For a connection that is being established, waits until this has
+    /// succeeded or failed.
     nonisolated(nonsending) func waitWritable(until deadline: Deadline) async throws(TransportError) {
         if writing == nil { writing = ReadinessWaiter(loop) }
         try await wait(writing, until: deadline, endsOnDrain: false)
@@ -109,8 +107,8 @@ extension Connection {
         }
     }
 
-    /// Counts a call that did not wait. After `callsWithoutWaitMax` such calls, lets the loop's other connections run.
-    /// Otherwise a peer that is always ready could occupy the loop and keep a cancelled task running.
+    /// Counts a call that did not wait, and lets other connections run after `callsWithoutWaitMax` of them. Without
+    /// this, a peer that is always ready could occupy the loop and keep a cancelled task running.
     ///
     /// Must be called on the loop.
     package nonisolated(nonsending) func yieldIfBusy() async throws(TransportError) {

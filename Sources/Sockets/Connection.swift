@@ -1,16 +1,15 @@
-// One socket on its loop. Reads and writes do not block, and the owner is called for each change. This file does not
-// depend on the protocol that the bytes belong to.
+// One socket on its loop. Reads and writes do not block. The code here does not depend on the protocol.
 //
-// The poller is edge-triggered: it reports each change of readiness (an edge) only once. To lose no edge, the
-// connection stores it in `mayRead` and `mayWrite`:
+// The poller is edge-triggered: it reports each change of readiness (an edge) only once. The connection therefore
+// remembers readiness in `mayRead` and `mayWrite`:
 //
-// - `mayRead` is cleared when the kernel has no more bytes: after EAGAIN, or after a read of fewer bytes than requested
-//   (epoll(7)). Once the poller has reported that the peer sends no more bytes, no further edge follows. From then on,
-//   only EAGAIN clears `mayRead`.
-// - `mayWrite` is cleared after EAGAIN, when the kernel takes no more bytes.
+// - `mayRead` is cleared after EAGAIN, or after a read of fewer bytes than requested (epoll(7)). The kernel then has no
+//   more bytes. If the poller has reported the end of the peer's bytes, no further edge follows, and only EAGAIN clears
+//   `mayRead`.
+// - `mayWrite` is cleared after EAGAIN.
 //
-// A connection is used in one of two ways. Either its owner is called for each change (`whenChanged`), or a task waits
-// for bytes (Connection+Waiting.swift).
+// There are two ways to use a connection. Its owner is called for each change (`whenChanged`), or a task waits for
+// bytes (Connection+Waiting.swift).
 
 #if canImport(Glibc)
     internal import Glibc
@@ -18,31 +17,31 @@
     internal import Darwin
 #endif
 
-/// A change of a connection. It has no details; the owner reads them from the connection.
+/// A change of a connection. The owner reads the details from the connection.
 package enum ConnectionChange: Sendable {
-    /// The connection may be readable or writable, or the peer has ended its sending direction, or the connection
-    /// failed.
+    /// The connection may be readable or writable, the peer has ended its sending direction, or the connection failed.
     case ready
     /// The deadline that was set last has passed.
     case timedOut
-    /// A round of the loop ends, and `flushAtRoundEnd` was called in that round.
+    /// A round of the loop ends, and `flushAtRoundEnd` was called in this round.
     case roundEnds
-    /// A drain began. The owner finishes the request in progress and closes the connection.
+    /// A drain began. The owner must finish the request in progress and close the connection.
     case draining
-    /// This side closed the socket, because `close` was called, `shutdownWrite` failed, or the loop shuts down. This is
-    /// always the last change.
+    /// This side closed the socket: `close` was called, `shutdownWrite` failed, or the loop shuts down. No other change
+    /// follows.
     case closed
 }
 
-/// Safe to share: all mutable state is accessed only on `loop`. Some functions must be called on the loop; their
-/// comments say so. All other functions move to the loop by themselves.
+/// Safe to share: all mutable state is accessed only on `loop`. Some functions must be called on the loop, as their
+/// comments say. All others move to the loop themselves.
 package final class Connection: @unchecked Sendable {
     package let loop: EventLoop
     /// The peer's IP address as text, without port; "" for a Unix socket.
     package let remoteAddress: String
-    /// Whether the connection is draining. Like all properties declared below, it must be read on the loop.
+    /// Whether the connection is draining. This property and those below must be read on the loop.
     package private(set) var isDraining = false
-    /// Whether no response can reach the peer, because the connection failed or both directions have ended.
+    /// Whether no response can reach the peer. The connection failed, both directions have ended, or this side closed
+    /// the socket.
     package private(set) var peerIsGone = false
     package private(set) var mayRead = true
     package private(set) var mayWrite = true
@@ -55,10 +54,9 @@ package final class Connection: @unchecked Sendable {
     private var owner: ((ConnectionChange) -> Void)?
     private var peerEndsSending: (@Sendable () -> Void)?
     private var timer: LoopTimer?
-    /// Whether `continueInNextRound` was called, and the resulting `.ready` has not been delivered yet.
+    /// Whether a `.ready` that `continueInNextRound` requested is still to come.
     private var continues = false
 
-    // One waiter for the task that reads, and one for the task that writes. Each is created at the first wait.
     var reading: ReadinessWaiter?
     var writing: ReadinessWaiter?
     var callsWithoutWait = 0
@@ -98,8 +96,8 @@ package final class Connection: @unchecked Sendable {
 
     /// Reads at most 64 KiB and passes the bytes to the closure. Must be called on the loop.
     ///
-    /// Returns the number of bytes: 0 at the end of the stream and on every later call. Returns nil when no bytes are
-    /// available yet.
+    /// Returns the number of bytes. Returns 0 at the end of the stream and on every later call. Returns nil if no bytes
+    /// are available yet.
     package func receive(_ body: (UnsafeRawBufferPointer) -> Void) throws(TransportError) -> Int? {
         if descriptor < 0 { throw .closed }
         if !mayRead { return nil }
@@ -119,8 +117,8 @@ package final class Connection: @unchecked Sendable {
         return nil
     }
 
-    /// Writes as many bytes as the kernel takes now. Returns the index of the first byte that was not sent. Must be
-    /// called on the loop.
+    /// Writes as many bytes as the kernel takes now. Returns the index of the first byte that is still to be sent. Must
+    /// be called on the loop.
     package func send(_ bytes: [UInt8], from start: Int = 0) throws(TransportError) -> Int {
         var sent = start
         while sent < bytes.count {
@@ -138,7 +136,8 @@ package final class Connection: @unchecked Sendable {
         return sent
     }
 
-    /// Ends this side's sending direction; reading continues. Closes the connection if the peer is already gone.
+    /// Ends this side's sending direction. Reading is still possible. Closes the connection if this fails, because the
+    /// peer is gone.
     package func shutdownWrite() {
         loop.execute { [self] in
             if descriptor < 0 { return }
@@ -166,13 +165,12 @@ package final class Connection: @unchecked Sendable {
         if ended { peerEnds() }
         if mayRead { reading?.wake(.ready) }
         if mayWrite { writing?.wake(.ready) }
-        // The owner is called after the waiters. It is called even if the peer is gone, because the kernel may still
-        // hold bytes from the peer.
+        // The owner is called even if the peer is gone, because the kernel may still hold bytes from the peer.
         owner?(.ready)
     }
 
-    /// Requests a `.roundEnds` at the end of this round of the loop. If the kernel takes no more output now, or if
-    /// there is no owner, requests nothing and returns false. Must be called on the loop.
+    /// Requests a `.roundEnds` in this round of the loop. If there is no owner or the kernel takes no more output now,
+    /// requests nothing and returns false. Must be called on the loop.
     package func flushAtRoundEnd() -> Bool {
         guard owner != nil, mayWrite else { return false }
         loop.flushAtRoundEnd { self.roundEnds() }
@@ -186,15 +184,14 @@ package final class Connection: @unchecked Sendable {
     /// Requests a `.timedOut` at the deadline. Replaces the previous deadline. Must be called on the loop.
     package func setDeadline(_ deadline: Deadline) {
         if descriptor < 0 || timer == nil && deadline == .never { return }
-        // The timer's closure retains the connection. This cycle ends when the connection is closed, because this
-        // releases the timer. A weak reference would avoid the cycle, but would make each retain and release of the
-        // connection slower.
+        // The timer's closure retains the connection. Closing the connection releases the timer and ends this cycle. A
+        // weak reference would make every retain and release of the connection slower.
         let timer = timer ?? LoopTimer { self.owner?(.timedOut) }
         self.timer = timer
         if deadline == .never { loop.stop(timer) } else { loop.start(timer, deadline) }
     }
 
-    /// Requests one `.ready` after the loop's other connections have run. Must be called on the loop.
+    /// Requests one `.ready` after the loop's other connections have had a turn. Must be called on the loop.
     package func continueInNextRound() {
         if continues { return }
         continues = true
@@ -211,10 +208,10 @@ package final class Connection: @unchecked Sendable {
         owner?(.draining)
     }
 
-    /// Calls the closure once, on the loop, when the peer ends its sending direction. If the peer has already ended it,
-    /// calls the closure at once. nil removes the earlier closure.
+    /// Calls the closure once, on the loop, when the peer ends its sending direction. If the peer has already done so,
+    /// calls the closure at once. nil removes the previous closure.
     ///
-    /// The peer may still be reading. Only a later write shows whether the peer is gone.
+    /// The peer may still be reading. Only a write can show that the peer is gone.
     package func whenPeerEndsSending(_ body: (@Sendable () -> Void)?) {
         loop.execute { [self] in
             peerEndsSending = body

@@ -2,12 +2,12 @@ internal import Synchronization
 
 /// Limits on open connections.
 package struct ConnectionLimits: Hashable, Sendable {
-    /// The maximum number of connections served at the same time. At least 1.
+    /// The maximum number of connections served at the same time, at least 1.
     package var connectionsMax: Int
-    /// The maximum number of connections from one address served at the same time; 0 turns the limit off. Unix sockets
-    /// are not counted. Use 0 behind a proxy, because all connections then have the proxy's address.
+    /// The maximum number of connections served from one address at the same time; 0 turns the limit off. Unix sockets
+    /// are not counted. Behind a proxy, use 0, because all connections have the proxy's address.
     ///
-    /// All addresses of an IPv6 /64 network count as one address, because one host usually gets a whole /64.
+    /// An IPv6 /64 network counts as one address, because one host usually gets a whole /64.
     package var connectionsPerAddressMax: Int
 
     package init(connectionsMax: Int = 10_000, connectionsPerAddressMax: Int = 0) {
@@ -18,20 +18,20 @@ package struct ConnectionLimits: Hashable, Sendable {
 
 /// Counts of connections.
 package struct ConnectionCounts: Hashable, Sendable {
-    /// The connections that are open now, including those that are being rejected.
+    /// The open connections, including those that are being rejected.
     package var open = 0
     /// The connections served since the start.
     package var served = 0
     package var rejected = 0
 }
 
-/// Limits the connections of all loops and of all listeners that share the limiter.
+/// Limits the connections of all listeners that share the limiter, on all loops.
 package final class ConnectionLimiter: Sendable {
     enum Admission: Equatable {
         case served
         case rejected(RejectedConnection)
-        /// The connection is closed without a response, because too many other connections are being rejected. The
-        /// closed connection does not count as open.
+        /// The connection is closed without a response, because too many others are being rejected. It does not count
+        /// as open.
         case closedUnanswered
     }
 
@@ -43,8 +43,8 @@ package final class ConnectionLimiter: Sendable {
     }
     private let limits: ConnectionLimits
     private let counts = Mutex(Counts())
-    /// The maximum number of connections that are being rejected with a response at the same time. Each of them needs a
-    /// descriptor. Any further connection is closed without a response.
+    /// The maximum number of connections that are rejected with a response at the same time. Each of them needs a
+    /// descriptor. Further connections are closed without a response.
     private static let rejectedMax = 64
 
     package init(_ limits: ConnectionLimits) {
@@ -75,8 +75,8 @@ package final class ConnectionLimiter: Sendable {
         }
     }
 
-    /// Removes a connection from the counts of open connections. Must be called once for each connection, with the
-    /// result of `enter`. If this was `.closedUnanswered`, the call has no effect and may be omitted.
+    /// Must be called once for each connection, with the result of `enter`. For `.closedUnanswered`, the call has no
+    /// effect and may be omitted.
     func leave(_ endpoint: Endpoint, _ admission: Admission) {
         let address = countedAddress(endpoint)
         counts.withLock { counts in
@@ -98,7 +98,6 @@ package final class ConnectionLimiter: Sendable {
         return count >= limits.connectionsPerAddressMax ? .connectionsPerAddressMax : nil
     }
 
-    /// Returns the bytes under which the connections from this address are counted; nil if they are not counted.
     private func countedAddress(_ endpoint: Endpoint) -> [UInt8]? {
         if limits.connectionsPerAddressMax == 0 { return nil }
         return IPAddress(endpoint).map { Array($0.bytes.prefix(8)) }

@@ -4,7 +4,7 @@
     import Darwin
 #endif
 
-/// A time on the monotonic clock. Changes of the wall clock therefore do not affect it.
+/// A time on the monotonic clock, which changes of the wall clock do not affect.
 package struct Deadline: Hashable, Comparable, Sendable {
     /// The time in nanoseconds on CLOCK_MONOTONIC.
     package let nanoseconds: UInt64
@@ -21,7 +21,7 @@ package struct Deadline: Hashable, Comparable, Sendable {
         return Deadline(nanoseconds: UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec))
     }
 
-    /// Returns the time `milliseconds` from now. Treats a negative number as 0, and more than a century as `never`.
+    /// Returns the time `milliseconds` from now. A negative number counts as 0, and more than a century as `never`.
     package static func inMilliseconds(_ milliseconds: Int) -> Deadline {
         now.advanced(byMilliseconds: milliseconds)
     }
@@ -47,7 +47,7 @@ package struct Deadline: Hashable, Comparable, Sendable {
         return Int(clamping: (nanoseconds - now) / 1_000_000 + 1)
     }
 
-    /// Divides the remaining time into `count` equal parts, and returns the end of the first part.
+    /// Returns the end of the first of `count` equal parts of the remaining time.
     func share(of count: Int) -> Deadline {
         if count <= 1 || self == .never { return self }
         let now = Deadline.now.nanoseconds

@@ -1,11 +1,11 @@
-// Watches a descriptor that a C library owns. The loop only reports when the descriptor is ready; the library itself
-// reads and writes.
+// Watches a descriptor that a C library owns. The loop only reports that the descriptor is ready. The library reads and
+// writes.
 
 /// Safe to share: all mutable state is touched only on the loop. All functions must be called on the loop.
 package final class DescriptorWatch: @unchecked Sendable {
     package enum Event: Sendable {
-        /// The descriptor became readable or writable, or its peer is gone. Each change is reported only once, so the
-        /// owner must read until a read would block, and write likewise.
+        /// The descriptor became readable or writable, or the peer is gone. A change is reported only once. The owner
+        /// must therefore read until a read would block, and likewise write.
         case ready
         /// The deadline that was set last has passed.
         case timedOut
@@ -20,8 +20,8 @@ package final class DescriptorWatch: @unchecked Sendable {
     private var owner: ((Event) -> Void)?
     private var continues = false
 
-    /// Calls the closure on the loop for each event, until `end` is called. Until then, the loop retains the watch and
-    /// the closure. If the descriptor is already ready, the next round reports it.
+    /// Calls the closure on the loop for each event until `end` is called. The loop retains the watch and the closure
+    /// until then. A descriptor that is already ready is reported in the following round.
     package init(
         _ descriptor: Int32, on loop: EventLoop, _ owner: @escaping (Event) -> Void
     ) throws(TransportError) {
@@ -58,8 +58,8 @@ package final class DescriptorWatch: @unchecked Sendable {
 
     /// Ends the watch. A second call does nothing.
     ///
-    /// The library must close the descriptor in the same round of the loop, before or after this call. The reason is
-    /// that only closing removes the descriptor from the poller.
+    /// The library must close the descriptor in the same round of the loop, before or after this call. Only closing
+    /// removes the descriptor from the poller.
     package func end() {
         guard let token else { return }
         self.token = nil

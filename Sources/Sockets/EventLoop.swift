@@ -1,8 +1,8 @@
-// An event loop: one serial DispatchQueue with one work item, which waits on the poller as long as the loop exists. The
-// loop is a TaskExecutor, so a task that prefers the loop runs on the loop's queue.
+// An event loop: a serial DispatchQueue with one work item, which waits on the poller as long as the loop exists. The
+// loop is a TaskExecutor. A task that prefers the loop therefore runs on the loop's queue.
 //
-// In each round, the loop waits until a descriptor is ready, a timer is due, or another thread adds work. If a task is
-// runnable, it does not wait. It handles what is ready, and then runs the runnable tasks.
+// Each round begins with a wait for a ready descriptor, a due timer or work from another thread. There is no wait if a
+// task is runnable. The loop then handles the descriptors and timers, and runs the runnable tasks.
 
 internal import Dispatch
 
@@ -15,12 +15,12 @@ internal import Dispatch
 /// An event for a descriptor of a loop.
 enum DescriptorEvent {
     case ready(Readiness)
-    /// The loop is shutting down. The handler must close the descriptor and resume the waiting task.
+    /// The loop is shutting down. The handler must close the descriptor and resume the task that waits for it.
     case loopShutsDown
 }
 
-/// The handler of a descriptor. The struct avoids a cost: Swift would wrap a closure anew on each access if the closure
-/// itself were an element of an array.
+/// The handler of a descriptor. If an array contained the closure itself, Swift would wrap the closure again on each
+/// access.
 private struct DescriptorHandler {
     let call: (DescriptorEvent) -> Void
 }
@@ -51,16 +51,15 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// The latch that is reached when the poller's descriptor is closed.
     private let end = Latch()
 
-    /// The buffer for all reads on this loop. One buffer is enough, because the bytes of a read are processed before
-    /// the next read starts.
+    /// The buffer for all reads on this loop. Reads can share it, because the bytes of one read are processed before
+    /// another read starts.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
 
-    /// After a round with at least this number of events, the loop yields the processor before it sleeps. The sender of
-    /// the events, such as a proxy on this machine, may need the processor. When the loop runs again, more events are
-    /// usually ready, so it need not sleep.
+    /// If a round has at least this number of events, the loop yields the processor before it waits. The sender of the
+    /// events may be a proxy on this machine that needs the processor. When the loop runs again, further events are
+    /// usually ready.
     ///
-    /// After a round with fewer events, the loop does not yield, because other busy processes might then delay a single
-    /// request.
+    /// If a round has fewer events, the loop does not yield, because other busy processes might delay a single request.
     private static let crowd = 4
 
     /// Creates a loop that owns the poller.
@@ -75,7 +74,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
             var ready = 0
             while let milliseconds = timeout {
                 ready = poller.wait(milliseconds, yieldsFirst: ready >= Self.crowd)
-                // The loop is not retained during the wait, so it is released when nothing else references it.
+                // The wait does not retain the loop, so the loop is released when nothing else references it.
                 timeout = self?.runRound(ready)
             }
             poller.close()
@@ -122,8 +121,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         if inbox.put(job) == .ended { runAfterEndSoon() }
     }
 
-    /// Runs the closure on the loop: immediately if the current thread runs the loop, otherwise in the loop's next
-    /// round.
+    /// Runs the closure on the loop. If the current thread runs the loop, runs the closure at once.
     package func execute(_ body: @escaping @Sendable () -> Void) {
         if isCurrent { return body() }
         if inbox.put(body) == .ended { runAfterEndSoon() }
@@ -136,7 +134,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         try await withTaskExecutorPreference(self) { () async throws(Failure) -> Answer in try body() }
     }
 
-    /// Returns when the deadline has passed. Throws `.cancelled` when the task is cancelled before that.
+    /// Returns when the deadline has passed. Throws `.cancelled` if the task is cancelled earlier.
     package func sleep(until deadline: Deadline) async throws(TransportError) {
         let wake = await withTaskExecutorPreference(self) {
             await ReadinessWaiter(self).wait(until: deadline, endsOnDrain: false)
@@ -149,8 +147,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         await withUnsafeContinuation { continuation in yielded.append { continuation.resume() } }
     }
 
-    /// Calls the closure after the handlers of all ready descriptors have run. If a handler or a timer calls this
-    /// function, this happens in the current round, otherwise in the next round. Must be called on the loop.
+    /// Calls the closure once, after the handlers of all ready descriptors and due timers. If a task calls this
+    /// function, the closure runs in the following round. Must be called on the loop.
     func nextRound(_ body: @escaping () -> Void) {
         assertOnLoop()
         yielded.append(body)
@@ -163,14 +161,14 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         pthread_setspecific(EventLoop.currentKey, previous)
     }
 
-    /// Runs one round. `ready` is the number of events from the last wait. Returns how many milliseconds the next wait
-    /// may take (-1: no limit), or nil if the loop was shut down.
+    /// Runs one round. `ready` is the number of events that the wait returned. Returns the maximum duration of another
+    /// wait in milliseconds (-1: no limit), or nil after a shutdown.
     private func runRound(_ ready: Int) -> Int32? {
         onThisThread {
             if !isShutDown {
                 poller.takeReady(ready) { token, readiness in handlers[token]?.call(.ready(readiness)) }
-                // Output is flushed before the tasks run. Otherwise, responses that were made without a task would wait
-                // for the tasks.
+                // Output is flushed before the tasks run, because responses that needed no task should not wait for
+                // tasks.
                 endRound()
                 fireDueTimers()
             }
@@ -187,7 +185,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return timers.earliest == .never ? -1 : Int32(clamping: timers.earliest.remainingMilliseconds)
     }
 
-    /// Ends the rounds. Work that is added later runs as a separate work item of the queue.
+    /// After the last round, the queue runs added work as a separate work item.
     private func end(isIdle: Bool) {
         if !inbox.end() || !isIdle { runAfterEndSoon() }
     }
@@ -219,8 +217,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         for call in calls { call() }
     }
 
-    /// Runs the jobs that are runnable now. Jobs that become runnable meanwhile run in the next round, after its
-    /// descriptor events.
+    /// Jobs that become runnable meanwhile run in the following round, after its descriptor events.
     private func runRunnable() {
         swap(&runnable, &running)
         let executor = asUnownedTaskExecutor()
@@ -228,9 +225,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         running.removeAll(keepingCapacity: true)
     }
 
-    /// Calls the action once in this round: after the ready descriptors were handled or after the runnable tasks ran,
-    /// whichever comes next. The output of many connections is then sent together, so a proxy that receives it wakes up
-    /// only once.
+    /// Calls the action once in this round: after the descriptors' handlers or after the runnable tasks, whichever
+    /// comes first. Output of many connections is then sent together, so that a proxy wakes up only once to receive it.
     ///
     /// The action must not call this function.
     func flushAtRoundEnd(_ action: @escaping () -> Void) {
@@ -272,8 +268,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         case connection, listener
     }
 
-    /// Registers the descriptor. Returns a token, which is needed to remove the descriptor. The handler is called on
-    /// the loop and is kept until the descriptor is removed.
+    /// Registers the descriptor, and returns a token for removing it. The loop keeps the handler until then, and calls
+    /// it on the loop.
     func add(
         _ descriptor: Int32, _ interest: Interest, _ handler: @escaping (DescriptorEvent) -> Void
     ) throws(TransportError) -> UInt64 {
@@ -292,8 +288,9 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return token
     }
 
-    /// Unregisters the descriptor. `stillOpen` tells that the socket stays open in this or in another process. Only
-    /// then is the descriptor removed from the poller here, because the kernel removes it when the socket is closed.
+    /// Unregisters the descriptor. The kernel removes a descriptor from the poller when the socket is closed.
+    /// `stillOpen`: whether the socket stays open in this or another process, so that the poller must remove the
+    /// descriptor.
     func remove(_ token: UInt64, _ descriptor: Int32, stillOpen: Bool) {
         assertOnLoop()
         handlers.remove(token)
@@ -302,10 +299,10 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     // MARK: - The end
 
-    /// Closes every descriptor registered with this loop, and the loop's own descriptors. Each waiting task gets
-    /// `.closed`. A second call does nothing.
+    /// Closes every descriptor that is registered with this loop, and the loop's own descriptors. Each waiting task
+    /// gets `.closed`. A second call does nothing.
     ///
-    /// Tasks that prefer the loop still run on it until they end.
+    /// Tasks that prefer the loop run on it until they end.
     package func shutdown() async {
         execute { self.shutDownNow() }
         await end.wait()

@@ -6,8 +6,7 @@ package final class EventLoopGroup: Sendable {
     package let loops: [EventLoop]
     private let turn = Atomic<Int>(0)
 
-    /// Creates `count` loops, or one loop if `count` is less than one. Throws if the system cannot create the
-    /// descriptors that a loop's poller needs.
+    /// Creates `count` loops, but at least one. Throws if the system cannot create the descriptors of a poller.
     package init(count: Int, syscalls: Syscalls = .system) throws(TransportError) {
         var pollers: [Poller] = []
         do throws(TransportError) {
@@ -25,7 +24,7 @@ package final class EventLoopGroup: Sendable {
         return loops[Int(UInt(bitPattern: number) % UInt(loops.count))]
     }
 
-    /// Closes all descriptors registered with the loops, and the loops' own descriptors. A second call does nothing.
+    /// Shuts down all loops (`EventLoop.shutdown`). A second call does nothing.
     package func shutdown() async {
         for loop in loops { await loop.shutdown() }
     }

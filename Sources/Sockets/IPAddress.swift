@@ -4,12 +4,12 @@
     internal import Darwin
 #endif
 
-/// An IPv4 or IPv6 address. An IPv4-mapped IPv6 address (::ffff:a.b.c.d) becomes the IPv4 address.
+/// An IPv4 or IPv6 address. An IPv4-mapped IPv6 address (::ffff:a.b.c.d) is stored as the IPv4 address.
 package struct IPAddress: Hashable, Sendable {
     /// The address in network order, 4 or 16 bytes.
     package let bytes: [UInt8]
 
-    /// Parses an address. Returns nil when the text is not an IP address. Names are not looked up.
+    /// Parses an address. Returns nil for any other text. Names are not looked up.
     package init?(_ text: String) {
         if text.utf8.count > 45 || text.utf8.contains(0) { return nil }
         var four = [UInt8](repeating: 0, count: 4)
@@ -39,8 +39,8 @@ package struct IPAddress: Hashable, Sendable {
         return String(decoding: buffer[..<end].map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// Returns whether the first `bits` bits of both addresses are equal. Returns false if one address is IPv4 and the
-    /// other is IPv6.
+    /// Returns whether the first `bits` bits of both addresses are equal. Returns false for an IPv4 and an IPv6
+    /// address.
     package func hasPrefix(of other: IPAddress, bits: Int) -> Bool {
         guard bytes.count == other.bytes.count, (0...bytes.count * 8).contains(bits) else { return false }
         let whole = bits / 8

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// An event that happens once. Any number of tasks can wait for it. After the event, waiting returns at once.
+/// An event that happens once, and for which any number of tasks can wait. After the event, a wait returns at once.
 final class Latch: Sendable {
     private struct State {
         var isReached = false
@@ -8,7 +8,6 @@ final class Latch: Sendable {
     }
     private let state = Mutex(State())
 
-    /// Marks the event as happened and resumes the waiting tasks. A second call does nothing.
     func reach() {
         let waiting = state.withLock { state in
             state.isReached = true

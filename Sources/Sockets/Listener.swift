@@ -1,5 +1,5 @@
-// One listening socket on one loop. It accepts connections in bounded batches, and recovers when the process runs out
-// of descriptors.
+// One listening socket on one loop. It accepts a limited number of connections per round, and recovers if the process
+// runs out of descriptors.
 
 #if canImport(Glibc)
     internal import Glibc
@@ -7,8 +7,8 @@
     internal import Darwin
 #endif
 
-/// A listening socket on one loop. It passes the descriptor of each accepted connection to `accepted`, which then owns
-/// the descriptor.
+/// A listening socket on one loop. It passes the descriptor of each connection to `accepted`, which then owns the
+/// descriptor.
 ///
 /// Safe to share: all mutable state is touched only on `loop`.
 final class Listener: @unchecked Sendable {
@@ -18,29 +18,28 @@ final class Listener: @unchecked Sendable {
     private var spare: Int32
     private var token: UInt64?
     private var timer: LoopTimer?
-    /// When no descriptor is free, the time after which clients in the backlog are rejected. It is nil again after the
-    /// next successful accept.
+    /// If no descriptor is free, the time from which clients in the backlog are rejected. A successful accept sets it
+    /// to nil.
     private var waitDeadline: Deadline?
     private let backlogWaitMilliseconds: Int
     private let isShared: Bool
 
-    /// The maximum number of connections accepted in one round of the loop. Further connections are accepted in later
-    /// rounds, so that the loop's other connections run in between.
+    /// The maximum number of connections accepted in one round, so that the loop's other connections run in between.
     private static let acceptedPerTurnMax = 64
-    /// The maximum number of connections accepted in `stop`. It equals the kernel's usual maximum length of a backlog
+    /// The maximum number of connections accepted in `stop`: the kernel's usual maximum length of a backlog
     /// (net.core.somaxconn).
     private static let acceptedAtStopMax = 4096
-    /// The pause before the next attempt when no descriptor or no memory is left, or when the socket does not listen.
-    /// Retrying immediately would only use CPU time.
+    /// The pause after a failed accept, if no descriptor or memory is left or the socket does not listen. Retrying at
+    /// once would only use CPU time.
     static let pauseMilliseconds = 100
 
     /// Creates a listener that owns the listening descriptor.
     ///
-    /// `backlogWaitMilliseconds`: when no descriptor is free, how long clients wait in the backlog for one. After this
-    /// time, one client's connection is accepted and closed every `pauseMilliseconds`. The client then sees the failure
-    /// before its own timeout.
+    /// `backlogWaitMilliseconds`: how long clients wait in the backlog while no descriptor is free. After this time,
+    /// the listener rejects one client every `pauseMilliseconds`, so that the client sees the failure before its own
+    /// timeout.
     ///
-    /// `isShared`: whether another process keeps the socket open when this process closes it.
+    /// `isShared`: whether the socket stays open in another process when this process closes it.
     init(
         _ descriptor: Int32, on loop: EventLoop, backlogWaitMilliseconds: Int = 10_000, isShared: Bool = false,
         accepted: @escaping @Sendable (Int32, Endpoint) -> Void
@@ -71,8 +70,8 @@ final class Listener: @unchecked Sendable {
 
     /// Stops accepting and closes the socket. Must be called on the loop.
     ///
-    /// First, `stop` accepts the connections in the backlog, because closing the socket would reset them. If the socket
-    /// is shared, `stop` leaves the backlog to the other process.
+    /// Closing the socket would reset the connections in the backlog. `stop` therefore accepts these connections first.
+    /// For a shared socket, `stop` leaves the backlog to the other process.
     func stop() {
         if descriptor < 0 { return }
         if token != nil, !isShared { for _ in 0..<Listener.acceptedAtStopMax where acceptOne() != .took { break } }
@@ -80,8 +79,8 @@ final class Listener: @unchecked Sendable {
     }
 
     private func close() {
-        // If this process closes the descriptor while another process has the socket open, the poller still reports the
-        // socket. For a shared socket, `remove` therefore removes the descriptor from the poller.
+        // If another process keeps the socket open, closing the descriptor does not remove it from the poller. `remove`
+        // must then do so.
         if let token { loop.remove(token, descriptor, stillOpen: isShared) }
         token = nil
         if let timer { loop.remove(timer) }
@@ -121,11 +120,11 @@ final class Listener: @unchecked Sendable {
             if ends.hasPassed { rejectOneWithSpare() }
             return .mustPause
         case ENOBUFS, ENOMEM: return .mustPause
-        // The socket does not listen, because another process that shares it has shut it down. A pause is needed,
-        // because the poller always reports such a socket as ready. The socket may listen again later.
+        // Another process that shares the socket has shut it down, so the socket does not listen. The poller always
+        // reports such a socket as ready, so a pause is needed. The socket may listen again later.
         case EINVAL: return .mustPause
-        // Any other error concerns only the one connection that could not be accepted (accept(2)). `took` makes the
-        // caller try the next connection.
+        // Any other error concerns only the connection that could not be accepted (accept(2)). `took` makes the caller
+        // try another connection.
         default: return .took
         }
     }
@@ -136,8 +135,8 @@ final class Listener: @unchecked Sendable {
         }
     }
 
-    /// Frees the spare descriptor, accepts one client with it, and closes the client's connection. The client then sees
-    /// the failure at once. If it stayed in the backlog, it would wait until its own timeout.
+    /// Accepts one client with the spare descriptor, and closes the connection. The client then sees the failure at
+    /// once. In the backlog, it would wait until its own timeout.
     private func rejectOneWithSpare() {
         if spare < 0 { return }
         _ = loop.syscalls.close(spare)

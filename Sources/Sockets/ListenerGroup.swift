@@ -1,27 +1,26 @@
-// Listens on one address, spreads its connections over all loops, and keeps each open connection in a registry.
+// Listens on one address, spreads the connections over all loops, and registers the open connections.
 
 internal import Synchronization
 
-/// A function that serves one connection, on the connection's loop. It sets `Connection.whenChanged`. It calls
+/// A function that serves one connection, on the connection's loop. It must set `Connection.whenChanged`. It must call
 /// `whenOver` once, on the loop, when the connection is closed and none of its tasks runs any more.
 ///
-/// The second argument is nil for a connection within the limits. Otherwise it names the exceeded limit, and the
-/// function rejects the connection and closes it within a few seconds.
+/// The second argument is nil if the connection is within the limits. If it names an exceeded limit, the function must
+/// reject the connection and close it within a few seconds.
 package typealias ConnectionServing =
     @Sendable (Connection, RejectedConnection?, _ whenOver: @escaping @Sendable () -> Void) -> Void
 
-/// The listeners of one address. For TCP, every loop has its own listener on the same port (SO_REUSEPORT), and the
-/// kernel distributes the connections. A Unix socket has one listener, whose connections are assigned to the loops in
-/// rotation.
+/// The listeners of one address. For TCP, every loop has a listener on the same port (SO_REUSEPORT), and the kernel
+/// distributes the connections. A Unix socket has one listener, which gives connections to the loops in rotation.
 package final class ListenerGroup: Sendable {
-    /// The requested address, with the port that the kernel chose if port 0 was requested.
+    /// The requested address. If port 0 was requested, it has the port that the kernel chose.
     package let address: SocketAddress
 
     private let loops: EventLoopGroup
     private let serve: ConnectionServing
     /// The limiter that counts the connections. Other groups may share it.
     private let limiter: ConnectionLimiter
-    /// The number of open connections of this group, including those that are being rejected.
+    /// The number of this group's open connections, including those that are being rejected.
     private let openCount = Atomic<Int>(0)
     /// Whether another process opened the listening socket and keeps it open.
     private let isInherited: Bool
@@ -49,10 +48,10 @@ package final class ListenerGroup: Sendable {
     // MARK: - Listening
 
     /// Binds, listens, and serves until `drain`. Other groups may share `limiter`. `backlog` is the maximum number of
-    /// connections that the kernel queues per listener, capped by the kernel's own maximum.
+    /// connections that the kernel queues per listener; the kernel's own maximum caps it.
     ///
-    /// Throws if the address is in use (`.system` with EADDRINUSE) or belongs to another machine, or if the process may
-    /// not bind it.
+    /// Throws if the address is in use (`.system` with EADDRINUSE) or belongs to another machine. Also throws if the
+    /// process may not bind the address.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, limiter: ConnectionLimiter, backlog: Int = 4096,
         serve: @escaping ConnectionServing
@@ -73,7 +72,7 @@ package final class ListenerGroup: Sendable {
         return group
     }
 
-    /// Binds, listens, and serves until `drain`, with limits that this group does not share with other groups.
+    /// Binds, listens, and serves until `drain`. The limits apply to this group alone.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, limits: ConnectionLimits = ConnectionLimits(),
         backlog: Int = 4096, serve: @escaping ConnectionServing
@@ -106,15 +105,15 @@ package final class ListenerGroup: Sendable {
             defer { listeners = [] }
             return listeners
         }
-        // The socket's file is removed before the socket is closed. After the close, another server may put its own
-        // file at this path, and this server must not remove that file.
+        // The socket's file must be removed before the socket is closed. After that, another server may put its own
+        // file at this path, and this server must not remove it.
         if case .unix(let path) = address, !isInherited, !listeners.isEmpty { _ = loops.loops[0].syscalls.unlink(path) }
         for (listener, loop) in listeners { await loop.run { listener.stop() } }
     }
 
     // MARK: - Serving
 
-    /// Admits an accepted connection and takes ownership of its descriptor. Must be called on the listener's loop.
+    /// Must be called on the listener's loop.
     private func accepted(_ descriptor: Int32, _ endpoint: Endpoint, on loop: EventLoop) {
         let admission = limiter.enter(endpoint)
         if admission == .closedUnanswered {
@@ -127,9 +126,9 @@ package final class ListenerGroup: Sendable {
         loop.execute { self.begin(connection, endpoint, admission) }
     }
 
-    /// Registers and serves the connection. Must be called on the connection's loop.
+    /// Must be called on the connection's loop.
     private func begin(_ connection: Connection, _ endpoint: Endpoint, _ admission: ConnectionLimiter.Admission) {
-        // If the kernel has no memory for another registration, the connection is closed without a response.
+        // If the kernel has no memory for the registration, the connection is closed without a response.
         guard (try? connection.register()) != nil else {
             connection.close()
             return leave(endpoint, admission)
@@ -161,13 +160,12 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - The end
 
-    /// Marks the connections as draining (`Connection.isDraining`), stops listening, and waits until all connections
-    /// are closed. At the deadline, it closes the connections that are still open, even if a handler still runs.
-    /// Returns the number of connections that it closed.
+    /// Marks the connections as draining (`Connection.isDraining`), stops listening, and waits until they are closed.
+    /// At the deadline, closes those that are still open, even if a handler still runs. Returns the number of these
+    /// connections.
     ///
-    /// The connections are marked before listening stops. When the first new client is refused, all open connections
-    /// are therefore draining already. `ConnectionRegistry.insert` marks the connections that are accepted between
-    /// these two steps.
+    /// The connections are marked before listening stops. So when a new client is refused, all open connections are
+    /// already draining. `ConnectionRegistry.insert` marks connections that are accepted in between.
     @discardableResult
     package func drain(until deadline: Deadline) async -> Int {
         for registry in registries { await registry.loop.run { registry.beginDrain() } }

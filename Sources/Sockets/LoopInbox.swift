@@ -1,4 +1,4 @@
-// Work that other threads add for a loop: jobs of tasks, and closures to call. Adding work wakes a sleeping loop.
+// Work that other threads add for a loop: jobs of tasks, and closures. Adding work wakes a sleeping loop.
 
 internal import Glibc
 internal import Synchronization
@@ -6,29 +6,28 @@ internal import Synchronization
 /// Safe to share: its contents are behind one lock.
 final class LoopInbox: Sendable {
     private struct Contents {
-        /// The jobs of tasks. A task has at most one job here.
+        /// The jobs of tasks. Each task has at most one of them.
         var jobs: [UnownedJob] = []
         var calls: [@Sendable () -> Void] = []
-        /// Whether the loop waits or is about to wait. If true, added work must wake the loop.
+        /// Whether the loop waits or is about to wait, so that added work must wake it.
         var sleeps = false
-        /// Whether the loop has run its last round. From then on, the poller may be closed, and other threads run the
-        /// jobs that tasks still add.
+        /// Whether the loop has run its last round. The poller may then be closed, and other threads run the jobs that
+        /// tasks still add.
         var hasEnded = false
 
         var isEmpty: Bool { jobs.isEmpty && calls.isEmpty }
     }
 
     enum PutResult {
-        /// The caller need not run the added work, because the loop runs it. After the loop has ended, the caller that
-        /// got `ended` runs it instead.
+        /// The caller need not run the added work. The loop runs it, or a caller that got `ended`.
         case loop
-        /// The loop has ended, and the inbox was empty before this call. The caller must run the contents of the inbox.
+        /// The loop has ended, and the inbox was empty. The caller must have the contents of the inbox run.
         case ended
     }
 
     private let contents = Mutex(Contents())
     private let poller: Poller
-    /// The number of calls that are waking the loop at this moment.
+    /// The number of threads that are waking the loop at this moment.
     private let wakes = Atomic(0)
 
     init(_ poller: Poller) {
@@ -43,9 +42,8 @@ final class LoopInbox: Sendable {
         put { $0.calls.append(call) }
     }
 
-    /// Adds work and wakes the loop if it sleeps. The lock is not held during the wake, because the loop takes the lock
-    /// as soon as it is awake. With `wakes`, `end` waits until no wake is running, because a wake needs the open
-    /// poller.
+    /// The lock is not held during the wake, because the loop takes the lock as soon as it is awake. A wake needs the
+    /// open poller, so `end` waits until `wakes` is 0.
     private func put(_ change: (inout Contents) -> Void) -> PutResult {
         let (result, wakesLoop) = contents.withLock { contents in
             let wasEmpty = contents.isEmpty
@@ -62,7 +60,6 @@ final class LoopInbox: Sendable {
         return result
     }
 
-    /// Empties the inbox. Appends the jobs to `jobs`, and returns the calls.
     func take(jobs: inout [UnownedJob]) -> [@Sendable () -> Void] {
         contents.withLock { contents in
             contents.sleeps = false
@@ -73,8 +70,8 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// Marks the loop as sleeping. From now on, added work wakes the loop. If the inbox already contains work, returns
-    /// false without marking the loop.
+    /// Marks the loop as sleeping. From now on, added work wakes the loop. Returns false, without marking it, if the
+    /// inbox contains work.
     func prepareToSleep() -> Bool {
         contents.withLock { contents in
             contents.sleeps = contents.isEmpty
@@ -82,8 +79,8 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// Marks the loop as ended. From now on, added work no longer wakes the loop. Returns false if the inbox still
-    /// contains work.
+    /// Marks the loop as ended. From now on, added work does not wake the loop. Returns false if the inbox contains
+    /// work.
     func end() -> Bool {
         let isEmpty = contents.withLock { contents in
             contents.hasEnded = true

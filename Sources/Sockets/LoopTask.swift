@@ -1,9 +1,8 @@
-// The tasks that a loop starts for its connections. A task whose work has ended waits for more work, because a new task
-// for each request would be more expensive. Each new task would need a new stack, and about a kilobyte from malloc that
-// is not cached.
+// The tasks that a loop starts for its connections. When its work ends, a task waits for more work. A new task for each
+// request would need a new stack, and about a kilobyte from malloc that is not cached.
 
 /// A task that runs one piece of work after another on its loop. Safe to share: all mutable state is touched only on
-/// that loop.
+/// the loop.
 package final class LoopTask: @unchecked Sendable {
     package typealias Work = nonisolated(nonsending) @Sendable () async -> Void
 
@@ -15,15 +14,15 @@ package final class LoopTask: @unchecked Sendable {
         next = work
     }
 
-    /// Cancels the current work. Must not be called after this work has ended, because the task may then be running
-    /// work of another connection.
+    /// Cancels the current work. Must not be called after this work has ended, because the task may then run another
+    /// connection's work.
     package func cancel() {
         task?.cancel()
     }
 
     fileprivate func start(on loop: EventLoop) {
         task = Task(executorPreference: loop) {
-            // A cancelled task stays cancelled. The next work therefore needs another task.
+            // A cancelled task stays cancelled, so it must not run other work.
             while await self.runNext(), !Task.isCancelled, loop.keep(self) {
                 await withUnsafeContinuation { self.waiter = $0 }
             }
@@ -33,8 +32,8 @@ package final class LoopTask: @unchecked Sendable {
 
     /// Runs the next work. Returns false if there is none.
     ///
-    /// This is a separate function, because its reference to the work is released when it returns. A waiting task
-    /// therefore keeps no connection and no content of a request alive.
+    /// This must be a separate function: when it returns, its reference to the work is released. A waiting task then
+    /// keeps no connection and no content of a request alive.
     private nonisolated(nonsending) func runNext() async -> Bool {
         guard let work = next else { return false }
         next = nil
@@ -42,8 +41,7 @@ package final class LoopTask: @unchecked Sendable {
         return true
     }
 
-    /// Resumes the waiting task with new work, or ends the task if `work` is nil. Must be called only while the task
-    /// waits.
+    /// Gives new work to the waiting task, or ends the task if `work` is nil. Must be called only while the task waits.
     fileprivate func resume(with work: Work?) {
         next = work
         let waiter = waiter
@@ -52,11 +50,11 @@ package final class LoopTask: @unchecked Sendable {
     }
 }
 
-/// The tasks of a loop that wait for work. The task that began to wait last is resumed first, because its stack is
-/// still in the processor's cache.
+/// The tasks of a loop that wait for work. The task that has waited for the shortest time is resumed first, because its
+/// stack is still in the processor's cache.
 struct IdleTasks {
-    /// The maximum number of waiting tasks. Each waiting task uses about four kilobytes. If more requests than this
-    /// number arrive at once, some of them need new tasks.
+    /// The maximum number of waiting tasks, each of which uses about four kilobytes. If more requests than this arrive
+    /// at once, some of them need new tasks.
     static let countMax = 128
 
     private var tasks: [LoopTask] = []
@@ -72,7 +70,7 @@ struct IdleTasks {
         tasks.popLast()
     }
 
-    /// Ends the waiting tasks now. Working tasks end after their current work.
+    /// Ends the waiting tasks now. Other tasks end after their current work.
     mutating func end() {
         isEnded = true
         let waiting = tasks
@@ -82,7 +80,7 @@ struct IdleTasks {
 }
 
 extension EventLoop {
-    /// Runs the work in a task on this loop, in this round or the next. Must be called on the loop.
+    /// Runs the work in a task on this loop, in this round or the following one. Must be called on the loop.
     package func start(_ work: @escaping LoopTask.Work) -> LoopTask {
         assertOnLoop()
         if let task = idleTasks.take() {

@@ -1,12 +1,12 @@
-// Reports which descriptors are ready. Only this file, and the closures in Syscalls.swift that it calls, use epoll. A
+// Reports which descriptors are ready. Only this file and the closures that it calls in Syscalls.swift use epoll. A
 // version for kqueue would have the same members.
 //
-// A connection is registered once, for both directions and edge-triggered; Connection.swift says why no edge is lost.
-// Level-triggered polling would report a pipelining client again and again while its handler waits for a commit.
-// Avoiding these reports would take two calls of epoll_ctl per request.
+// A connection is registered once, edge-triggered and for both directions; Connection.swift says why no edge is lost.
+// With level-triggered polling, a pipelining client would be reported again and again while its handler waits for a
+// commit. To avoid these reports, each request would need two calls of epoll_ctl.
 //
-// Listeners are level-triggered, because a listener accepts only a limited number of connections at a time. The poller
-// must then report it again for the remaining connections.
+// Listeners are level-triggered. A listener accepts only a limited number of connections per round, so the poller must
+// report it again for the others.
 
 internal import CEpoll
 
@@ -19,10 +19,9 @@ struct Readiness: OptionSet {
     let rawValue: UInt32
     static let readable = Readiness(rawValue: EPOLLIN.rawValue)
     static let writable = Readiness(rawValue: EPOLLOUT.rawValue)
-    /// The peer sent its last byte (EPOLLRDHUP), or the connection is down (EPOLLHUP) or failed (EPOLLERR).
+    /// The peer sends no more bytes (EPOLLRDHUP), or the connection is down (EPOLLHUP) or failed (EPOLLERR).
     static let ended = Readiness(rawValue: EPOLLRDHUP.rawValue | gone.rawValue)
-    /// The connection is down or failed, so no response can reach the peer. epoll reports both states without being
-    /// asked.
+    /// The connection is down or failed, so no response can reach the peer. epoll always reports these two events.
     static let gone = Readiness(rawValue: EPOLLHUP.rawValue | EPOLLERR.rawValue)
 }
 
@@ -33,7 +32,7 @@ struct Poller: @unchecked Sendable {
     private let waker: Int32
     private let syscalls: Syscalls
     private let events: UnsafeMutablePointer<epoll_event>
-    /// The maximum number of events that one epoll_wait returns. The next call returns the rest.
+    /// The maximum number of events that one call of epoll_wait returns. The next call returns further events.
     private static let eventsMax = 256
     /// The token of `waker`; no other descriptor has it.
     private static let wakerToken = UInt64.max
@@ -42,8 +41,8 @@ struct Poller: @unchecked Sendable {
         let answer = syscalls.pollerCreate()
         if answer < 0 { throw .system(call: "epoll_create1", errno: Int32(-answer)) }
         let waker = dwell_eventfd()
-        // The waker is registered edge-triggered. Each write to it is then reported once, and its eventfd's counter
-        // never has to be read.
+        // The waker is edge-triggered: each write to the eventfd is reported once, and its counter never has to be
+        // read.
         var event = epoll_event(
             events: EPOLLIN.rawValue | EPOLLET.rawValue, data: epoll_data_t(u64: Poller.wakerToken))
         guard waker >= 0, epoll_ctl(Int32(answer), EPOLL_CTL_ADD, waker, &event) == 0 else {
@@ -76,8 +75,8 @@ struct Poller: @unchecked Sendable {
         _ = syscalls.pollerRemove(self.descriptor, descriptor)
     }
 
-    /// Waits until a descriptor is ready, until `wake` is called, or until `milliseconds` have passed (-1: no limit).
-    /// Returns the number of events for `takeReady`. `yieldsFirst`: whether to yield the processor before the wait.
+    /// Waits until a descriptor is ready, `wake` is called, or `milliseconds` have passed (-1: no limit). Returns the
+    /// number of events for `takeReady`. `yieldsFirst`: whether to yield the processor before the wait.
     func wait(_ milliseconds: Int32, yieldsFirst: Bool) -> Int {
         if yieldsFirst, milliseconds != 0 { sched_yield() }
         return max(0, Int(epoll_wait(descriptor, events, Int32(Poller.eventsMax), milliseconds)))
@@ -91,8 +90,7 @@ struct Poller: @unchecked Sendable {
         }
     }
 
-    /// Ends the current wait. If there is no current wait, ends the next wait as soon as it begins. May be called from
-    /// any thread.
+    /// Ends the current wait. If the loop does not wait, ends its next wait at once. May be called from any thread.
     func wake() {
         var one: UInt64 = 1
         _ = Glibc.write(waker, &one, MemoryLayout<UInt64>.size)

@@ -5,18 +5,18 @@ enum Wake {
     case ready, timedOut, cancelled, draining, closed
 }
 
-/// Safe to share: all mutable state is touched only on `loop`. A cancellation comes from another thread, and therefore
-/// goes through `loop.execute`.
+/// Safe to share: all mutable state is touched only on `loop`. A cancellation comes from another thread, so it goes
+/// through `loop.execute`.
 final class ReadinessWaiter: @unchecked Sendable {
     private let loop: EventLoop
     private var waiter: UnsafeContinuation<Wake, Never>?
     private var timer: LoopTimer?
     private var endsOnDrain = false
-    /// The number of waits so far. A cancellation carries the number of the wait that it must end. If a later wait has
-    /// begun, the numbers differ, and the cancellation does nothing.
+    /// The number of waits so far. A cancellation carries the number of its wait. If another wait has begun since, the
+    /// numbers differ, and the cancellation does nothing.
     private var number: UInt64 = 0
-    /// The number of the wait that was cancelled last. It is stored, because a cancellation may arrive before its wait
-    /// has a continuation to resume.
+    /// The number of the wait that was cancelled last. It is stored because a cancellation may arrive before its wait
+    /// has a continuation.
     private var cancelled: UInt64 = 0
 
     init(_ loop: EventLoop) {
@@ -25,8 +25,8 @@ final class ReadinessWaiter: @unchecked Sendable {
 
     var isTaken: Bool { waiter != nil }
 
-    /// Returns when `wake` is called, when the deadline has passed, or when the task is cancelled. If `endsOnDrain` is
-    /// true, the start of the drain ends the wait too. Only one task may wait at a time.
+    /// Returns when `wake` is called, the deadline has passed, or the task is cancelled. If `endsOnDrain` is true, also
+    /// returns when a drain begins. Only one task may wait at a time.
     nonisolated(nonsending) func wait(until deadline: Deadline, endsOnDrain: Bool) async -> Wake {
         number &+= 1
         let number = number
@@ -59,7 +59,6 @@ final class ReadinessWaiter: @unchecked Sendable {
         if endsOnDrain { wake(.draining) }
     }
 
-    /// Ends the current wait with `.closed` and removes the timer from the loop.
     func end() {
         wake(.closed)
         if let timer { loop.remove(timer) }

@@ -1,6 +1,5 @@
 // Resolves configured addresses (`SocketAddress`) to addresses of the system (`Endpoint`). Numeric addresses and paths
-// are converted immediately. Names need getaddrinfo, which blocks, so they are looked up on a limited number of other
-// threads.
+// are converted at once. For names, getaddrinfo is called on a limited number of other threads, because it blocks.
 
 internal import Dispatch
 internal import Synchronization
@@ -12,8 +11,7 @@ internal import Synchronization
 #endif
 
 enum Resolver {
-    /// The maximum number of running lookups. A lookup that hangs occupies a thread until the system's resolver gives
-    /// up.
+    /// The maximum number of running lookups. A lookup that hangs occupies a thread until getaddrinfo gives up.
     private static let lookupsMax = 8
     private static let lookups = Mutex(Lookups())
     private static let queue = DispatchQueue(label: "dwell.resolver", attributes: .concurrent)
@@ -26,7 +24,7 @@ enum Resolver {
 
     private struct Lookups {
         var running = 0
-        /// The lookups that wait for a running lookup to end, in the order in which they will run.
+        /// The lookups that wait for a running lookup to end, in the order of their start.
         var waiting: [Lookup] = []
 
         /// Returns whether the lookup may run now. If not, it waits.
@@ -40,8 +38,7 @@ enum Resolver {
             return false
         }
 
-        /// Called when a lookup has ended. Returns the next waiting lookup, which takes the place of the ended one, or
-        /// nil if none waits.
+        /// Called when a lookup has ended. Returns the lookup that takes its place, or nil if none waits.
         mutating func next() -> Lookup? {
             waiting.removeAll { $0.outcome.isSettled }
             if waiting.isEmpty {
@@ -52,7 +49,7 @@ enum Resolver {
         }
     }
 
-    /// Returns the endpoint of a numeric address or of a path. Returns nil if the host is a name, which needs a lookup.
+    /// Returns the endpoint of a numeric address or of a path. Returns nil for a name, which needs a lookup.
     static func resolveNow(_ address: SocketAddress) throws(TransportError) -> Endpoint? {
         switch address {
         case .inherited: throw .unresolvable
@@ -65,9 +62,8 @@ enum Resolver {
         }
     }
 
-    /// Returns one or more addresses, in the order in which to try them. If `lookupsMax` lookups are running already, a
-    /// new lookup waits for its turn. At the deadline, `resolve` throws `.timedOut`, although a running lookup
-    /// continues.
+    /// Returns one or more addresses, in the order in which to try them. While `lookupsMax` lookups run, a new lookup
+    /// waits. Throws `.timedOut` at the deadline, although the lookup may continue.
     static func resolve(_ address: SocketAddress, until deadline: Deadline) async throws(TransportError) -> [Endpoint] {
         if let endpoint = try resolveNow(address) { return [endpoint] }
         guard case .ip(let host, let port) = address else { throw .unresolvable }
@@ -116,7 +112,7 @@ enum Resolver {
         return endpoints
     }
 
-    /// The outcome of a lookup: the lookup's result, the deadline, or a cancellation, whichever comes first.
+    /// The outcome of a lookup: its result, the deadline or a cancellation, whichever comes first.
     private final class Outcome: Sendable {
         typealias Value = Result<[Endpoint], TransportError>
         private struct State {

@@ -1,8 +1,8 @@
-/// Maps the tokens of poller events to values. A slot is reused after its value is removed. A token therefore contains
-/// the slot's generation, which changes with each removal.
+/// Maps the tokens of poller events to values. Slots are reused, so a token also contains the generation of its slot.
+/// Each removal changes the generation.
 ///
-/// While a batch of events is handled, a value may be removed although a later event of the batch has its token. The
-/// generation in that token is then outdated, so the event finds no value.
+/// An event may remove the value of a later event in the same batch. The token of the later event then has an outdated
+/// generation, so the event finds no value.
 struct SlotMap<Value> {
     private struct Slot {
         var generation: UInt32 = 0

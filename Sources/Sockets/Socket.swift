@@ -1,4 +1,4 @@
-// Operations that listening and connecting sockets share. Every socket is non-blocking and closed on exec.
+// Operations for both listening and connecting sockets. Every socket is non-blocking and closed on exec.
 
 #if canImport(Glibc)
     internal import Glibc
@@ -14,15 +14,15 @@ enum Socket {
         return Int32(answer)
     }
 
-    /// Turns Nagle's algorithm off. A response is written in one call, so Nagle's wait for more bytes would only delay
-    /// it. Failure is harmless and ignored.
+    /// Turns Nagle's algorithm off: it would delay a response to wait for more bytes, but a response is written in one
+    /// call. Failure is harmless and ignored.
     static func setNoDelay(_ descriptor: Int32, _ endpoint: Endpoint, _ syscalls: Syscalls) {
         guard endpoint.family != AF_UNIX else { return }
         _ = syscalls.setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
 
-    /// Returns a bound, listening socket. `sharesPort`: whether further sockets may bind the same port. If true, the
-    /// kernel distributes connections among these sockets.
+    /// Returns a bound, listening socket. `sharesPort`: whether other sockets may bind the same port. The kernel then
+    /// distributes connections among these sockets.
     static func listen(
         on endpoint: Endpoint, backlog: Int, sharesPort: Bool, _ syscalls: Syscalls
     ) throws(TransportError) -> Int32 {
@@ -42,7 +42,6 @@ enum Socket {
         return descriptor
     }
 
-    /// Returns the address that a socket is bound to, with the port that the kernel chose.
     static func localEndpoint(_ descriptor: Int32, _ syscalls: Syscalls) throws(TransportError) -> Endpoint {
         let (endpoint, answer) = Endpoint.filled { syscalls.localName(descriptor, $0, &$1) }
         try check("getsockname", answer)

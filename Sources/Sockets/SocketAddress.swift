@@ -7,11 +7,11 @@
 /// A configured address, to listen on or to connect to.
 package enum SocketAddress: Hashable, Sendable, CustomStringConvertible {
     /// An IPv4 or IPv6 address (without brackets) or a name, and a port of 0...65535. Port 0 is allowed only for
-    /// listening; the system then chooses a port.
+    /// listening, and lets the system choose a port.
     case ip(host: String, port: Int)
     /// The path of a Unix socket; at most 107 bytes.
     case unix(path: String)
-    /// A listening socket that this process inherited from the process that started it. It cannot be used to connect.
+    /// A listening socket that this process inherited from its parent. It cannot be used to connect.
     case inherited(descriptor: Int32)
 
     package var description: String {
@@ -30,7 +30,7 @@ struct Endpoint: Sendable {
 
     var family: Int32 { Int32(storage.ss_family) }
 
-    /// Returns an endpoint that a system call such as accept or getsockname has filled, and the result of that call.
+    /// Returns the endpoint that a system call such as accept or getsockname fills in, and the call's result.
     static func filled(_ call: (UnsafeMutablePointer<sockaddr>, inout socklen_t) -> Int) -> (Endpoint, Int) {
         var endpoint = Endpoint()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -49,8 +49,7 @@ struct Endpoint: Sendable {
         withUnsafeMutableBytes(of: &storage) { $0.copyMemory(from: .init(start: address, count: count)) }
     }
 
-    /// Creates the endpoint of a Unix socket. Returns nil when the path is empty, contains a NUL, or is too long for
-    /// sockaddr_un.
+    /// Returns nil if the path is empty, contains a NUL, or is too long for sockaddr_un.
     init?(unixPath: String) {
         var address = sockaddr_un()
         let bytes = Array(unixPath.utf8)
@@ -95,7 +94,7 @@ struct Endpoint: Sendable {
         }
     }
 
-    /// The path of a Unix socket; "" for a Unix socket without a file, and for IP addresses.
+    /// The path of a Unix socket; "" for a Unix socket without a file and for an IP address.
     var unixPath: String {
         guard family == AF_UNIX else { return "" }
         return withUnsafeBytes(of: storage) { bytes in

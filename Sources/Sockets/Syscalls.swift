@@ -1,9 +1,8 @@
 // The system calls of this module that may fail, as closures. A test can replace a closure, for example to make the
-// n-th call fail with EINTR, EAGAIN or EMFILE. Poller.swift makes some calls directly: epoll_wait, and the calls for
-// its eventfd.
+// n-th call fail with EINTR, EAGAIN or EMFILE. Poller.swift calls epoll_wait and the functions of its eventfd directly.
 //
-// If its call succeeds, a closure returns the result, which is never negative. If the call fails, the closure returns
-// the negated errno, because a later call could overwrite errno itself. Only `retried` repeats a call after EINTR.
+// A closure returns the result of its call, which is never negative. If the call fails, the closure returns the negated
+// errno, because another call could overwrite errno itself. Only `retried` repeats a call after EINTR.
 
 internal import CEpoll
 
@@ -26,11 +25,11 @@ package struct Syscalls: Sendable {
     package var getOption: @Sendable (_ descriptor: Int32, _ level: Int32, _ name: Int32, inout Int32) -> Int
     package var setOption: @Sendable (_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int32) -> Int
     package var localName: @Sendable (_ descriptor: Int32, UnsafeMutablePointer<sockaddr>, inout socklen_t) -> Int
-    /// Sets O_NONBLOCK and FD_CLOEXEC on a socket that another process opened. Sockets that this process opens are
-    /// created with both flags.
+    /// Sets O_NONBLOCK and FD_CLOEXEC on an inherited socket. Sockets that this process opens have both flags from the
+    /// start.
     package var makeOwn: @Sendable (_ descriptor: Int32) -> Int
-    /// Opens /dev/null and returns its descriptor. A listener holds this descriptor in reserve, to accept and close a
-    /// client when no other descriptor is free.
+    /// Opens /dev/null and returns its descriptor. A listener holds it in reserve. If no other descriptor is free, it
+    /// accepts and closes a client with it.
     package var openSpare: @Sendable () -> Int
     /// Returns the st_mode of the path itself, without following symbolic links.
     package var fileMode: @Sendable (_ path: String) -> Int
@@ -39,8 +38,8 @@ package struct Syscalls: Sendable {
     package var pollerAdd: @Sendable (_ poller: Int32, _ descriptor: Int32, _ events: UInt32, _ token: UInt64) -> Int
     package var pollerRemove: @Sendable (_ poller: Int32, _ descriptor: Int32) -> Int
 
-    /// Repeats a call that a signal interrupted. Must not be used for `close`: on Linux the descriptor is closed even
-    /// after EINTR, and another thread may already have reused its number.
+    /// Repeats a call that a signal interrupted. Must not be used for `close`. On Linux, EINTR does not prevent the
+    /// descriptor from being closed, and another thread may already have reused its number.
     @inline(__always)
     static func retried(_ call: () -> Int) -> Int {
         while true {
@@ -93,7 +92,7 @@ package struct Syscalls: Sendable {
             pollerRemove: { answered(Int(epoll_ctl($0, EPOLL_CTL_DEL, $1, nil))) }
         )
 
-        /// Returns the result of a call, or the negated errno. Reads errno before any other call on this thread.
+        /// Must be called before another call changes errno.
         @inline(__always)
         private static func answered(_ answer: Int) -> Int {
             answer >= 0 ? answer : Int(-errno)

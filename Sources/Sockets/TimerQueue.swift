@@ -1,16 +1,15 @@
-// The timers of a loop, as a binary heap. Each timer stores its index in the heap. A timer is in the heap at most once.
+// The timers of a loop, as a binary heap. Each timer stores its index in the heap, and is in it at most once.
 //
-// A keep-alive connection moves its timer to a later time with every request. To make this cheap, moving a timer to a
-// later time, or stopping it, does not change the heap. The timer's position is corrected when the timer reaches the
-// top.
+// A keep-alive connection postpones its timer with every request. To make this cheap, postponing or stopping a timer
+// does not change the heap. The timer's position is corrected when it reaches the top.
 //
 // The queue does not read the clock; callers pass `now`.
 
 /// One timer. Safe to share: all its state is touched only on its loop.
 final class LoopTimer: @unchecked Sendable {
     fileprivate var index = -1
-    /// The key of the timer in the heap, in nanoseconds. It is never later than `deadline`, so that the timer reaches
-    /// the top in time.
+    /// The timer's key in the heap, in nanoseconds. It is never later than `deadline`, so that the timer reaches the
+    /// top in time.
     fileprivate var key = UInt64.max
     fileprivate(set) var deadline = Deadline.never
     let fire: () -> Void
@@ -25,8 +24,8 @@ struct TimerQueue {
 
     var count: Int { heap.count }
 
-    /// The time at which `takeDue` must be called next; `.never` if there is no timer. It may be too early, because a
-    /// timer that was moved or stopped keeps its old key.
+    /// The time at which `takeDue` must be called; `.never` if there is no timer. It may be too early, because a
+    /// postponed or stopped timer keeps its old key.
     var earliest: Deadline {
         heap.isEmpty ? .never : Deadline(nanoseconds: heap[0].key)
     }
@@ -45,13 +44,12 @@ struct TimerQueue {
         }
     }
 
-    /// Stops the timer. It does not fire any more, and leaves the heap when it reaches the top.
+    /// The timer does not fire any more, but stays in the heap until it reaches the top.
     func stop(_ timer: LoopTimer) {
         timer.deadline = .never
     }
 
-    /// Removes the timer from the heap at once. An owner calls this instead of `stop` when it does not need the timer
-    /// any more.
+    /// Removes the timer from the heap at once. For an owner that does not need the timer any more.
     mutating func remove(_ timer: LoopTimer) {
         timer.deadline = .never
         let index = timer.index
@@ -65,7 +63,6 @@ struct TimerQueue {
         siftDown(last.index)
     }
 
-    /// Removes and returns the next due timer; nil when there is none.
     mutating func takeDue(_ now: Deadline) -> LoopTimer? {
         while let first = heap.first, first.key <= now.nanoseconds {
             if first.deadline == .never {

@@ -1,11 +1,11 @@
-// Reads the file SETTINGS_RULES_FILE. People edit this JSON file by hand, so every problem names the line, the rule and
-// the value. The problems are reported together, at most `problemsMax` of them.
+// Reads the JSON file SETTINGS_RULES_FILE. People edit the file by hand, so each error message names the line, the rule
+// and the value. At most `problemsMax` problems are reported at once.
 
 import Crypto
 package import JourneyModel
 
 extension SettingsRules {
-    /// The largest file, in bytes.
+    /// The maximum size of the file in bytes.
     package static let bytesMax = 1_048_576
     static let problemsMax = 20
     static let rulesMax = 64
@@ -14,8 +14,8 @@ extension SettingsRules {
     static let idsMax = 10_000
     static let flagTextBytesMax = 1024
 
-    /// Reads the file's content. Also computes the settings of each rule, by replacing some of the base settings with
-    /// the rule's values, and checks the result.
+    /// Parses the file's content. The settings of a rule are the base settings, overridden by the rule's values. Throws
+    /// if the file is not valid, or if the settings of a rule contradict each other.
     package convenience init(reading text: [UInt8], base: Settings) throws(SettingsRulesError) {
         let document: LocatedJSON
         do throws(JSONError) {
@@ -158,8 +158,7 @@ struct SettingsRulesReader {
         }
     }
 
-    /// Returns the name of the rule; nil if it is missing or invalid. Problems with the rule mention its name, or its
-    /// number if this function returns nil.
+    /// Returns nil if the rule has no valid name. Problems with such a rule mention its number instead.
     private static func validName(of element: LocatedJSON) -> String? {
         guard case .object(let members) = element.content,
             case .scalar(.string(let name))? = members.first(where: { $0.name == "name" })?.value.content
@@ -234,7 +233,7 @@ struct SettingsRulesReader {
         return values
     }
 
-    /// Returns the base settings with the rule's values. If some of the resulting settings contradict each other,
+    /// Returns the base settings, overridden by the rule's values. If the resulting settings contradict each other,
     /// records the problems and returns nil.
     private mutating func settings(of values: [SettingsRule.Value], at offset: Int) -> Settings? {
         do {

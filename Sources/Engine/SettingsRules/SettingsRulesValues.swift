@@ -1,12 +1,11 @@
-// Reads the objects, texts, lists and names in the file SETTINGS_RULES_FILE, and records one problem for each value
-// that is not allowed.
+// Reads the values in the file SETTINGS_RULES_FILE. Each value that is not allowed is recorded as one problem.
 
 import JourneyModel
 
 package struct SettingsRulesProblem: Hashable, Sendable, CustomStringConvertible {
     /// The line in the file; the first line is 1.
     package var line: Int
-    /// The name of the rule, or the number of a rule without a valid name. Nil if the problem is outside of the rules.
+    /// The name of the rule, or its number if the rule has no valid name. Nil if the problem is not in a rule.
     package var rule: String?
     package var detail: String
 
@@ -102,7 +101,7 @@ extension SettingsRulesReader {
         }
     }
 
-    /// Puts the text in quotes, cut off after 64 characters, and escapes its control characters.
+    /// Quotes the first 64 characters of the text, and escapes control characters.
     static func shown(_ text: String) -> String {
         let scalars = text.unicodeScalars.prefix(64).map { isControl($0) ? $0.escaped(asASCII: true) : String($0) }
         return "\"\(scalars.joined())\"" + (text.unicodeScalars.count > 64 ? "..." : "")

@@ -1,5 +1,5 @@
-// A rule can apply to a share of all drivers. Each driver has a fixed position for each rule. A driver who is in the
-// share therefore stays in it: at every request, on every server, and when the share grows.
+// A rule can apply to a percentage of the drivers. Each driver has a fixed position for each rule, so the choice is the
+// same at every request and on every server. A driver in the share stays in it when the share grows.
 
 import Crypto
 package import JourneyModel
@@ -7,14 +7,13 @@ package import JourneyModel
 /// A share in percent, from 0 to 100, with at most three decimals.
 package struct SettingsShare: Hashable, Sendable, CustomStringConvertible {
     package static let allowed = "a number from 0 to 100 with at most three decimals"
-    /// The number of different positions: a position is a thousandth of a percent.
+    /// The number of positions. One position stands for a thousandth of a percent of the drivers.
     package static let positions = 100_000
 
-    /// The number of positions in the share. The share consists of the lowest positions, so a larger share contains
-    /// every smaller one.
+    /// The share contains the positions from 0 to `width` - 1. A larger share therefore contains every smaller one.
     package let width: Int
 
-    /// Returns nil if the text is not a number as `allowed` describes it.
+    /// Returns nil if the text does not match `allowed`.
     package init?(percent text: String) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard (1...2).contains(parts.count),
@@ -31,9 +30,8 @@ package struct SettingsShare: Hashable, Sendable, CustomStringConvertible {
         guard width <= Self.positions else { return nil }
     }
 
-    /// Returns the driver's position, from 0 to `positions` - 1. The position is computed from the first 64 bits of a
-    /// SHA-256 over the rule's name, a zero byte and the driver's id. Two rules with different names therefore choose
-    /// drivers independently.
+    /// Returns a position from 0 to `positions` - 1. It is computed from the first 64 bits of a SHA-256 over the rule's
+    /// name, a zero byte and the driver's id. Rules with different names therefore select drivers independently.
     package static func position(of driver: DriverID, inRule name: String) -> Int {
         let bytes = Array(name.utf8) + [0] + Array(driver.rawValue.utf8)
         let hash = bytes.withUnsafeBytes { bytes in
@@ -46,7 +44,7 @@ package struct SettingsShare: Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { Self.percent(width) }
 
-    /// Returns a number of positions as a percentage, for example `12.5 %`.
+    /// Formats a number of positions as a percentage, for example `12.5 %`.
     package static func percent(_ positions: Int) -> String {
         let (whole, rest) = positions.quotientAndRemainder(dividingBy: 1000)
         if rest == 0 { return "\(whole) %" }

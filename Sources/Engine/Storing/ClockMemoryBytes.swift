@@ -1,18 +1,19 @@
-// The format of the column `clock_memory`. This column and the column `last_correction_ms` together store a driver's
-// `ClockMemory`. Both are columns of the driver's row, because every event reads and writes that row anyway.
+// The format of the column `clock_memory`. This column and `last_correction_ms` together store a driver's
+// `ClockMemory`. Both are in the driver's row, because every event reads and writes that row anyway.
 
 package import JourneyModel
 
-/// The column begins with one byte: 1 if the phone's clock was right for at least one event, otherwise 0. After it,
-/// each unconfirmed skew (`LoneSkew`) has 17 bytes:
+/// The first byte is 1 if the phone's clock was right for at least one event, otherwise 0. For each unconfirmed skew
+/// (`LoneSkew`), 17 bytes follow:
 ///
-/// - the skew and the receive time in milliseconds, 8 bytes each, little-endian
+/// - the skew in milliseconds, 8 bytes, little-endian
+/// - the receive time in milliseconds, 8 bytes, little-endian
 /// - the number of events with this skew (`count`), one byte
 extension ClockMemory {
     private static let loneSkewBytes = 17
 
-    /// Decodes the column. Bytes that are not in this format become an empty memory. Event times may then remain
-    /// uncorrected, but no event is refused.
+    /// Decodes the column. If the bytes are not in this format, the memory is empty. The server then still accepts
+    /// events, but their times may stay uncorrected.
     package init(lastCorrectionMilliseconds: Int64?, bytes: [UInt8]) {
         self.init(lastCorrectionMilliseconds: lastCorrectionMilliseconds)
         let (count, rest) = (bytes.count - 1).quotientAndRemainder(dividingBy: Self.loneSkewBytes)

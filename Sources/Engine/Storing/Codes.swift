@@ -1,5 +1,5 @@
-// The codes: small integers that stand for states, transitions, reasons and similar values in the database. They are
-// part of the schema, so a code is never reused.
+// Small integers that stand for states, transitions, reasons and similar values in the database. These codes are part
+// of the schema, so no code may be reused.
 
 package import JourneyModel
 
@@ -16,7 +16,7 @@ extension JourneyState {
         }
     }
 
-    /// Returns nil for an unknown code. Such a code was written with a newer schema, or is damaged.
+    /// Returns nil for an unknown code: a newer schema wrote the code, or the code is damaged.
     package init?(code: Int64) {
         switch code {
         case 0: self = .idle

@@ -1,10 +1,10 @@
-// Creates the event that a store folds for a request, and the submission that it stores when a deadline has passed. All
-// stores use this code, so the same requests produce the same rows in every store.
+// Converts a request to the event that a store folds, and an expired deadline to the submission that a store stores.
+// All stores use this code, so the same requests produce the same rows in every store.
 
 package import JourneyModel
 
 extension OrderedEvent {
-    /// Creates the event of a request, including the values that determine its position in the order of events.
+    /// Creates the event that a store folds for the request.
     package init(_ request: AppendRequest, correctedAt: Moment, settings: Settings) {
         self.init(
             name: request.submission.name, sessionID: request.submission.sessionID,
@@ -29,12 +29,11 @@ extension EventSubmission {
 }
 
 extension EventSubmission {
-    /// The value of the column `sent_at_ms`: `X-Sent-At`, or else `timestamp`. If the client sent both, the column
-    /// `timestamp_ms` stores `timestamp`.
+    /// The value of the column `sent_at_ms`: `X-Sent-At` if the client sent it, otherwise `timestamp`. The column
+    /// `timestamp_ms` stores `timestamp` if the client sent both.
     package var sendTime: Moment? { sentAt ?? timestamp }
 
-    /// The value of the column `event_id`: nil if the event id equals the idempotency key. Most clients send the same
-    /// value for both.
+    /// The value of the column `event_id`. Nil if the event id equals the idempotency key, as it does for most clients.
     package var eventIDUnlessKey: String? {
         haveSameBytes(eventID, idempotencyKey) ? nil : eventID
     }

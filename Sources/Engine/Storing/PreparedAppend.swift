@@ -1,16 +1,16 @@
-// An append request, with everything that can be computed before the writer takes the request. On SQLite, all requests
-// wait for the one writer, so the writer should compute as little as possible.
+// An append request and its digest, which is computed before the writer takes the request. On SQLite, all requests wait
+// for the one writer, so the writer should compute as little as possible.
 
 internal import Crypto
 package import JourneyModel
 
-/// This is a class because a struct with about ten texts would be copied about ten times on its way to the writer.
+/// This is a class, because a struct with about ten texts would be copied about ten times before it reaches the writer.
 package final class PreparedAppend: Sendable {
     package let request: AppendRequest
     /// SHA-256 of the canonical form.
     package let digest: [UInt8]
-    /// Whether the event is already on disk. If so, the request waits only for its response. The response is sent when
-    /// the refold that the event caused is complete.
+    /// Whether the event is already on disk. If so, the response is sent as soon as the refold that the event caused is
+    /// complete.
     package let isStored: Bool
 
     package init(_ request: consuming AppendRequest) {
@@ -27,8 +27,8 @@ package final class PreparedAppend: Sendable {
 
     package func stored() -> PreparedAppend { PreparedAppend(stored: self) }
 
-    /// Returns the outcome for the client when the request fails with `failure`. `unavailable` tells the client that
-    /// the event is not stored. For an event that is stored, `unavailable` is therefore replaced by `unknown`.
+    /// Returns the outcome that the client gets for `failure`. `unavailable` means that the event is not stored. If the
+    /// event is stored, the client gets `unknown` instead.
     package func outcome(of failure: StoreFailure) -> EventOutcome {
         if isStored, case .unavailable(let reason) = failure { return .failed(.unknown(reason)) }
         return .failed(failure)
@@ -44,15 +44,14 @@ package final class PreparedAppend: Sendable {
 }
 
 extension EventSubmission {
-    /// Returns whether this event is a repeat of a stored event although their digests differ. A client that rebuilds
-    /// the body of a repeat may send another `app_state` or `schema_version` (contract, section 3). These two are
-    /// therefore not compared.
+    /// Returns whether this event repeats a stored event that has another digest. A client may rebuild the body with
+    /// another `app_state` or `schema_version` (contract, section 3), so these two are not compared.
     ///
-    /// If the stored event has no details, the details are not compared either.
+    /// The details are compared only if the stored event has details.
     ///
     /// - Parameters:
     ///   - appState, schemaVersion, hasDetails: values of the stored event.
-    ///   - hasStoredDigest: returns whether a digest equals the digest of the stored event.
+    ///   - hasStoredDigest: returns whether a digest equals the stored event's digest.
     package func isRepeat(
         withStoredAppState appState: String?, schemaVersion: String, hasDetails: Bool,
         hasStoredDigest: ([UInt8]) -> Bool

@@ -1,5 +1,5 @@
-// Lets a task wait for a read of a store. The wait ends once: when the read has a result, or when the task is
-// cancelled.
+// Lets a task wait for a read of a store. The wait ends when the read has a result or when the task is cancelled,
+// whichever happens first.
 
 import Synchronization
 
@@ -21,8 +21,8 @@ package final class ReadWaiter<Value: Sendable>: Sendable {
         }
     }
 
-    /// Begins the wait and returns true. If `end` was called before, resumes the continuation at once with the outcome
-    /// that `end` was given, and returns false.
+    /// Begins the wait and returns true. If `end` was called before, resumes the continuation with the outcome from
+    /// `end`, and returns false.
     @discardableResult
     package func begin(_ continuation: CheckedContinuation<Outcome, Never>) -> Bool {
         let outcome = state.withLock { state -> Outcome? in
@@ -34,7 +34,7 @@ package final class ReadWaiter<Value: Sendable>: Sendable {
         return outcome == nil
     }
 
-    /// Ends the wait with `outcome`. Later outcomes are ignored.
+    /// Ends the wait with `outcome`. If the wait has already ended, does nothing.
     package func end(_ outcome: Outcome) {
         let waiting = state.withLock { state -> CheckedContinuation<Outcome, Never>? in
             if case .over = state { return nil }

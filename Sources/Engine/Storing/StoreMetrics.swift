@@ -1,5 +1,4 @@
-// The metrics of every store about its write transactions: how many requests each transaction contains, how long it
-// takes, and whether it is committed.
+// Metrics of the write transactions of all stores: requests per transaction, duration, and commit or failure.
 
 package import CoreMetrics
 package import MetricInstruments

@@ -1,4 +1,4 @@
-// An event that the engine has made, and its JSON form (contract, section 3). It has no id yet.
+// An event of the engine before it gets an id, and the event's JSON form (contract, section 3).
 
 public import JourneyModel
 
@@ -34,11 +34,10 @@ public struct EventDraft: Hashable, Sendable {
         self.previousState = previousState
     }
 
-    /// Returns this event in the form that the fold takes, with the grace period and the hard timeout of `settings`. If
-    /// the drafts of one engine are sorted as `OrderedEvent`, they keep the order in which they were made.
+    /// Returns this event in the form that the fold takes. The grace period and the hard timeout come from `settings`.
     ///
-    /// - Parameter eventID: decides the order of two events only if their times, their `sequence` and all other
-    ///   criteria are equal. It may be empty for drafts of one engine, because their `sequence` differs.
+    /// - Parameter eventID: may be empty for drafts of one engine. Ids are compared only if everything else is equal,
+    ///   and each draft has its own `sequence`.
     public func placed(by settings: Settings, eventID: String = "") -> OrderedEvent {
         OrderedEvent(
             name: name, sessionID: sessionID, chargerID: chargerID, occurredAt: occurredAt, sequence: sequence,

@@ -3,11 +3,11 @@
 import JourneyModel
 
 extension SessionEngine {
-    /// Targets a charger. No transition leads from one charger to another. If the driver chooses another charger in
-    /// NEAR_CHARGER, the engine therefore first reports the exit from the present charger's zone.
+    /// No transition leads from one charger to another. If the driver chooses another charger in NEAR_CHARGER, the
+    /// engine therefore first reports the exit from the present charger's zone.
     ///
     /// In the states from ANCHORED to AT_MERCHANT, the choice is reported but does not change the target. The fold has
-    /// the same rule. The engine keeps the choice (`nextCharger`) until the anchor is lost or the journey ends.
+    /// the same rule. The engine keeps the choice in `nextCharger`.
     mutating func target(_ place: Place, at occurredAt: Moment) {
         let changesTarget = charger?.id != place.id
         if state == .nearCharger && changesTarget { emit(.exitedChargerIntentZone, at: occurredAt) }
@@ -26,15 +26,15 @@ extension SessionEngine {
         }
     }
 
-    /// Activates a session. A repeated activation of the session in progress is ignored. An activation is rejected if
-    /// its session has ended, or if the state is not ANCHORED and no session is in progress.
+    /// Activates a session. Ignores a repeated activation of the session in progress. The rules of the fold decide
+    /// whether the activation is rejected (`refusal`).
     ///
-    /// If another session is in progress, the phone's position is uncertain, so the activation requests a fix. If the
-    /// phone departed during that session, the driver is now at a charger again. This is `nextCharger` if it is set,
-    /// and otherwise `charger`.
+    /// If another session is in progress, the phone's position is uncertain, so a fix is requested. If the phone
+    /// departed during that session, the driver must now be at a charger again: at `nextCharger` if it is set, or at
+    /// `charger`.
     ///
-    /// A rejected activation is not reported to the server, because the server might then open a session that this
-    /// phone does not have. The phone reports `activationRejected` instead, which belongs to no session.
+    /// The engine does not send a rejected activation, because the server might open a session that this phone does not
+    /// have. The engine then sends `activationRejected` without a session id.
     mutating func activate(_ sessionID: Identifier, _ merchant: Place, at occurredAt: Moment) {
         if self.sessionID == sessionID.text { return }
         if let reason = refusal(of: .exclusiveActivatedByWeb, sessionID, at: occurredAt) {
@@ -45,8 +45,8 @@ extension SessionEngine {
         }
         if state == .inTransit || state == .atMerchant {
             adoptNextCharger()
-            // The drive to this charger may have been long, and a suspended app gets no fixes on the way. Without this
-            // line, the distance from the last fix could look like a teleport and end the new session.
+            // A suspended app gets no fixes on the way to this charger. Without this line, a long drive since the last
+            // fix could look like a teleport and end the new session.
             lastFix = nil
         }
         if self.sessionID != nil { put(.requestFix) }
@@ -54,8 +54,7 @@ extension SessionEngine {
         emit(.exclusiveActivatedByWeb, at: occurredAt, sessionID: sessionID.text)
     }
 
-    /// Returns the reason for which the journey would reject the event. Nil if the event would not be rejected. Does
-    /// not change the journey.
+    /// Returns the reason why the fold would reject the event, or nil if it would not.
     private func refusal(of name: EventName, _ sessionID: Identifier, at occurredAt: Moment) -> Verdict.Reason? {
         var journey = journey
         let draft = EventDraft(name: name, sessionID: sessionID.text, occurredAt: occurredAt, sequence: nextSequence)
@@ -67,15 +66,15 @@ extension SessionEngine {
         emit(.activationRejected, at: occurredAt, metadata: [JSONMember("reason", .string(shortened))])
     }
 
-    /// Reports a command of the web, even if it does not change the state on this phone. The server may have events
-    /// that this phone lacks, so only the server can decide the effect of the command.
+    /// Sends a command of the web to the server even if the command changes nothing on this phone. Only the server can
+    /// decide the command's effect, because it may have events that this phone lacks.
     mutating func command(_ name: EventName, _ sessionID: Identifier, at occurredAt: Moment) {
         let verdict = emit(name, at: occurredAt, sessionID: sessionID.text)
         if let reason = verdict.reason { put(.refused(name, reason)) }
     }
 
-    /// Uses new settings. If they change the size of a zone, the phone may already be on the other side of the new
-    /// edge. The operating system then reports no crossing, so this method requests a fix.
+    /// A new size of a zone can put the phone on the other side of the zone's edge. The operating system then reports
+    /// no crossing, so this method requests a fix.
     mutating func use(_ newSettings: Settings) {
         let changesZone =
             settings.chargerIntentRadiusMeters != newSettings.chargerIntentRadiusMeters

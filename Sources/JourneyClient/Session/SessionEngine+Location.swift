@@ -17,25 +17,21 @@ extension SessionEngine {
         noteZone(of: fix)
         if let previous { noticeTeleport(from: previous, to: fix, at: occurredAt) }
         // One fix can cause up to three transitions: from ANCHORED to NEAR_CHARGER, then to IDLE, then to NEAR_CHARGER
-        // of another chosen charger.
+        // of `nextCharger`.
         for _ in 0..<4 where !follow(fix, at: occurredAt) { return }
     }
 
     /// The maximum age of a fix in seconds, for two purposes:
     ///
-    /// - A fix that is older than this at the time of the last event is not used, because the phone may have moved.
-    /// - If the last fix is older than this when the app restarts, a new fix is requested.
+    /// - A fix is not used if it was taken more than this time before the last event. The phone may have moved since.
+    /// - A restored engine requests a new fix if the fix at the restart is older than this.
     static let fixAgeSecondsMax = 60
 
-    /// Returns the fix if it may be used, and nil otherwise. A fix from the future counts as taken at `now`. A fix is
-    /// rejected in three cases:
-    ///
-    /// - Its accuracy is not usable.
-    /// - It is older than the last fix.
-    /// - It is more than `fixAgeSecondsMax` older than the last event.
+    /// Returns the fix if it is accurate enough and not too old, and nil otherwise. A fix from the future counts as
+    /// taken at `now`.
     ///
     /// After the phone's clock was set back, the last fix or the last event may be later than `now`. The new fix is not
-    /// compared with a time later than `now`. If the last fix is later than `now`, the dwell also starts over.
+    /// compared with such a time. If the last fix is later than `now`, the dwell starts over.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
         var fix = fix
@@ -50,12 +46,11 @@ extension SessionEngine {
         return fix
     }
 
-    /// Makes the transition that the fix causes in this state, if any. Returns false if the state did not change.
+    /// Makes the transition that the fix causes, if any. Returns whether the state changed.
     ///
-    /// If `nextCharger` is set in NEAR_CHARGER, the driver chose another charger in ANCHORED, and the anchor was then
-    /// lost. The engine reports the exit from the present charger's zone at once, as in `target`.
-    ///
-    /// Without this report, the phone could not anchor at the other charger if both chargers are in the same zone.
+    /// If `nextCharger` is set in NEAR_CHARGER, the driver chose it in ANCHORED and then lost the anchor. The engine
+    /// reports the exit from the present charger's zone at once. Otherwise the phone could not anchor at `nextCharger`
+    /// if it is in the same zone.
     private mutating func follow(_ fix: LocationFix, at occurredAt: Moment) -> Bool {
         switch state {
         case .idle: arrive(isInside(.chargerIntent, fix), at: occurredAt)
@@ -83,8 +78,8 @@ extension SessionEngine {
         isInside && move(.enteredChargerIntentZone, at: occurredAt)
     }
 
-    /// Notes in `mayReenter` whether the phone is outside the charger's zone. In SESSION_ENDED, a fix inside the zone
-    /// does not change the value. If it is true, `follow` takes this fix as an entry that begins the next journey.
+    /// Sets `mayReenter` if the fix is outside of the charger's zone, and clears it if the fix is inside. In
+    /// SESSION_ENDED, a fix inside must not clear it: the fix may be the entry that begins the next journey.
     private mutating func noteZone(of fix: LocationFix) {
         if isOutside(.chargerIntent, fix) {
             mayReenter = true
@@ -110,9 +105,8 @@ extension SessionEngine {
         return fix.isOutside(place.coordinate, radiusMeters: radiusMeters)
     }
 
-    /// Returns whether `zone` is the charger's zone and was entered or left after the fix was taken. The fix must then
-    /// not undo the effect of this crossing, because the operating system reports each crossing once. Otherwise the
-    /// phone's next arrival might never be noticed.
+    /// Returns whether the charger's zone was entered or left after the fix was taken. Such a fix must not undo the
+    /// crossing, because the operating system reports each crossing only once.
     private func isOlderThanCrossing(of zone: Geofence.Zone, _ fix: LocationFix) -> Bool {
         guard zone == .chargerIntent, let zoneCrossedAt else { return false }
         return fix.at < zoneCrossedAt
@@ -128,16 +122,14 @@ extension SessionEngine {
 
     // MARK: Teleport
 
-    /// Checks whether two successive fixes are more than `teleportMeters` apart. During a journey, reports such a jump
-    /// as the diagnostic event `teleport_detected`.
+    /// During a journey, reports a jump of more than `teleportMeters` between two successive fixes as the diagnostic
+    /// event `teleport_detected`.
     ///
-    /// If a session is in progress, it is ended with webRequestedEnd. All other events that end a session claim that a
-    /// deadline passed or that the visit was verified. Without a session, the new fix leads to IDLE, because it is
-    /// outside of all zones.
+    /// A session in progress is ended with webRequestedEnd, because all other ending events claim a passed deadline or
+    /// a verified visit. Without a session, the new fix leads to IDLE, because it is outside of all zones.
     ///
-    /// Without a session in progress, the two fixes are not compared if `previous` was taken before the last crossing
-    /// of the charger's zone. A suspended app gets no fixes on the way to the charger, so `previous` may be from before
-    /// the journey.
+    /// Without a session, the fixes are not compared if the charger's zone was crossed after `previous` was taken. A
+    /// suspended app gets no fixes on the way to the charger, so `previous` may be from before the journey.
     private mutating func noticeTeleport(from previous: LocationFix, to fix: LocationFix, at occurredAt: Moment) {
         let distanceMeters = previous.coordinate.distanceMeters(to: fix.coordinate)
         guard distanceMeters > Self.teleportMeters, state != .idle, state != .sessionEnded,
@@ -153,17 +145,15 @@ extension SessionEngine {
 
     // MARK: Geofences
 
-    /// Handles a geofence crossing. Its effect is usually that of a fix that is clearly inside or outside of the
-    /// circle.
+    /// Treats a geofence crossing like a fix that is clearly inside or outside of the circle.
     ///
-    /// The entry into the anchor zone is an exception: this method only requests a fix, because a dwell cannot be
-    /// detected without one. The request is repeated until a usable fix shows whether the phone stays there.
+    /// Exception: the entry into the anchor zone only requests a fix, because a dwell cannot be detected without one.
     ///
-    /// When the phone departs, this method also requests a fix, because the merchant's zone is monitored only from now
-    /// on. If the phone is already in that zone, the operating system reports no entry.
+    /// The departure also requests a fix. The merchant's zone is monitored only from now on. If the phone is already in
+    /// that zone, the operating system reports no entry.
     ///
-    /// - Parameter reportedAt: the time of the report on the phone's clock. `occurredAt` may be later, if the clock was
-    ///   set back since the last event.
+    /// - Parameter reportedAt: the time of the report on the phone's clock. If the clock was set back since the last
+    ///   event, `occurredAt` may be later.
     mutating func cross(_ crossing: GeofenceCrossing, at occurredAt: Moment, reportedAt: Moment) {
         guard let (place, _) = circle(of: crossing.zone), place.id == crossing.placeID else { return }
         if crossing.zone == .chargerIntent { zoneCrossedAt = reportedAt }

@@ -7,68 +7,62 @@
 //
 // 1. `occurred_at` does not decrease, except when the phone's clock is set back by more than five minutes.
 // 2. `sequence` orders the events of one millisecond.
-// 3. When a deadline has passed, its event gets the deadline's time, and comes before the events of everything that
-//    happened later.
+// 3. The event that reports a passed deadline has the deadline's time. The engine makes this event before all events
+//    with later times.
 //
-// If the clock is set back by more than five minutes, `occurred_at` decreases. If the earlier events were sent while
-// the clock was ahead, the server corrects their times (contract, section 3, "Clocks"). Otherwise `previous_state`
-// shows the server which event came first.
+// If the clock is set back by more than five minutes, the server can still find the order. If the earlier events were
+// sent while the clock was ahead, the server corrects their times (contract, section 3, "Clocks"). If not,
+// `previous_state` shows the order.
 
 public import JourneyModel
 
 /// One driver's journey on one phone.
 ///
-/// The engine is a value, so copies of it are independent.
-///
 /// After each `handle`, first put the `send` outputs into the queue, and then store the snapshot. In this order, a
-/// crash between the two steps never loses an event. At worst, the engine makes an event a second time, and the
-/// server's fold rejects the repeat.
+/// crash between the two steps never loses an event. At worst, the restored engine makes the same event again, and the
+/// server's fold rejects it.
 ///
-/// Store the snapshot even if there were no outputs, because an input without outputs can also change the engine.
-/// Examples are new settings, and the report that the phone left the charger.
+/// Store the snapshot even if there were no outputs. For example, new settings change the engine without any output.
 public struct SessionEngine: Sendable {
     /// The journey that the server's fold makes from the events so far.
     public internal(set) var journey = Journey()
     public internal(set) var settings: Settings
-    /// The charger of the present journey or, in SESSION_ENDED, of the next one.
+    /// The charger of the present journey. In SESSION_ENDED, the charger of the next journey.
     public internal(set) var charger: Place?
-    /// The charger that was targeted in ANCHORED or during the session, if it differs from `charger`. It becomes
-    /// `charger` when the anchor is lost, when the journey ends, or when another session is activated after the phone
-    /// left `charger`.
+    /// The charger that the driver chose in ANCHORED or during a session, if it is not `charger`. It becomes `charger`
+    /// in three cases: the anchor is lost, the journey ends, or another session begins after the departure.
     var nextCharger: Place?
-    /// The merchant of the session in progress; nil while no session is in progress.
+    /// The merchant of the session in progress, if there is one.
     public internal(set) var merchant: Place?
 
     var dwell = DwellDetector()
     var lastFix: LocationFix?
     var lastEventAt: Moment?
     var nextSequence: Int64 = 0
-    /// The id of the session that ended, which the reset event needs. webRequestedEnd can also end a journey in
-    /// NEAR_CHARGER or ANCHORED. The value is then the session id in that webRequestedEnd, although the session was
-    /// never activated.
+    /// The session id that the reset event needs: the id in the event that ended the journey. If that event was a
+    /// webRequestedEnd in NEAR_CHARGER or ANCHORED, the session was never activated.
     var endedSessionID: String?
     /// Whether entering the charger's zone in SESSION_ENDED begins a new journey. If the driver is still in the zone
     /// when the session ends, the driver must first leave the zone, or choose a charger again.
     ///
-    /// During a journey, the value tells whether the phone was last seen outside of the zone. Crossings count as well
-    /// as fixes, because a suspended app gets crossings but no fixes.
+    /// During a journey, the value is true if the phone was last seen outside of the zone. Fixes and crossings both
+    /// update it, because a suspended app gets no fixes.
     var mayReenter = true
-    /// When the last crossing of the charger's zone was reported. A fix that was taken earlier does not show on which
-    /// side of the edge the phone is now.
+    /// When the most recent crossing of the charger's zone was reported. A fix taken before this time does not show on
+    /// which side of the zone's edge the phone is now.
     ///
-    /// Nil if there was no crossing since the charger was chosen. Also nil after the clock was set back to a time
-    /// before the crossing.
+    /// Nil if there was no crossing since the charger was chosen, or if the clock was set back to before the crossing.
     var zoneCrossedAt: Moment?
 
-    /// The timers and geofences that the app was asked to set and that are still in effect.
+    /// The timers and geofences that the app has set. `finish` outputs only changes to them.
     private var timers: [EngineTimer: Moment] = [:]
-    /// The last request for a fix that begins or completes the dwell; nil before the first one.
+    /// The most recent request for a fix for the dwell.
     private var dwellRequest: DwellRequest?
     private var geofences: [Geofence] = []
     private var outputs: [EngineOutput] = []
 
-    /// If two successive usable fixes are farther apart than this, the session ends. No drive to a merchant is that
-    /// long. A faked position is usually farther away.
+    /// If two successive usable fixes are farther apart than this, the session ends. A drive to a merchant is shorter.
+    /// A faked position is usually farther away.
     public static let teleportMeters = 50_000.0
 
     public init(settings: Settings) {
@@ -112,7 +106,7 @@ public struct SessionEngine: Sendable {
         }
     }
 
-    /// Returns the `occurred_at` of an event that happened at `moment`. It is never before the time of the last event.
+    /// Returns the `occurred_at` of an event that happened at `moment`. The result is never before the previous event.
     func moment(of moment: Moment) -> Moment {
         max(moment, lastEventAt ?? moment)
     }
@@ -120,14 +114,11 @@ public struct SessionEngine: Sendable {
     /// Corrects the engine's times after the phone's clock was set back. If the last event is later than `now` by more
     /// than `ClockCorrection.toleranceMilliseconds`, the engine assumes that the clock was ahead at that event.
     ///
-    /// `lastEventAt` then becomes `now`, because later events would otherwise all get the old time. If the time until a
-    /// deadline exceeds the deadline's whole duration, the deadline is moved to `now` plus this duration.
+    /// In this case, `lastEventAt` becomes `now`. Without this change, all further events would get the time of the
+    /// last event. Each deadline is limited to `now` plus the deadline's full duration.
     ///
-    /// The engine cannot tell whether the clock was ahead before or is behind now. If it is behind now, deadlines
-    /// become too early. This is accepted, because a session that never ends also prevents the next visit.
-    ///
-    /// The times of the dwell and of the next request for a fix may also be too late after the clock was set back. The
-    /// dwell then starts over, and the fix is requested as soon as it is due.
+    /// If the clock was right at the last event and is behind now, the new deadlines are too early. This is accepted,
+    /// because a session that never ends would prevent the next visit.
     mutating func noticeClock(at now: Moment) {
         if let crossedAt = zoneCrossedAt, now < crossedAt { zoneCrossedAt = nil }
         dwell.noticeClock(at: now)
@@ -148,7 +139,6 @@ public struct SessionEngine: Sendable {
 // MARK: Events
 
 extension SessionEngine {
-    /// Makes an event and applies it to the journey.
     @discardableResult
     mutating func emit(
         _ name: EventName, at occurredAt: Moment, sessionID: String? = nil, charger: Place? = nil,
@@ -174,17 +164,16 @@ extension SessionEngine {
     /// Returns whether the event is sent with `previousState`. Two kinds of events are sent without it:
     ///
     /// - An event of a session on another phone, because this engine's state says nothing about that session.
-    /// - The report of a passed deadline. If the clock was set forward, the deadline only seems to have passed. The
-    ///   server corrects the report's time, which may then come before earlier events of the session.
+    /// - The report of a passed deadline. If the phone's clock is ahead, the server may move the report to a time
+    ///   before the session began.
     ///
-    ///   `previousState` would then tell the server that the session ended before it began.
+    ///   With `previousState`, the report would then claim that the session ended before it began.
     private func isEvidence(_ name: EventName, _ eventSessionID: String?) -> Bool {
         if name == .gracePeriodExpired || name == .hardTimeoutExpired { return false }
         return eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
             || name == .exclusiveActivatedByWeb
     }
 
-    /// Updates `dwell`, `merchant`, `endedSessionID`, `mayReenter` and the charger. Called after each transition.
     private mutating func moved(from: JourneyState, by draft: EventDraft) {
         dwell.reset()
         if from == .sessionEnded { endedSessionID = nil }
@@ -192,9 +181,8 @@ extension SessionEngine {
         case .sessionEnded:
             endedSessionID = draft.sessionID
             merchant = nil
-            // The charger's zone is monitored during the whole session, so the exit from it has normally been reported.
-            // The fix helps if the operating system missed the exit. One request is enough: if the phone is still in
-            // the zone, its exit will be reported.
+            // The operating system may have missed the exit from the charger's zone. The requested fix then shows that
+            // the phone is outside. One request is enough: an exit that is still to come will be reported.
             if !mayReenter, from == .inTransit || from == .atMerchant { put(.requestFix) }
             adoptNextCharger()
         case .idle:
@@ -208,9 +196,8 @@ extension SessionEngine {
         }
     }
 
-    /// Makes `nextCharger` the charger of the next journey. This journey may begin without an exit from a zone
-    /// (`mayReenter`). Requests a fix, because the operating system reports no entry if the phone is already in the
-    /// charger's zone.
+    /// Makes `nextCharger` the charger. The next journey may begin there without an exit from a zone (`mayReenter`).
+    /// Requests a fix: if the phone is already in that charger's zone, the operating system reports no entry.
     mutating func adoptNextCharger() {
         guard let nextCharger else { return }
         charger = nextCharger
@@ -220,8 +207,8 @@ extension SessionEngine {
         put(.requestFix)
     }
 
-    /// Whether the whole zone of the merchant lies outside of the charger's intent zone. A phone that is at the
-    /// merchant has then left the charger.
+    /// Whether the merchant's zone lies completely outside of the charger's intent zone. If it does, a phone at the
+    /// merchant has left the charger.
     private var isMerchantClearOfCharger: Bool {
         guard let charger, let merchant else { return false }
         return merchant.coordinate.distanceMeters(to: charger.coordinate)
@@ -232,7 +219,6 @@ extension SessionEngine {
         if !outputs.contains(output) { outputs.append(output) }
     }
 
-    /// For each deadline that passes before `moment`, makes the event and applies it.
     mutating func expireDeadlines(before moment: Moment) {
         while let deadline = journey.nextDeadline, deadline.at < moment { expire(deadline) }
     }
@@ -241,8 +227,8 @@ extension SessionEngine {
         while let deadline = journey.nextDeadline, deadline.at <= moment { expire(deadline) }
     }
 
-    /// Makes the event that reports a deadline. In every state in which the deadline runs, the table of transitions
-    /// lets this event end the session, and with it the deadline. The loops in `expireDeadlines` therefore terminate.
+    /// Makes the event that reports a deadline. This event always ends the session and clears the deadline, so the
+    /// loops in `expireDeadlines` terminate.
     private mutating func expire(_ deadline: (name: EventName, at: Moment)) {
         emit(deadline.name, at: deadline.at, sessionID: journey.sessionID)
     }
@@ -282,8 +268,7 @@ extension SessionEngine {
         return wanted
     }
 
-    /// The time at which to request a fix that begins or completes the dwell. Nil if there is neither a stay nor an
-    /// arrival.
+    /// When to request the next fix for the dwell. Nil if no fix is needed.
     private var nextDwellRequestAt: Moment? {
         guard state == .nearCharger, let due = dwell.fixDueAt(by: settings) else { return nil }
         guard let dwellRequest, dwellRequest.due == due else { return due }
@@ -293,12 +278,9 @@ extension SessionEngine {
     /// The geofences to monitor. The anchor zone is small for a geofence, so the operating system may miss an exit from
     /// it. The larger intent zone is therefore monitored too.
     ///
-    /// The intent zone is also monitored after the departure, because a suspended app's timers do not run. The crossing
-    /// at the next visit wakes the app. The engine then reports first the deadline that has passed, and then the
+    /// The intent zone is also monitored after the departure, because a suspended app's timers do not run. The driver's
+    /// next visit wakes the app by a crossing. The engine then reports any deadline that has passed, and after it the
     /// arrival.
-    ///
-    /// If the driver has targeted another charger, that charger's intent zone is monitored from the departure on,
-    /// instead of the present charger's zone.
     private var wantedGeofences: [Geofence] {
         let hasDeparted = state == .inTransit || state == .atMerchant
         let intent = (hasDeparted ? nextCharger ?? charger : charger).map {
@@ -317,8 +299,8 @@ extension SessionEngine {
         }
     }
 
-    /// Handles a timer that fired, and removes it from `timers`. If the timer fired too early, `finish` sets it again.
-    /// If a fix for the dwell is due, this method requests the fix, and `finish` sets the timer for the next request.
+    /// Removes the timer from `timers`. If the timer fired too early, `finish` therefore sets it again. If a fix for
+    /// the dwell is due, requests the fix.
     private mutating func fired(_ timer: EngineTimer, at now: Moment) {
         timers[timer] = nil
         guard timer == .dwell, let requestAt = nextDwellRequestAt, requestAt <= now,
@@ -335,16 +317,15 @@ extension SessionEngine {
 /// as inside the anchor zone.
 private struct DwellRequest {
     static let firstPauseSeconds = 15
-    /// The maximum pause. The pause doubles with each request, so that requests without reception use little power.
+    /// The pause doubles with each request up to this maximum, to save power while there is no reception.
     static let pauseSecondsMax = 240
 
-    /// When the fix became due. This time identifies the stay or the arrival, because for another stay or arrival the
-    /// fix is due at another time.
+    /// When the fix became due. All requests for the same stay or arrival have the same `due`.
     let due: Moment
     let pauseSeconds: Int
     let nextAt: Moment
 
-    /// - Parameter earlier: the request before this one for the same stay or arrival; nil for the first one.
+    /// - Parameter earlier: the previous request with the same `due`, if there was one.
     init(due: Moment, after earlier: DwellRequest?, at now: Moment) {
         self.due = due
         pauseSeconds = earlier.map { min($0.pauseSeconds * 2, Self.pauseSecondsMax) } ?? Self.firstPauseSeconds

@@ -1,5 +1,4 @@
-// A snapshot is the stored state of a session engine. The app stores a snapshot after every input to the engine, even
-// if the engine returned no outputs. After the app was terminated, the engine is restored from the snapshot.
+// A snapshot is the stored state of a session engine. After the app was terminated, the engine is restored from it.
 
 public import JourneyModel
 
@@ -14,9 +13,8 @@ public struct Snapshot: Sendable {
     static let version = "1"
 }
 
-/// The reason why stored bytes are not a valid snapshot. After this error, the app starts with a new engine in IDLE,
-/// even if the server's journey is in another state. The next arrival at a charger brings the engine and the server's
-/// journey into the same state.
+/// The reason why stored bytes are not a valid snapshot. After this error, the app starts with a new engine in IDLE. If
+/// the server's journey is in another state, the next arrival at a charger makes the two states equal again.
 public enum SnapshotError: Error, Hashable, Sendable {
     /// The bytes are not a JSON object, or their `version` is missing or unknown to this library.
     case unreadable
@@ -33,8 +31,8 @@ extension SessionEngine {
     ///
     /// There are three steps:
     ///
-    /// 1. If a deadline has passed since the snapshot, the session ends, and an event with the deadline's time reports
-    ///    the end.
+    /// 1. If a deadline has passed since the snapshot, the session ends. An event with the deadline's time reports the
+    ///    end.
     /// 2. If a session is still in progress, it is reported with `sessionRestored`.
     /// 3. The position `fix` is handled like any other fix.
     ///

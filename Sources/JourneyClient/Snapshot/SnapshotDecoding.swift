@@ -15,7 +15,6 @@ extension Snapshot {
     }
 }
 
-/// Reads the members one after the other and records the name of the first invalid member.
 private struct SnapshotReader {
     let json: JSONValue
     var malformed: String?
@@ -58,8 +57,8 @@ private struct SnapshotReader {
 }
 
 extension SessionEngine {
-    /// Whether the engine's members fit its state. In each state, the deadlines and the session must be present or
-    /// absent as listed below. A charger or a merchant may be present even if the state does not require it.
+    /// Whether the engine's members fit its state. A charger or a merchant is also allowed in states that do not
+    /// require one.
     fileprivate var isConsistent: Bool {
         let runsGrace = journey.graceDeadline != nil
         let runsHard = journey.hardDeadline != nil

@@ -41,7 +41,6 @@ extension Snapshot {
 }
 
 extension JSONValue {
-    /// Returns a JSON object with the members that have a value.
     fileprivate static func members(_ members: [(String, JSONValue?)]) -> JSONValue {
         .object(members.compactMap { name, value in value.map { JSONMember(name, $0) } })
     }

@@ -1,5 +1,5 @@
 // Canonical JSON: the same ASCII text for all notations of a JSON value. Members are sorted by the bytes of their
-// names. Exception: a number whose exponent has more than 10 characters keeps its notation.
+// names. If the exponent of a number has more than 10 characters, the number keeps its notation.
 //
 // Digests of the text are stored with events and compared later, so no release may change the text of a value.
 
@@ -41,7 +41,7 @@ extension JSONWriter {
     /// Writes the digits without leading and trailing zeros, and then their power of ten: `-12.50e1` becomes `-125e0`.
     /// The number is not converted to Double, so the result is exact.
     ///
-    /// `text` must be a JSON number. If its exponent has more than 10 characters, the number is written unchanged.
+    /// `text` must be a JSON number.
     private mutating func canonicalNumber(_ text: UnsafeBufferPointer<UInt8>) {
         guard let number = DecimalNumber(text) else {
             for byte in text { self.byte(byte) }

@@ -1,19 +1,18 @@
 // A strict RFC 8259 parser. It reads bytes and returns a JSONValue, or throws an error that contains the offset of the
 // error. The time is linear in the length of the text, and `depthMax` limits the recursion.
 //
-// If a text is not JSON, the parser throws at once. A text may also be JSON but unusable: with duplicate names, invalid
-// UTF-8, half a surrogate pair, or nesting or numbers beyond the limits.
+// If a text is not JSON, the parser throws at once. A text that is JSON may still be unusable: it has duplicate names,
+// invalid UTF-8, half a surrogate pair, or nesting or numbers beyond the limits.
 //
-// If a text is unusable, the parser records the error in `refusal` and continues, because it can still find the end of
-// the value. In a batch, only the event that contains the unusable text fails.
+// For an unusable text, the parser records the error in `refusal` and continues. It can still find the end of the
+// value. In a batch, only the event with the unusable text therefore fails.
 
 struct JSONParser {
     /// Maximum nesting of arrays and objects. Request bodies need 4 levels and metadata a few more. The nesting is
     /// limited, because each level uses stack memory.
     static let depthMax = 64
-    /// Maximum bytes of one number, including sign, fraction and exponent. The longest double written in practice has
-    /// 25 bytes, and an Int64 has 20. Because numbers are limited to this length, code that reads a number may take
-    /// time quadratic in the length.
+    /// Maximum bytes of one number, including sign, fraction and exponent. A double usually has at most 25 bytes, and
+    /// an Int64 has at most 20. Because of this limit, code that reads a number may take quadratic time.
     static let numberBytesMax = 64
 
     /// The text. The buffer is valid only inside the closure that provides it. A parser must therefore be created and
@@ -30,7 +29,7 @@ struct JSONParser {
         self.bytes = bytes
     }
 
-    /// The byte at `offset`; nil at the end of the text. Use this property wherever `offset` may have reached the end.
+    /// The byte at `offset`; nil at the end of the text.
     var current: UInt8? {
         offset < bytes.count ? bytes[offset] : nil
     }
@@ -51,7 +50,7 @@ struct JSONParser {
         return current
     }
 
-    /// Reads any value. The value lies inside `depth` arrays and objects.
+    /// Reads a value that lies inside `depth` arrays and objects.
     mutating func value(depth: Int) throws(JSONError) -> JSONValue {
         switch startOfValue() {
         case UInt8(ascii: "{"): try object(depth: depth)
@@ -86,7 +85,7 @@ struct JSONParser {
         return .array(elements)
     }
 
-    /// Reads the end of the text. Throws if anything other than white space is left.
+    /// Throws if anything other than white space is left.
     mutating func end() throws(JSONError) {
         skipWhitespace()
         if offset < bytes.count { throw failure(.trailingBytes) }
@@ -110,7 +109,6 @@ struct JSONParser {
         return offset
     }
 
-    /// Reads the colon between name and value.
     mutating func endOfName() throws(JSONError) {
         skipWhitespace()
         try take(UInt8(ascii: ":"))
@@ -149,8 +147,7 @@ struct JSONParser {
         return false
     }
 
-    /// Skips the array or object that begins here, because it is nested too deep. Counts the brackets outside of
-    /// strings to find its end.
+    /// Skips the array or object that begins here. Does not recurse, because the nesting may be deep.
     private mutating func skipContainer() throws(JSONError) {
         var open = 0
         while let byte = current {
@@ -197,7 +194,6 @@ struct JSONParser {
 
     // MARK: Numbers
 
-    /// Reads a number and returns its text.
     private mutating func number() throws(JSONError) -> String {
         String(decoding: try numberText(), as: UTF8.self)
     }
@@ -224,7 +220,6 @@ struct JSONParser {
         return UnsafeBufferPointer(rebasing: bytes[start..<offset])
     }
 
-    /// Reads one or more digits.
     private mutating func digits() throws(JSONError) {
         let start = offset
         while let byte = current, byte.isASCIIDigit { offset += 1 }

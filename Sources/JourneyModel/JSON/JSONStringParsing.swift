@@ -28,8 +28,7 @@ extension JSONParser {
         try text().string
     }
 
-    /// Reads a string from quote to quote. A string without an escape is made in one step from the bytes between the
-    /// quotes. Only a string with an escape is built character by character.
+    /// Reads a string from quote to quote. Only a string with an escape is built character by character.
     mutating func text() throws(JSONError) -> JSONText {
         let start = offset + 1
         let plain = PlainText(of: bytes, from: start)

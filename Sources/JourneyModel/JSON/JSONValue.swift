@@ -4,7 +4,7 @@
 public enum JSONValue: Hashable, Sendable {
     case null
     case bool(Bool)
-    /// The number's text, `-?int frac? exp?`, exactly as sent, so that no value is rounded implicitly.
+    /// The number's text exactly as sent, so that no value is rounded.
     case number(String)
     case string(String)
     case array([JSONValue])

@@ -96,7 +96,7 @@ public struct JSONWriter: Sendable {
         text.withUTF8 { escapesNonASCII ? appendEscapingNonASCII($0) : appendEscaping($0) }
     }
 
-    /// Writes decimal digits, with a minus sign if negative.
+    /// Writes an integer in decimal, without a comma before it.
     mutating func digits(_ number: Int64) {
         if number < 0 { bytes.append(UInt8(ascii: "-")) }
         var rest = number.magnitude
@@ -135,12 +135,11 @@ public struct JSONWriter: Sendable {
         needsComma = true
     }
 
-    /// Writes text with escapes. Runs of bytes that need no escape are copied as a whole.
     private mutating func appendEscaping(_ text: UnsafeBufferPointer<UInt8>) {
         appendEscaping(text, after: PlainText(of: text))
     }
 
-    /// Writes text with escapes. `plain` describes the bytes at the beginning of `text` that need no escape.
+    /// `plain` describes the bytes at the beginning of `text` that need no escape.
     private mutating func appendEscaping(_ text: UnsafeBufferPointer<UInt8>, after plain: PlainText) {
         var (start, end) = (0, plain.end)
         while true {

@@ -1,5 +1,5 @@
 // A JSON document that stores the position of each value. It is used for files that people edit, so that an error
-// message can name the line. Request bodies are read as JSONValue, which has no positions.
+// message can name the line.
 
 public struct LocatedJSON: Hashable, Sendable {
     public enum Content: Hashable, Sendable {
@@ -32,7 +32,7 @@ public struct LocatedJSON: Hashable, Sendable {
         }
     }
 
-    /// Returns the number of the line that contains the byte at `offset`. The first line has the number 1.
+    /// Returns the line of the byte at `offset`, counted from 1.
     public static func line(ofOffset offset: Int, in text: [UInt8]) -> Int {
         1 + text.prefix(offset).count { $0 == UInt8(ascii: "\n") }
     }

@@ -1,5 +1,4 @@
-// Finds the first byte of a JSON string that ends the string or needs special treatment. The bytes before it can be
-// copied as they are. Eight bytes are examined at a time.
+// Finds the first byte of a JSON string that cannot be copied as it is. Eight bytes are examined at a time.
 
 /// The leading part of a text, up to the first stop byte: a quote, a backslash or a control character. In a JSON
 /// string, a stop byte ends the string, begins an escape or is not allowed (RFC 8259, section 7).

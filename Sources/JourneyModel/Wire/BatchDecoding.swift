@@ -36,8 +36,8 @@ public enum EventBatch {
 }
 
 extension JSONParser {
-    /// Reads the whole text as an envelope. Returns one result for each element of the array `events`. Returns nil if
-    /// the text is not an object or has no such array.
+    /// Reads the whole text. Returns one result for each element of the array `events`, or nil if the text has no such
+    /// array.
     fileprivate mutating func batchEvents(
         _ route: EventRoute, _ headers: EventHeaders
     ) throws(JSONError) -> [Result<EventSubmission, BodyRefusal>]? {
@@ -69,8 +69,8 @@ extension JSONParser {
         try elements { parser throws(JSONError) in
             parser.refusal = nil
             let members = try EventMembers(&parser, depth: 2, details: EventDetail.all)
-            // The first result beyond the allowed number is kept, because it shows the caller that the batch must be
-            // rejected. The results after it are not kept, because they could fill a megabyte.
+            // One result beyond the maximum is kept, so that the caller sees that there are too many events. Further
+            // results are dropped, because they could fill a megabyte.
             guard results.count <= EventBatch.eventsMax else { return }
             if let refusal = parser.refusal {
                 results.append(.failure(.malformedJSON(refusal)))

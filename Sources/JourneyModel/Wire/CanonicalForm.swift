@@ -26,8 +26,8 @@ extension EventSubmission {
     /// Returns the canonical form that this event would have with the `app_state` and `schema_version` of a stored
     /// event. This event is a repeat of the stored event exactly if the result equals the stored event's form.
     ///
-    /// Call this method only if the two events' forms differ as sent, because this method takes more time: it parses
-    /// `metadata` again.
+    /// This method is slow, because it parses `metadata` again. Call it only if the forms of the two events differ as
+    /// sent.
     ///
     /// - Parameter hasDetails: false leaves out the details. Use false if the stored event has no details, for example
     ///   because a release that did not support details stored it.
@@ -70,8 +70,6 @@ extension EventSubmission {
 }
 
 extension JSONWriter {
-    /// Writes `before`, the string `text` and `after`. `before` contains the member's name. Writes nothing if `text` is
-    /// nil.
     fileprivate mutating func text(_ before: StaticString, _ text: String?, _ after: StaticString) {
         guard let text else { return }
         verbatim(before)

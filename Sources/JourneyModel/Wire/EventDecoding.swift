@@ -1,5 +1,4 @@
-// Decodes one event (contract, section 3). Decoding takes the JSON of the event, and returns an EventSubmission or
-// throws all errors at once.
+// Decodes the JSON of one event into an EventSubmission, or throws all errors at once (contract, section 3).
 
 /// The routes that accept events. They differ in the members that they require, accept and ignore.
 public enum EventRoute: Hashable, Sendable, CaseIterable {
@@ -21,8 +20,8 @@ public enum EventRoute: Hashable, Sendable, CaseIterable {
     }
 }
 
-/// The header fields that concern an event. If the request does not have a field, its value is nil. Surrounding white
-/// space is already removed.
+/// The header fields that concern an event. A field is nil if the request does not have it. Surrounding white space is
+/// already removed.
 public struct EventHeaders: Hashable, Sendable {
     public var idempotencyKey: String?
     public var sentAt: String?

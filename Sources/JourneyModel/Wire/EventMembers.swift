@@ -1,5 +1,4 @@
-// The members of one event, stored by name while the parser reads them. This file depends on the names and JSON types
-// of the members, but not on their meaning.
+// The members of one event, stored by name while the parser reads them.
 
 /// The names of the members that the server itself uses, in the order of the table of fields (contract, section 3). The
 /// members that only describe an event are declared in `EventDetail`.
@@ -64,7 +63,7 @@ enum EventMemberName: Int, CaseIterable {
 
 /// The value of one member. The buffers in the value are valid as long as the parser's bytes are valid.
 enum EventMember {
-    /// The member is missing, or it is `null`. The two have the same meaning.
+    /// The member is missing, or it is `null`.
     case absent
     case text(JSONText)
     case number(UnsafeBufferPointer<UInt8>)
@@ -77,11 +76,10 @@ enum EventMember {
 
 /// The members of the event that have a known name. Other members are skipped.
 struct EventMembers {
-    /// The declared details. `detailValues` has the value of each detail at the same index. It is empty if the event
-    /// has no details.
+    /// The declared details. `detailValues` has the value of each detail at the same index. If the event has no
+    /// details, `detailValues` is empty.
     let details: [EventDetail]
     private(set) var detailValues: [EventMember] = []
-    /// False when the event is not an object.
     private(set) var isObject = true
     private var values: [EventMember]
     /// One bit for each known name that was read already, to detect duplicates.

@@ -1,8 +1,5 @@
 // Makes an EventSubmission from the members of one event (contract, section 3). The route decides which members are
-// required, forbidden or ignored. The route also decides the default of `source`, and whether the stored idempotency
-// key gets the prefix of services.
-//
-// The store checks to which driver the session belongs and whether the idempotency key was used before.
+// required, forbidden or ignored.
 
 /// Decodes one event, field by field, in the order of the contract's table.
 struct EventReader {
@@ -67,8 +64,8 @@ struct EventReader {
     private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
         let eventID = key(.eventID)
         let inBody = key(.idempotencyKey)
-        // Quotes around the header's value may be header syntax or a part of the key itself. If the key in the body has
-        // these quotes too, the quotes are a part of the key. Otherwise they are header syntax and are removed.
+        // Quotes around the header's value are header syntax and are removed. If the key in the body has the same
+        // quotes, they are a part of the key.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -103,7 +100,6 @@ struct EventReader {
         return isQuoted ? String(header.dropFirst().dropLast()) : header
     }
 
-    /// Reads `driver_id`, the driver to whom the event belongs. The v1 routes ignore this member.
     private mutating func driverID() -> String? {
         switch route {
         case .native: break

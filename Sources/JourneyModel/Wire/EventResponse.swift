@@ -5,7 +5,8 @@ public struct EventResponse: Hashable, Sendable {
     /// Raw values are the spelling on the wire.
     public enum Status: String, Hashable, Sendable, CaseIterable {
         case ok
-        /// The event was already stored. `verdict` is the verdict that it has now, which later events may have changed.
+        /// The event was already stored. `verdict` is its present verdict, which late events may have changed since the
+        /// first response.
         case alreadyProcessed = "already_processed"
     }
 

@@ -1,6 +1,6 @@
-// The members of an event that a response repeats as the client sent them. One member, `sender`, is set by the server.
+// The members of an event that a response repeats as the client sent them. The server sets only the member `sender`.
 
-/// Members of a stored event. The event's name, its ids, its idempotency key and its times are not among them.
+/// The members of a stored event that responses repeat.
 public struct SentMembers: Hashable, Sendable {
     public var source: String
     /// `service` for an event that a service sent. Also `service` for a visit that the server stores after the driver

@@ -10,8 +10,7 @@ struct APNsResponse {
     let status: Int
     /// Apple's word for an error; nil if the response has none.
     let reason: String?
-    /// With status 410: the time at which APNs last found the device token invalid. Nil if the response has no such
-    /// time.
+    /// The time at which APNs last found the device token invalid. Only responses with status 410 may have it.
     let timestamp: Moment?
     private let retryAfterSeconds: Int?
 

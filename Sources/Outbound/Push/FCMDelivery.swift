@@ -28,8 +28,8 @@ package struct FCMDelivery: PushDelivery {
         self.clock = clock
     }
 
-    /// The time limit of two requests to FCM, each after a request for an access token. The second request is sent
-    /// only if FCM rejects the first access token.
+    /// The time limit of two attempts. Each attempt is a request for an access token and a request to FCM. The second
+    /// attempt is made only if FCM rejects the first access token.
     package var attemptSecondsMax: Int {
         2 * (GoogleAccessToken.timeoutMilliseconds + channel.timeoutMilliseconds) / 1000
     }
@@ -61,9 +61,9 @@ package struct FCMDelivery: PushDelivery {
             fields: [("authorization", "Bearer \(token.reveal())"), ("content-type", "application/json")], body: body)
     }
 
-    /// Returns the body: the notification's message with its device token. Adds the options for Android (collapse key,
-    /// lifetime and priority) that the message itself does not set. Returns nil if the payload, or its member
-    /// `android`, is not a JSON object.
+    /// Returns the notification's message with its device token. The Android options (collapse key, lifetime and
+    /// priority) are added if the message does not set them. Returns nil if the payload, or its member `android`, is
+    /// not a JSON object.
     static func body(_ notification: PushNotification, at now: Moment) -> [UInt8]? {
         guard case .object(var members)? = try? JSONValue.parse(notification.payload) else { return nil }
         var android: [JSONMember] = []
@@ -89,8 +89,8 @@ package struct FCMDelivery: PushDelivery {
 
 /// The meaning of a response of FCM (google.rpc.Status, with a google.firebase.fcm.v1.FcmError in its details).
 struct FCMResponse {
-    /// The error code of a response if Google could not authenticate itself to APNs or to a web push service. A new
-    /// access token would not help.
+    /// FCM's error code if Google could not authenticate itself to APNs or to a web push service. A new access token
+    /// would not help.
     static let thirdParty = "THIRD_PARTY_AUTH_ERROR"
 
     let status: Int

@@ -16,10 +16,9 @@ package actor GoogleAccessToken {
 
     static let timeoutMilliseconds = 10_000
     static let answerBytesMax = 32_768
-    /// A token is no longer used when it has less than this time left.
+    /// A token is used only while more than this time is left before it expires.
     static let renewalSeconds: Int64 = 300
-    /// The time between a failed request and the next request. If Google's response asks for another time, that time is
-    /// used instead.
+    /// The pause after a failed request, unless Google's response sets another pause.
     static let retrySeconds = 10
 
     private let http: OutgoingHTTP
@@ -43,7 +42,6 @@ package actor GoogleAccessToken {
         self.clock = clock
     }
 
-    /// Returns the token. Requests a new one if there is none, or if it expires soon.
     func text() async throws(Unavailable) -> Secret<String> {
         if let current, seconds < current.until - Self.renewalSeconds { return current.text }
         if let failure, !failure.pause.isOver(at: clock()) { throw failure.error }
@@ -52,7 +50,7 @@ package actor GoogleAccessToken {
         return try await request.value.get()
     }
 
-    /// Forgets the token `text`, because FCM rejected it. The next call of `text()` then requests a new token.
+    /// Must be called after FCM has rejected the token `text`.
     func reject(_ text: Secret<String>) {
         if current?.text == text { current = nil }
     }
@@ -99,16 +97,15 @@ package actor GoogleAccessToken {
             Self.isToken(text), case .number(let lifetime) = json["expires_in"], let lifetime = Int64(lifetime),
             (1...86_400).contains(lifetime)
         else { return unavailable("token_malformed") }
-        // A token is no longer used when it has less than `renewalSeconds` left. A token with a shorter lifetime would
-        // never be used, and every notification would request a new one. The stored lifetime of such a token is
-        // therefore raised, so that the token is used for a minute.
+        // A token is used only until `renewalSeconds` before it expires. A token with a shorter lifetime would never be
+        // used, so every notification would request a token. Such a token is therefore used for a minute.
         return .success((Secret(text), now + max(lifetime, Self.renewalSeconds + 60)))
     }
 
     private var seconds: Int64 { clock().millisecondsSinceEpoch / 1000 }
 
-    /// Returns whether the text has the form of a bearer token (RFC 6750, section 2.1), and so can be sent in a request
-    /// field.
+    /// Returns whether the text can be sent in a request field. The check accepts more than the form of a bearer token
+    /// (RFC 6750, section 2.1).
     private static func isToken(_ text: String) -> Bool {
         (1...8192).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }

@@ -1,6 +1,5 @@
-// Sends many POST requests at once to one origin over an HTTP/2 connection with TLS, and sometimes over two
-// (`HTTP2Loop.open`). Callers on any thread pass their requests to the channel's own thread, on which HTTP2Loop runs
-// libcurl. This file does not depend on the purpose of the requests.
+// Sends many POST requests at once to one origin, over one or sometimes two HTTP/2 connections (`HTTP2Loop.open`).
+// Callers may be on any thread. libcurl runs on the channel's own thread, in HTTP2Loop.
 
 import CCurl
 package import Foundation
@@ -24,15 +23,14 @@ protocol HTTP2Sending: Sendable {
 
 package final class HTTP2Channel: HTTP2Sending, Sendable {
     struct Limits: Sendable {
-        /// The maximum number of requests in progress on the connection. If a round trip takes 100 ms, 500 requests in
-        /// progress give 5,000 requests a second.
+        /// The maximum number of requests in progress. If a round trip takes 100 ms, 500 requests in progress give
+        /// 5,000 requests a second.
         ///
-        /// APNs allows about 1,000. The limit here is lower, because each call of libcurl visits all open transfers, so
-        /// more streams would slow libcurl down.
+        /// APNs allows about 1,000. The limit is lower, because each call of libcurl visits all open transfers.
         var streamsMax = 500
         /// The maximum number of requests that wait for a stream. A further request fails at once as `busy`.
         var waitingMax = 20_000
-        /// The time limit of a request in milliseconds, including the time for which it waits for a stream.
+        /// The time limit of a request in milliseconds. The wait for a stream counts too.
         var timeoutMilliseconds = 10_000
         /// Maximum bytes of a response. APNs and FCM send less than 2 KiB.
         var answerBytesMax = 65_536
@@ -46,7 +44,7 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
     }
 
     package struct Status: Hashable, Sendable {
-        /// Requests in progress on the connection.
+        /// Requests in progress.
         package var openStreams = 0
         /// Requests that wait for a stream.
         package var waiting = 0
@@ -128,8 +126,8 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
                 state.hasThread = true
                 return .needsThread
             }
-            // The loop takes all submissions out of the inbox before it waits. Therefore only a submission to an empty
-            // inbox has to wake the loop.
+            // The loop empties the inbox before it waits. Therefore only a submission to an empty inbox has to wake the
+            // loop.
             if state.inbox.count == 1 { state.waker?.wake() }
             return .taken
         }
@@ -162,7 +160,7 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
 
     // MARK: The loop's side
 
-    /// Takes the new submissions, and reports the number of open streams. Returns nil when the channel is closed.
+    /// Returns nil when the channel is closed.
     func take(openStreams: Int) -> [Submission]? {
         state.withLock { state in
             state.openStreams = openStreams
@@ -182,9 +180,7 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
 
     /// Counts `count` submissions as ended.
     ///
-    /// - Parameters:
-    ///   - openStreams: the number of open streams after these submissions have ended.
-    ///   - connectionsMade: the number of connections that were made for these submissions.
+    /// - Parameter openStreams: the number of open streams after these submissions have ended.
     func ended(_ count: Int, openStreams: Int, connectionsMade: Int = 0) {
         state.withLock { state in
             state.pendingCount -= count

@@ -9,26 +9,26 @@ import Foundation
 final class HTTP2Loop {
     /// How often the time limits are checked, in milliseconds. A request ends at most this long after its time limit.
     private static let checkMilliseconds = 100
-    /// How long the thread sleeps when there is nothing to do. `HTTP2Channel.submit` wakes the thread earlier.
+    /// How long the thread sleeps when there is nothing to do, unless `HTTP2Channel` wakes it.
     private static let idleMilliseconds: Int32 = 60_000
     /// An idle connection can be reused for this number of seconds. The time is long, because Apple asks providers to
     /// keep connections open.
     private static let idleConnectionSeconds = 3600
 
     private let channel: HTTP2Channel
-    /// The submissions that wait for a stream, oldest first. They begin at the index `next`. All have the same time
-    /// limit, so they are also in the order of their deadlines.
+    /// The submissions from the index `next` on wait for a stream. They are in the order of arrival, and therefore also
+    /// in the order of their deadlines.
     private var queue: [HTTP2Channel.Submission] = []
     private var next = 0
     private var slots: [HTTP2Slot] = []
     private var idle: [HTTP2Slot] = []
     private var activeCount = 0
     private var multi: UnsafeMutableRawPointer?
-    /// Whether this multi handle has received a response, and no request has failed since. While `hasResponse` is
+    /// Whether this multi handle has received a response, and libcurl has reported no failure since. While this is
     /// false, only one request at a time is sent.
     ///
-    /// The reason is that APNs accepts only one stream until it has verified the provider token. For further requests,
-    /// libcurl would open more connections.
+    /// APNs accepts only one stream until it has verified the provider token. For further requests, libcurl would open
+    /// more connections.
     private var hasResponse = false
     private var lastResponseAt = ContinuousClock.now
     private var nextCheckAt = ContinuousClock.now
@@ -47,8 +47,8 @@ final class HTTP2Loop {
             queue += submissions
             guard isOpen, let multi else {
                 failAll(.unreachable)
-                // No handle could be opened, probably because memory is exhausted. Without the pause, this thread would
-                // retry at once, again and again, and use a whole core.
+                // No handle could be opened, probably because memory is exhausted. Without the pause, this loop would
+                // use a whole core.
                 Thread.sleep(forTimeInterval: 0.1)
                 continue
             }
@@ -76,8 +76,8 @@ final class HTTP2Loop {
         let numbers: [(CURLMoption, Int)] = [
             (CURLMOPT_PIPELINING, Int(CURLPIPE_MULTIPLEX)),
             (CURLMOPT_MAX_CONCURRENT_STREAMS, channel.limits.streamsMax),
-            // The second connection is used while the first connection finishes its last streams after a GOAWAY. It is
-            // also used if the service allows too few streams on one connection; FCM allows 100.
+            // libcurl opens a second connection while the first one finishes its streams after a GOAWAY. It also opens
+            // one if the service allows too few streams on one connection; FCM allows 100.
             (CURLMOPT_MAX_HOST_CONNECTIONS, 2), (CURLMOPT_MAXCONNECTS, 2),
         ]
         guard numbers.allSatisfy({ curl_shim_set_multi_long(multi, $0, $1) == CURLM_OK }) else {
@@ -90,8 +90,8 @@ final class HTTP2Loop {
         return true
     }
 
-    /// Ends all transfers, and frees the multi handle, which closes all connections. libcurl has no call that closes a
-    /// single connection. If the loop goes on, it opens a new handle.
+    /// Ends all transfers, and frees the multi handle. This closes all connections, because libcurl has no call that
+    /// closes a single connection.
     private func close(_ failure: OutgoingFailure) {
         for slot in slots where slot.isActive { end(slot, with: .failure(failure)) }
         guard let multi else { return }
@@ -136,7 +136,6 @@ final class HTTP2Loop {
         }
     }
 
-    /// Returns false if libcurl cannot start the request, for example because memory is exhausted.
     private func start(_ submission: HTTP2Channel.Submission, _ multi: UnsafeMutableRawPointer) -> Bool {
         guard let slot = freeSlot() else { return false }
         guard slot.begin(submission, origin: channel.origin), curl_multi_add_handle(multi, slot.handle) == CURLM_OK
@@ -196,7 +195,6 @@ final class HTTP2Loop {
 
     // MARK: Time limits
 
-    /// Ends the requests whose time is over, and the requests whose callers no longer wait.
     private func check() {
         let now = ContinuousClock.now
         guard now >= nextCheckAt else { return }
@@ -205,9 +203,8 @@ final class HTTP2Loop {
         var isDead = false
         for slot in slots where slot.isActive {
             if slot.deadline <= now {
-                // A request has timed out. If no response to any request has arrived for half of the time limit, the
-                // connection counts as dead. Without this rule, every other request on a dead connection would wait for
-                // its own time limit.
+                // If no response has arrived for half of the time limit when a request times out, the connection counts
+                // as dead. Without this rule, all requests on a dead connection would wait for their own time limits.
                 isDead = isDead || lastResponseAt < silentSince
                 end(slot, with: .failure(.timedOut))
             } else if slot.hasEnded {

@@ -35,9 +35,9 @@ final class HTTP2Slot {
     private func setOptions() -> Bool {
         let numbers: [(CURLoption, Int)] = [
             (CURLOPT_POST, 1), (CURLOPT_MAXAGE_CONN, idleConnectionSeconds),
-            // A new request waits for a connection that is being made, instead of opening another one.
+            // If a connection is being made, a new request waits for it instead of opening another one.
             (CURLOPT_PIPEWAIT, 1),
-            // If the peer is gone, the system notices it within two and a half minutes, even if no request is in
+            // The system notices within two and a half minutes that the peer is gone, even if no request is in
             // progress.
             (CURLOPT_TCP_KEEPALIVE, 1), (CURLOPT_TCP_KEEPIDLE, 60), (CURLOPT_TCP_KEEPINTVL, 10),
         ]
@@ -55,7 +55,7 @@ final class HTTP2Slot {
         curl_easy_cleanup(handle)
     }
 
-    /// Returns the slot to which the handle's private pointer refers. The slot exists, because the loop keeps it alive.
+    /// The private pointer is valid, because the loop keeps the slot alive.
     static func of(_ handle: UnsafeMutableRawPointer?) -> HTTP2Slot? {
         var this: UnsafeMutableRawPointer?
         guard let handle, curl_shim_get_private(handle, &this) == CURLE_OK else { return nil }
@@ -66,9 +66,8 @@ final class HTTP2Slot {
     func begin(_ submission: HTTP2Channel.Submission, origin: String) -> Bool {
         let request = submission.request
         freeFields()
-        // The reset clears libcurl's count of how often the handle sent a request again after a GOAWAY or a refused
-        // stream. All requests of the handle share this count. The sixth time, libcurl fails the request instead
-        // (CONN_MAX_RETRIES in transfer.c, 7.88).
+        // libcurl counts how often a handle sends a request again, and fails the sixth repetition (CONN_MAX_RETRIES in
+        // transfer.c, 7.88). It counts all requests of the handle together. The reset sets this count to 0.
         curl_easy_reset(handle)
         fields = CurlOptions.list(request.fields)
         receiver.begin()
@@ -91,17 +90,16 @@ final class HTTP2Slot {
 
     /// Returns whether the transfer that ended with `code` is to be repeated.
     ///
-    /// A service that closes a connection refuses the streams that it has not processed (GOAWAY, REFUSED_STREAM). The
-    /// requests of these streams may be sent again (RFC 9113, section 8.7), and libcurl usually does so itself.
+    /// A service that closes a connection refuses the streams that it has not processed (GOAWAY, REFUSED_STREAM). Their
+    /// requests may be sent again (RFC 9113, section 8.7), and libcurl usually does this itself.
     ///
-    /// If the refused stream is the last one of the connection, libcurl 7.88 may fail with CURLE_HTTP2
+    /// If the refused stream is the only one left on the connection, libcurl 7.88 may fail with CURLE_HTTP2
     /// (h2_process_pending_input in http2.c). The request must then be repeated here.
     func isRepeated(after code: CURLcode) -> Bool {
         code == CURLE_HTTP2 && !receiver.hasBegun && repetitionCount < Self.repetitionsMax && !hasEnded
     }
 
-    /// Prepares this slot for the response to the repeated request. Must be called before the handle is added to the
-    /// multi handle again.
+    /// Must be called before the handle is added to the multi handle again.
     func beginRepetition() {
         repetitionCount += 1
         receiver.begin()
@@ -122,7 +120,7 @@ final class HTTP2Slot {
         return result
     }
 
-    /// The number of connections that the transfer made: 1 if it was the first on its connection.
+    /// The number of connections that the transfer made; 0 if it used an open connection.
     var connectionsMade: Int {
         var count = 0
         return curl_shim_get_long(handle, CURLINFO_NUM_CONNECTS, &count) == CURLE_OK ? count : 0

@@ -20,7 +20,7 @@ extension MetricFamily {
 }
 
 package struct PushServices: PushDelivery {
-    /// The names of the services in the metrics. The order of the cases is the order of the services in `counts` and
+    /// The names of the services in the metrics. The raw values are the indexes of the services in `counts` and
     /// `times`.
     private enum Label: Int, CaseIterable {
         case production, sandbox, google
@@ -132,8 +132,7 @@ package struct PushServices: PushDelivery {
         google?.http.close()
     }
 
-    /// Returns a function that copies the state of the connections to metrics. Each call of that function makes a new
-    /// copy.
+    /// Returns a function that sets the metrics to the current state of the connections.
     package func sampler(_ factory: any MetricsFactory) -> @Sendable () -> Void {
         let sampled = channels.map { label, channel in
             let dimensions = [("service", label.text)]

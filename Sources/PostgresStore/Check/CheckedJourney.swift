@@ -10,14 +10,13 @@ struct CheckedJourney {
     private(set) var eventCount = 0
     private var journey: Journey
     private var previous: FoldedEvent?
-    /// The first events, at most `searchedMax`, of the second that is being checked. Empty if the times of these events
-    /// have fractions of a second.
+    /// The events of the second that is being checked, at most `searchedMax`. Events whose times have fractions of a
+    /// second are not added.
     private var second: [FoldedEvent] = []
     private var journeyBeforeSecond = Journey()
 
-    /// - Parameters:
-    ///   - base: the journey at the driver's floor (the time at which the fold begins); nil if the driver has no floor.
-    ///   - numbers: what a query found about `seq` and `position` of all the driver's events.
+    /// - Parameter base: the journey at the driver's floor (the time at which the fold begins); nil if the driver has
+    ///   no floor.
     init(_ driver: StoredDriver, base: Journey?, numbers: CheckedNumbers) {
         self.driver = driver
         journey = base ?? Journey()
@@ -27,14 +26,14 @@ struct CheckedJourney {
         }
     }
 
-    /// Folds the next events. The events of all calls together must be in the stored order. The first of them must be
-    /// the first event at or after the driver's floor (the time at which the fold begins).
+    /// Folds the next events. All calls together must pass the driver's events in the stored order. The first event
+    /// must be the first at or after the driver's floor.
     mutating func take(_ part: [FoldedEvent]) {
         eventCount += part.count
         for event in part where problems.count < PostgresEventStore.problemsMax { take(event) }
     }
 
-    /// Compares the driver's row with the fold. Must be called once, after the last event.
+    /// Must be called once, after the last event.
     mutating func finish() {
         compareSecond()
         if problems.isEmpty { compareHead() }
@@ -68,13 +67,12 @@ struct CheckedJourney {
         if folded.closedSessionID.map(TextKey.init) != stored.closedSessionID.map(TextKey.init) {
             note(stored, "is stored as closing another session than the fold gives")
         }
-        // The fold continues from the stored journey, so that one wrong event is not reported again at every later
+        // The fold continues from the stored journey. Otherwise one wrong event would be reported again at every later
         // event.
         journey = stored.after
         previous = stored
     }
 
-    /// Checks whether the events of one second are stored in the order that the fold gives them.
     private mutating func compareSecond() {
         defer { second.removeAll(keepingCapacity: true) }
         guard second.count > 1, let first = second.first else { return }
@@ -110,8 +108,7 @@ struct CheckedJourney {
 /// - Events that were transferred from SQLite keep their numbers. SQLite numbers the events of all drivers together, so
 ///   one driver's numbers have gaps.
 struct CheckedNumbers {
-    /// The number of the first event in a wrong place: a number before it is missing, or the previous number is not
-    /// lower. Nil if there is none.
+    /// The lowest number whose predecessor is missing, or that occurs twice. Nil if there is none.
     var gap: Int64?
     /// The number of the first event whose position is lower than that of the event before it. Nil if there is none.
     var misplaced: Int64?

@@ -55,7 +55,7 @@ extension PostgresEventStore: JourneyCheck {
         /// The driver's deletion is not complete. Some of the driver's events have new ids and the others still have
         /// the old ones, so the rows cannot equal the fold.
         case erasing
-        /// The driver's row was removed after the page with this driver was read.
+        /// The driver's row was removed after the list of drivers was read.
         case removed
     }
 
@@ -71,8 +71,8 @@ extension PostgresEventStore: JourneyCheck {
         }
     }
 
-    /// Reads the driver's row and events in one snapshot, and folds the events. Reads the events in parts, like
-    /// RefoldInParts, so that only one part is in memory.
+    /// Reads the driver's row and events in one snapshot, and folds the events. Only one part of the events is in
+    /// memory at a time.
     private func checked(_ driver: Int64) async throws(StoreFailure) -> CheckedDriver {
         let lanes = try await shards().parameters(ofDriver: driver)
         let partMax = tailMax
@@ -107,8 +107,8 @@ extension PostgresEventStore: JourneyCheck {
     /// Reads the rows of `sortedTails`. Leaves out events whose settings are missing, because
     /// `CheckStatements.references` already counts them.
     ///
-    /// - Returns: the events, and the time up to which all events of the driver have now been read. The time is nil if
-    ///   no event is left to read.
+    /// - Returns: the events, and the time up to which the driver's events have been read. The time is nil if no event
+    ///   is left to read.
     private static func foldedEvents(
         _ part: PostgresResult
     ) throws(PostgresError) -> (events: [FoldedEvent], through: Moment?) {
@@ -232,9 +232,9 @@ private enum CheckStatements {
                 """, known: "SELECT id FROM driver")
         }
 
-    /// - Parameter known: a query whose result the condition can use as the table `known`; nil if no such table is
-    ///   needed. Citus cannot join tables whose rows lie on different servers. It can join `known`, because it copies
-    ///   the query's result to all servers.
+    /// - Parameter known: a query whose result the condition can use as the table `known`; nil if not needed. Citus can
+    ///   join this table, because it copies the result to all servers. It cannot join tables whose rows lie on
+    ///   different servers.
     private static func count(
         _ what: String, _ table: String, _ condition: String, known: String? = nil
     ) -> (what: String, statement: PostgresStatement) {

@@ -1,5 +1,5 @@
-// Writes a batch on Citus. The batch first updates the drivers and waits for the results. Then it sends the other rows,
-// for the updated drivers only.
+// Writes a batch on Citus. The batch first updates the drivers. It waits for the results, and then sends the other rows
+// of the updated drivers.
 //
 // On a single PostgreSQL server, the inserts join with the updated drivers, so nothing waits for the results. On Citus,
 // this join is not possible, because a session's claim (the row that names its driver) may lie in another shard.
@@ -10,9 +10,8 @@ import Postgres
 import Sockets
 
 extension BatchRun {
-    /// Rolls back the transaction of the reads, and runs `EventPosition.raiseForServer`, which is necessary after each
-    /// start of the coordinator. If several instances run it at the same time, one of them raises `xact_offset` and the
-    /// others wait.
+    /// Rolls back the transaction of the reads, and raises `xact_offset`. This is necessary after each start of the
+    /// coordinator. If several instances do it at the same time, only one of them raises the offset.
     func raisePositions(on connection: PostgresConnection, until deadline: Deadline) async throws(PostgresError) {
         _ = try await connection.run([.init(.rollback)], until: deadline)
         let raise = EventPosition.raiseForServer.map { PostgresQuery($0) }
@@ -23,9 +22,7 @@ extension BatchRun {
     /// updated drivers.
     ///
     /// If no driver was updated, or if a new driver was deleted since the reads, returns an empty set without COMMIT.
-    /// The pool then rolls the transaction back.
-    ///
-    /// - Parameter position: the position before the first event of the transaction.
+    /// The pool then rolls back.
     func write(
         _ writes: BatchWrites, after position: Int64, on connection: PostgresConnection, until deadline: Deadline
     ) async throws(PostgresError) -> Set<Int64> {

@@ -4,21 +4,21 @@
 // that number alone would give a position that is too high.
 //
 // The coordinator of Citus first prepares a transaction on the workers (PREPARE TRANSACTION). Then it commits the
-// transaction locally, and finally sends COMMIT PREPARED to the workers. Between the last two steps, the transaction
-// has ended, but its rows are not visible.
+// transaction locally, and finally sends COMMIT PREPARED to the workers. Between the local commit and COMMIT PREPARED,
+// the transaction has ended, but its rows are not visible.
 //
-// The reader therefore first takes the lowest number. By then, every transaction with a lower number is already
-// prepared on the workers. The reader waits until all transactions that are prepared at this moment have ended, and
-// then sees their rows.
+// A reader therefore first takes the lowest number of an unfinished transaction. Every transaction with a lower number
+// has then ended or is prepared. The reader waits until all transactions that are prepared at this moment have ended.
+// Their rows are then visible.
 //
 // After a crash, a transaction stays prepared until the maintenance daemon of Citus ends it. The daemon looks for such
-// transactions every 60 s (citus.recover_2pc_interval). Until then, readers stop at the last settled position.
+// transactions every 60 s (citus.recover_2pc_interval). Readers stop at the last settled position for that time.
 
 import Engine
 import Postgres
 import Synchronization
 
-/// The highest settled position that this process has found. No new event can appear below it.
+/// The highest settled position that this process has found.
 final class SettledPosition: Sendable {
     private let highest = Mutex<Int64?>(nil)
 
@@ -28,17 +28,16 @@ final class SettledPosition: Sendable {
 }
 
 extension PostgresEventStore {
-    /// The maximum number of further reads of the prepared transactions, and the pause before each of these reads.
-    /// Normally a transaction stays prepared for a few milliseconds.
+    /// How often the prepared transactions are read again, and the pause before each read. Normally a transaction stays
+    /// prepared for a few milliseconds.
     ///
-    /// If a transaction is still prepared after the last read, readers stop at the last settled position. If this
-    /// process has not found a settled position yet, they fail.
+    /// If a transaction is still prepared after the last of these reads, readers stop at the last settled position. If
+    /// this process has not found a settled position yet, the readers fail.
     private static let settleRoundsMax = 20
     private static let settlePauseMilliseconds = 5
 
-    /// Returns the position before which readers of events must stop on Citus. A reader also computes
-    /// `EventPosition.end`, and stops at the lower of the two positions. On a single PostgreSQL server, this method
-    /// returns `.max`.
+    /// Returns the position before which readers of events must stop on Citus; `.max` on a single PostgreSQL server. A
+    /// reader also computes `EventPosition.end`, and stops at the lower of the two positions.
     func settledEnd() async throws(StoreFailure) -> Int64 {
         guard try await shards().areDistributed else { return .max }
         let found = try await read([
@@ -64,8 +63,7 @@ extension PostgresEventStore {
         return end
     }
 
-    /// Returns the names of the prepared transactions in the result. Throws if a server did not answer, because that
-    /// server may have further prepared transactions.
+    /// Throws if a server did not answer, because that server may have further prepared transactions.
     private func prepared(_ result: PostgresResult) throws(StoreFailure) -> Set<String> {
         try decoded { () throws(PostgresError) in
             var names: Set<String> = []

@@ -7,7 +7,6 @@ import Synchronization
 final class ShardDirectory: Sendable {
     private let known = Mutex<Shards?>(nil)
 
-    /// Returns the shards. Reads them from the server if they are not known yet.
     func shards(on connection: PostgresConnection, until deadline: Deadline) async throws(PostgresError) -> Shards {
         if let shards = known.withLock({ $0 }) { return shards }
         let shards = try await Self.read(on: connection, until: deadline)

@@ -14,7 +14,6 @@ struct Shards: Hashable, Sendable {
     /// A single PostgreSQL server, without Citus.
     static let none = Shards(ofLane: nil)
 
-    /// - Parameter ofLane: the shard of each lane (`Lane.count` numbers); nil on a single PostgreSQL server.
     init(ofLane: [Int64]?) {
         self.ofLane = ofLane
     }
@@ -31,11 +30,11 @@ struct Shards: Hashable, Sendable {
     func parameters(of driver: DriverID) -> [PostgresValue] { parameters(ofLane: Lane.of(driver.rawValue)) }
     func parameters(ofDriver id: Int64) -> [PostgresValue] { parameters(ofLane: Lane.of(driver: id)) }
 
-    /// Groups the rows, so that one statement may contain all rows of a group. Returns each group with the first two
+    /// Groups the rows by shard, so that each statement runs on a single server. Returns each group with the first two
     /// parameters (`LaneParameters`) of its statement.
     ///
-    /// On a single PostgreSQL server there is one group. On Citus there is one group for each shard. All instances use
-    /// the same order of groups, so all instances lock rows in the same order.
+    /// On a single PostgreSQL server there is one group. All instances use the same order of groups, so that all lock
+    /// rows in the same order.
     func groups<Row>(
         _ rows: [Row], lane: (Row) -> Int16
     ) -> [(parameters: [PostgresValue], rows: [Row])] {
@@ -49,8 +48,8 @@ struct Shards: Hashable, Sendable {
 
     /// Returns the queries that run the statement over all the rows: one query for each group (`groups`).
     ///
-    /// - Parameter values: computes the parameters of one query from the rows of its group. In the query, they follow
-    ///   the two `LaneParameters`.
+    /// - Parameter values: returns the parameters of one query after `LaneParameters`, from the rows of the query's
+    ///   group.
     func queries<Row>(
         _ statement: PostgresStatement, _ rows: [Row], lane: (Row) -> Int16, _ values: ([Row]) -> [PostgresValue]
     ) -> [PostgresQuery] {

@@ -1,8 +1,8 @@
 // When a driver is deleted, replaces the texts that clients sent. Texts that the API defines, such as event names, are
 // kept.
 //
-// SQLite's store also keeps a text that other drivers use. This store does not, because the texts lie in the rows of
-// events. Most of their columns have no index, so other uses of a text cannot be found.
+// This store also replaces texts that other drivers use, which SQLite's store keeps. It cannot find the other uses,
+// because most columns that contain such texts have no index.
 
 import JourneyModel
 
@@ -23,10 +23,10 @@ enum ErasedTexts {
         "CASE WHEN \(column) IS NOT NULL THEN ?2 || '-\(kind)' END"
     }
 
-    /// The sources that are kept: those that the shipped clients and the server use.
+    /// The values of the column `source` that are kept. The shipped clients and the server use them.
     private static let usualSources = "'ios_native', 'android_native', 'web', 'server'"
 
-    /// SQL condition that an event is a diagnostic event. The name of such an event is not in the API's list.
+    /// SQL condition for a diagnostic event: an event whose name is not in the API's list.
     private static let isDiagnostic = "lifecycle_rank = \(EventName.diagnostic("d").lifecycleRank)"
 
     /// The SET list of the UPDATE that replaces a client's texts in the row of an event.

@@ -2,15 +2,15 @@
 // one piece of the rows. Any instance can continue an interrupted deletion, because the table `erasure` contains its
 // progress.
 //
-// Each session gets a new id, which consists of the pseudonym and the session's number. The number is found by the old
-// id, in the row of the session. The rows of sessions must therefore keep the old ids until all events are rewritten.
+// Each session gets a new id, which consists of the pseudonym and the session's number. Events find this number by the
+// session's old id. The rows of sessions must therefore keep the old ids until all events are rewritten.
 //
-// The driver's row gets its new ids first (PostgresEventStore+Erasure). An expiry (the event of a passed deadline) that
-// is stored between two pieces therefore has the new ids too.
+// The driver's row gets its new ids first (PostgresEventStore+Erasure). If an expiry (the event of a passed deadline)
+// is stored between two pieces, it therefore has the new ids.
 //
 // During a deletion, some rows have old ids and others new ones, so no other code may copy ids between rows. Retention,
-// refolds and corrections of settings therefore skip the driver (`DriverStatements.erasing`). If such work is already
-// under way when the deletion begins, there are two cases:
+// refolds and corrections of settings therefore skip the driver (`DriverStatements.erasing`). Two cases exist for such
+// work that began before the deletion:
 //
 // - The work has locked the driver's row. The deletion then waits for the work.
 // - The work has not locked the driver's row yet. Later it finds that the driver's version was raised, and writes
@@ -31,15 +31,15 @@ enum ErasureStep: String, CaseIterable {
 }
 
 struct ErasureProgress {
-    /// The maximum number of rows that are rewritten in one transaction. Events of one millisecond may exceed it,
-    /// because they are rewritten together.
+    /// The maximum number of rows that one transaction rewrites. The events of one millisecond are rewritten together,
+    /// even if they are more.
     static let rowsMax = 500
 
     private let driver: Int64
     private let pseudonym: String
     private var step: ErasureStep
-    /// Identifies the last row that this step has rewritten: by corrected_at_ms in the table of events, by the row's
-    /// number elsewhere. Nil if this step has not rewritten any row yet.
+    /// Identifies the last row that this step has rewritten: by corrected_at_ms in the table of events, and by the
+    /// row's number in other tables. Nil at the beginning of a step.
     private var last: Int64?
     /// The number of events rewritten so far. The ranks in the new idempotency keys continue from this number.
     private var eventCount: Int64
@@ -80,8 +80,8 @@ struct ErasureProgress {
 
     /// Rewrites at most `rowsMax` rows. Returns whether the deletion is complete.
     ///
-    /// The events of one millisecond are rewritten in one piece, even if they exceed `rowsMax`. The reason: an event's
-    /// new sequence is its rank among the events of its millisecond.
+    /// The events of one millisecond are rewritten in one piece, because their new sequences are ranks within the
+    /// millisecond. They may exceed `rowsMax`.
     ///
     /// Raises the driver's version first, so that a batch that has read the old rows writes nothing.
     mutating func advance(_ db: any SQLTransaction, rowsMax: Int = ErasureProgress.rowsMax) throws -> Bool {
@@ -112,8 +112,7 @@ struct ErasureProgress {
         }
     }
 
-    /// Finds the end of the next piece, which begins after `last` and has `rowsMax` rows. Returns the value of `column`
-    /// in the piece's last row, or nil if fewer than `rowsMax` rows are left.
+    /// Returns the value of `column` in the last row of the next piece, or nil if fewer than `rowsMax` rows are left.
     private func end(
         _ table: String, _ column: String, where condition: String = "true", _ rowsMax: Int, _ db: any SQLTransaction
     ) throws -> Int64? {
@@ -127,8 +126,8 @@ struct ErasureProgress {
 
     // MARK: Rows of the driver
 
-    /// SQL condition that a row lies in the lane of the driver ?1. With it, Citus sends the statement only to the
-    /// server that has this driver.
+    /// SQL condition that a row lies in the lane of the driver ?1. With this condition, Citus sends the statement only
+    /// to the server that has the driver.
     private static let isInLane = "lane = \(Lane.sql(ofDriver: "?1"))"
 
     private mutating func rewriteAudit(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
@@ -145,18 +144,17 @@ struct ErasureProgress {
 
     /// Replaces the ids, idempotency keys, sequences, times and texts that the client sent, because a client can hide
     /// any information in them. The order of the events stays the same:
-    /// - Events of one millisecond are ordered by their sequences. Each sequence is replaced by its rank among the
-    ///   sequences of this millisecond.
-    /// - If events are still equal, the bytes of event_id and the idempotency key finally decide. A new key contains
-    ///   the event's rank in that order, as a number of fixed length. The column event_id becomes NULL, which means
-    ///   that the key is the event's id.
+    /// - Events of one millisecond are ordered by their sequences. Each sequence is replaced by its rank within the
+    ///   millisecond.
+    /// - Among events that are still equal, the bytes of event_id and the idempotency key decide. The new key contains
+    ///   the event's rank in this order, as a number of fixed length. The new event_id is NULL, which means that the
+    ///   key is the event's id.
     ///
-    /// Two facts about the time that the client sent are kept: the moment, and whether the text had a fraction of a
+    /// Of the time that the client sent, two facts are kept: the moment, and whether the text had a fraction of a
     /// second.
     ///
     /// The subquery `ranked` computes the new text of the time, because Citus does not allow `to_char` in the SET list.
-    /// The subquery is MATERIALIZED, because PostgreSQL could otherwise run it once per event if the table's statistics
-    /// are outdated.
+    /// It is MATERIALIZED, because with outdated statistics PostgreSQL could run the subquery once per event.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", where: Self.isInLane, rowsMax, db)
         let count = try db.execute(
@@ -186,8 +184,8 @@ struct ErasureProgress {
     }
 
     private mutating func rewriteSessions(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
-        // `+number` prevents the use of the index on number. Through that index, PostgreSQL may read the sessions of
-        // all drivers to find those of this driver.
+        // `+number` prevents the use of the index on number. With that index, PostgreSQL may read the sessions of all
+        // drivers.
         let sessions = try SQLRow.fetchAll(
             db,
             sql: """

@@ -1,14 +1,14 @@
 // Searches for remains of a deleted driver, for `dwell verify-erased`. The search covers all columns with texts or
 // bytes in all tables, but not the files of the server. It changes nothing.
 //
-// It is independent of the code that deletes, and therefore also finds what an error in that code leaves behind.
+// The search does not use the code of the deletion, so it also finds what an error in that code leaves behind.
 
 import Engine
 import Postgres
 package import SharedTables
 
 extension PostgresEventStore: ErasureSearch {
-    /// Reads each table as a whole, without a time limit for a statement.
+    /// Reads whole tables, without a time limit for each statement.
     package func find(_ identifiers: [String]) async throws -> [ErasureFinding] {
         let tables = try await read { db in try ErasureScan.tables(db) }
         let texts = PostgresValue.texts(identifiers)
@@ -93,8 +93,8 @@ private enum ErasureScan {
         return tables
     }
 
-    /// The data of a driver that a deletion must remove or rewrite. Each entry has a name for the report, and a query
-    /// for the rows that still have such data. The parameter of the query is `driver.id`.
+    /// The data of a driver that a deletion must remove or rewrite. Each query finds the rows that still have such
+    /// data, and has the parameter `driver.id`. The names are for the report.
     static var leftovers: [(name: String, sql: String)] {
         var queries = [("the deletion is not complete, its row in erasure", "SELECT 1 FROM erasure WHERE driver = ?")]
         for table in emptyTables { queries.append((table, "SELECT 1 FROM \(table) WHERE driver = ?")) }
@@ -156,15 +156,14 @@ private enum ErasureScan {
                 to_char(TIMESTAMP 'epoch' + occurred_at_ms * INTERVAL '1 millisecond', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
             """
         ),
-        // A deletion replaces each sequence by its rank, which is always below ten million. A sequence of ten million
-        // or more was therefore not replaced, and may be a phone number.
+        // A deletion replaces each sequence by its rank, which is always below 10,000,000. A sequence number of at
+        // least 10,000,000 was therefore not replaced, and may be a phone number.
         ("event.sequence", "SELECT 1 FROM event WHERE driver = ? AND sequence >= 10000000"),
         ("audit.address", "SELECT 1 FROM audit WHERE driver = ? AND address IS NOT NULL"),
         ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ? AND request_id IS NOT NULL"),
         ("audit.sid", "SELECT 1 FROM audit WHERE driver = ? AND sid IS NOT NULL"),
     ]
 
-    /// Returns the query for the driver's rows in which `column` contains a text that the deletion did not write.
     private static func kept(_ column: String, in table: String, by key: String) -> String {
         "SELECT 1 FROM \(table) WHERE \(table).\(key) = ? AND \(column) NOT LIKE 'erased-%'"
     }

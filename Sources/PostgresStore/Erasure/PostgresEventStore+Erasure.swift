@@ -24,13 +24,13 @@ extension PostgresEventStore: EventErasure {
             // a worker of Citus does not.
             throw PostgresError(.server(sqlState: SQLState.serializationFailure), "the driver was added meanwhile")
         }
-        // This statement is needed only on Citus, where the tombstone is on the coordinator and the driver on a worker.
-        // A waiting batch continues as soon as the worker commits, so the coordinator must commit first. It does,
-        // because this statement changes a reference table.
+        // Only Citus needs this statement, because the tombstone is on the coordinator and the driver on a worker. A
+        // waiting batch continues as soon as the worker commits, so the coordinator must commit first. The change of a
+        // reference table makes it commit first.
         try db.execute(sql: "DELETE FROM erasure WHERE driver = ?1", arguments: [row])
     }
 
-    /// Raises the driver's version. A batch that has read the driver by its old id therefore writes nothing.
+    /// Also raises the driver's version. A batch that has read the driver by its old id therefore writes nothing.
     package func beginErasure(
         of driver: Int64, digest: [UInt8], pseudonym: String, _ db: any SQLTransaction
     ) throws {
@@ -62,8 +62,8 @@ extension PostgresEventStore: EventErasure {
     package func completeErasure(of driver: Int64) async throws(StoreFailure) {
         var isComplete = false
         while !isComplete {
-            // An instance that stops must not wait for a long deletion. Another instance, or the next start, continues
-            // it.
+            // An instance that stops must not wait for a long deletion. Another instance continues the deletion, or
+            // this one at its next start.
             if Task.isCancelled { throw .cancelled }
             isComplete = try await change { db in
                 var progress = try ErasureProgress(of: driver, db)

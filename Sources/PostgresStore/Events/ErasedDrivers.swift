@@ -12,8 +12,8 @@ enum ErasedDrivers {
         "erased_drivers",
         "SELECT driver_digest, erased_at_ms FROM erased_driver WHERE driver_digest = ANY ($1::bytea[])")
 
-    /// Removes the rows of drivers that this batch has added, if they were deleted after the batch had looked for their
-    /// tombstones. The batch then repeats its work for these drivers.
+    /// Removes rows that this batch has added, if their drivers were deleted after the batch looked for tombstones. The
+    /// batch then repeats its work for these drivers.
     ///
     /// The deletion adds and removes the driver's row too (`EventErasure.collideWithAdding`). The batch and the
     /// deletion therefore cannot miss each other:
@@ -41,8 +41,8 @@ enum ErasedDrivers {
             [.int8s(added.map { $0.driver }), .byteas(added.map { $0.digest }), .int8s(added.map(since))])
     }
 
-    /// Like `takeBack`, for Citus, where the tombstones lie on another server than the drivers. Removes nothing. If it
-    /// returns a row, a driver that this batch adds was deleted, and the whole batch is run again.
+    /// Like `takeBack`, for Citus, where the tombstones and the drivers lie on different servers. Removes nothing. A
+    /// returned row means that a driver whom this batch adds was deleted, and that the whole batch must be run again.
     ///
     /// Parameters: the keyed hashes of drivers' ids, and for each driver the time after which a deletion is recent.
     private static let findRecent = PostgresStatement(

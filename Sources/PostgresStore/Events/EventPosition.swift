@@ -7,15 +7,15 @@
 // Readers stop at this lowest number: below it, all events are visible, and no new ones can appear. A transaction that
 // is left open, in any database of the server, makes the readers wait.
 //
-// Among a driver's events, a higher number (`event.seq`) means a higher position. The reason: a batch reads the
-// driver's version, then gets its transaction number, and stores events only if the version is unchanged. The
-// transaction that wrote this version has got its number earlier.
+// Among a driver's events, a higher number (`event.seq`) means a higher position. A batch reads the driver's version
+// before it gets its transaction number, and writes only if this version is unchanged. The transaction that wrote the
+// version therefore has a lower number.
 //
-// A batch that locks the driver's row gets its transaction number before it waits for the row, so the number may be too
-// low. Such a batch therefore compares its position with that of the driver's last event (`BatchReads.isBehind`).
+// A batch that locks the driver's row gets its transaction number before it waits for the row. The number may then be
+// too low. Such a batch compares its position with that of the driver's last event (`BatchReads.isBehind`).
 //
-// For an event that was transferred from SQLite, the position is the number that the event had in SQLite. `raise` makes
-// all later events get higher positions.
+// The position of an event that was transferred from SQLite is its number in SQLite. `raise` makes all later events get
+// higher positions.
 //
 // The alternative, an outbox table, would need a second row for each event, an index on these rows, and deletions. A
 // position costs only one integer in a row that is written anyway, and an index that grows at its end.
@@ -25,8 +25,8 @@ import Postgres
 enum EventPosition {
     /// The number of low bits of a position that contain the event's place in its transaction.
     static let placeBits: Int64 = 16
-    /// The highest place of an event in its transaction. If a transaction had more events, all further ones would get
-    /// this place too. A batch has far fewer events.
+    /// The highest place of an event in its transaction. In a longer transaction, all further events would share this
+    /// place. A batch has far fewer events.
     static let placeMax: Int64 = 1 << placeBits - 1
 
     /// The position before the first event of this transaction.
@@ -38,8 +38,8 @@ enum EventPosition {
     /// must run before anything is inserted.
     ///
     /// A transaction that changes rows only on workers does not flush the coordinator's WAL. After a crash, the
-    /// coordinator may therefore give that transaction's number to another one. `raiseForServer` adds more to
-    /// `xact_offset` than the count of numbers that may be given twice.
+    /// coordinator may therefore give that transaction's number to another one. `raiseForServer` raises `xact_offset`
+    /// by more than the count of such numbers.
     static let begin = PostgresStatement(
         "event_position_begun",
         "SELECT \(ofTransaction), coalesce(server = \(TransactionNumber.serverSQL), false) FROM event_position")
@@ -49,8 +49,8 @@ enum EventPosition {
     /// compute `end` with a single offset.
     ///
     /// A batch takes this lock before it locks drivers, because the reverse order could cause a deadlock.
-    /// `raiseForServer` would wait for a batch that waits for a locked driver. The transaction that has locked this
-    /// driver would wait for `raiseForServer`.
+    /// `raiseForServer` would wait for a batch, the batch for the holder of a driver's row, and this holder for
+    /// `raiseForServer`.
     static let shareOffset = PostgresStatement(
         "event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lock))")
 
@@ -76,16 +76,14 @@ enum EventPosition {
     /// - Parameter settled: the parameter with the result of `PostgresEventStore.settledEnd`.
     static func end(settled: String) -> String { "least(\(settled)::int8, \(end))" }
 
-    /// The highest position that is stored; NULL if there is no event.
+    /// NULL if there is no event.
     static let highest = PostgresStatement("event_position_highest", "SELECT max(position) FROM event")
 
-    /// Returns the query that raises `xact_offset` if the next transaction's position would be too low. It is too low
-    /// if it is below the position of a stored event or of a feed consumer. Every instance runs the query at its start.
+    /// Returns the query that raises `xact_offset` if the next transaction's position would be too low: below the
+    /// position of a stored event or of a feed consumer. Every instance runs the query at its start.
     ///
     /// Positions can be too low after a transfer from SQLite, or after a copy with pg_dump into a server with lower
     /// transaction numbers.
-    ///
-    /// - Parameter highest: the result of the statement `highest`.
     static func raise(above highest: PostgresResult) throws(PostgresError) -> PostgresQuery {
         PostgresQuery(raise, [try highest[0].optionalInt8(0).map(PostgresValue.int8) ?? .null])
     }

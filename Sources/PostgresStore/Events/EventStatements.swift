@@ -91,7 +91,6 @@ struct EventOfDriver: Sendable {
 
     private static let placed: ArrayColumn<EventOfDriver> = .int8("position") { $0.position }
 
-    /// - Parameter position: the position before the first event of the transaction.
     static func addPlacedQueries(
         _ events: [EventOfDriver], batch: Int64, after position: Int64, _ shards: Shards
     ) -> [PostgresQuery] {
@@ -180,8 +179,8 @@ struct StoredKey: Sendable {
 }
 
 enum EventStatements {
-    /// Returns one row for each pair of driver and key that is stored. Parameters: `LaneParameters`, the `driver_id` of
-    /// drivers, idempotency keys.
+    /// Returns the stored events that have one of the given pairs of driver and key. Parameters: `LaneParameters`, the
+    /// `driver_id` of drivers, idempotency keys.
     static let keys = PostgresStatement(
         "keys",
         """
@@ -192,7 +191,8 @@ enum EventStatements {
             \(RowByKey.askedEvent)
         """)
 
-    /// The positions of drivers' last events. Parameters: `LaneParameters`, the `driver_id` of drivers.
+    /// For each driver, the position of the event with the highest `seq`. Parameters: `LaneParameters`, the `driver_id`
+    /// of drivers.
     static let lastPositions = PostgresStatement(
         "last_positions",
         """
@@ -211,19 +211,18 @@ enum EventStatements {
     static let foldedColumnCount = 30
     static let foldedVersionColumn = 27
 
-    /// For each driver, the events from a given time up to a last millisecond, unsorted. The last millisecond is that
-    /// of the n-th event after the given time, where n counts from 0.
+    /// For each driver, the events with times from `asked.from_ms` to `last.at_ms`, unsorted. The subquery `last` skips
+    /// the first `asked.events_max` events after `asked.from_ms`, and returns the time of the following event.
     ///
-    /// The last column contains this last millisecond. It is NULL if there is no n-th event, so that all events are
-    /// read.
+    /// The last column contains `last.at_ms`. It is NULL if the driver has fewer events, so that all of them are read.
     ///
     /// Without OFFSET 0, PostgreSQL could compute the millisecond once per event.
     ///
-    /// Parameters: `LaneParameters`, the `driver.id` of drivers, and for each driver the time and n.
+    /// Parameters: `LaneParameters`, and for each driver the `driver.id`, `from_ms` and `events_max`.
     static let tails = PostgresStatement("event_tails", tailsSQL("JOIN"))
 
     /// Like `tails`, but sorted by PostgreSQL, because the check of stored journeys must not rely on the code of the
-    /// fold. Also returns events whose settings are missing, although `FoldedEvent` cannot read such events.
+    /// fold. Also returns events without settings, which `FoldedEvent` cannot read.
     static let sortedTails = PostgresStatement("event_tails_sorted", "\(tailsSQL("LEFT JOIN")) ORDER BY \(ascending)")
 
     private static func tailsSQL(_ join: String) -> String {
@@ -242,9 +241,9 @@ enum EventStatements {
         """
     }
 
-    /// For each driver, the journey right before a given time: the journey after the last earlier event that is not
-    /// below the driver's floor. Two steps make the read short. The first finds that event's millisecond by the index,
-    /// the second sorts only the events of this millisecond.
+    /// For each driver, the journey after the last event that lies before a given time and at or after the driver's
+    /// floor. The subquery `latest` finds the millisecond of this event by the index. The subquery `last` sorts only
+    /// the events of this millisecond.
     ///
     /// Parameters: `LaneParameters`, the `driver.id` of drivers, times, floors.
     static let starts = PostgresStatement(
@@ -305,8 +304,8 @@ extension FoldedEvent {
             storedVersion: try row.text(28), receivedAt: try row.moment(29))
     }
 
-    /// Returns whether `one` comes before `other` in the order of the stored events. If two events share a second,
-    /// their `secondPlace` decides, which the fold has found. FoldOrder in SQLite's store has the same order.
+    /// Returns whether `one` comes before `other` in the stored order. If two events share a second, the places that
+    /// the fold gave them (`secondPlace`) decide. FoldOrder in SQLite's store has the same order.
     static func isStored(_ one: FoldedEvent, before other: FoldedEvent) -> Bool {
         if one.event.sharesSecond(with: other.event), let place = one.secondPlace, let otherPlace = other.secondPlace,
             place != otherPlace

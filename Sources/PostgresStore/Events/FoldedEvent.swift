@@ -4,7 +4,7 @@ import Engine
 import JourneyModel
 
 struct FoldedEvent: Sendable {
-    /// Values that only a new event has, because its row is not yet stored.
+    /// Values that only a new event has.
     struct Unsaved: Sendable {
         var append: PreparedAppend
         var clock: ClockCorrection
@@ -25,23 +25,20 @@ struct FoldedEvent: Sendable {
     /// The version of the settings with which a stored event is folded. After a correction, it may differ from
     /// `storedVersion`. Nil for a new event.
     var settingsVersion: String?
-    /// The original version of a stored event's settings, and the time when the event was received. For a new event,
-    /// both are nil.
+    /// The version of the settings with which the event was stored. For a new event, it and `receivedAt` are nil.
     var storedVersion: String?
     var receivedAt: Moment?
-    /// Whether the refold under way has given this stored event other settings, because of a correction.
+    /// Whether a correction has given this stored event other settings in the current refold.
     var isCorrected = false
     /// Nil for a stored event.
     var unsaved: Unsaved?
-    /// Whether the fold's result for a stored event differs from its row: the verdict, journey, closed session or place
-    /// in its second.
+    /// Whether the fold has changed a stored event: its verdict, journey, closed session or place in its second.
     var isChanged = false
 
     /// Whether the event arrived after the first `OrderWithinSecond.searchedMax` events of its second. The fold orders
     /// only those first events. The others follow in the order of arrival.
     var isBehindSearch: Bool { secondPlace.map { $0 >= OrderWithinSecond.searchedMax } ?? false }
 
-    /// Sets the verdict and the journey after this event. `before` is the journey right before it.
     mutating func apply(to before: Journey) {
         after = before
         verdict = after.apply(event)

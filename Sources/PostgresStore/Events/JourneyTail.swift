@@ -1,8 +1,8 @@
 // Consecutive events of a driver, in the fold's order, and the journey before them. They are either the driver's last
 // events or a part from the middle.
 //
-// A new event is put in its place in the order. Then the events after it are folded again, until the new journey after
-// one of them equals the stored journey. A refold of very many events continues with the next part (RefoldInParts).
+// A new event is put in its place in the order, and the events after it are folded again. The refold ends as soon as
+// the new journey equals the stored one. If these events do not suffice, RefoldInParts continues with the next part.
 //
 // SQLite's store runs the same algorithm on a table (EventFolding, FoldWalk). The code here works in memory only,
 // without a clock or a database.
@@ -15,8 +15,8 @@ struct JourneyTail: Sendable {
     private(set) var start: Journey
     /// In the fold's order.
     private(set) var events: [FoldedEvent]
-    /// If the driver's last event is not in `events`, the journey after that last event; otherwise nil. No method
-    /// changes it: `insert` refuses an event that might change it, and the other methods return `Insertion.unfinished`.
+    /// The journey after the driver's last event, if that event is not in `events`; otherwise nil. No method changes
+    /// it: `insert` refuses an event that might change it, and the other methods return `Insertion.unfinished`.
     let end: Journey?
 
     init(start: Journey, events: [FoldedEvent] = [], end: Journey? = nil) {
@@ -32,35 +32,33 @@ struct JourneyTail: Sendable {
 
     /// The effects of an insertion.
     struct Insertion {
-        /// The number of the new event, normally the `seq` of the parameter `new`. The exception: the new event comes
-        /// last, and a deadline passed before it. Then the deadline's expiry gets that number, and the new event gets
-        /// the next one.
+        /// The number of the new event, normally the `seq` of the parameter `new`. If the event comes last and a
+        /// deadline passed before it, the deadline's expiry gets that number. The new event then gets the following
+        /// number.
         var seq: Int64
         var verdict = Verdict.none
         /// The number of stored events that were folded again.
         var refoldedCount = 0
-        /// The successive values of the driver's current journey, each with the number of the event that led to this
-        /// value. Empty if a late event left the current journey as it was.
+        /// The new values of the driver's current journey in order, each with the number of the event that led to it.
+        /// Empty if a late event did not change the current journey.
         var moves: [(seq: Int64, journey: Journey)] = []
-        /// The number of expiries (the events of passed deadlines) that were added because of the new event. The
-        /// expiries are in `events` already.
+        /// The number of expiries (the events of passed deadlines) that the insertion added to `events`.
         var expiryCount: Int64 = 0
-        /// If the driver's events after `events` must be folded again too (`goOn`), the new journey after the last of
-        /// `events`. Otherwise nil: the new journey equals the stored one, or the driver has no later events.
+        /// The new journey after the last of `events`, if the driver's later events must be folded again too (`goOn`).
+        /// Nil if the new journey equals the stored one, or if the driver has no later events.
         var unfinished: Journey?
     }
 
     typealias MakeExpiry = (_ deadline: (name: EventName, at: Moment), _ running: Journey, _ seq: Int64) -> FoldedEvent
 
-    /// Puts the event in its place in the order. Refolds the events after it, until the new journey after one of them
-    /// equals the stored journey.
+    /// Puts the event in its place in the order. Refolds the events after it until the new journey equals the stored
+    /// one.
     ///
     /// If the refold would go beyond `events`, changes nothing and returns nil. The caller must then read more events.
     ///
     /// - Parameters:
     ///   - new: the event. Its `seq` is one above the driver's highest so far.
-    ///   - expiry: creates the event that the server stores for a passed deadline of the journey `running`. The event
-    ///     gets the number `seq`.
+    ///   - expiry: creates the event that the server stores for a passed deadline of the journey `running`.
     mutating func insert(
         _ new: consuming FoldedEvent, expiry: MakeExpiry
     ) -> Insertion? {
@@ -71,14 +69,14 @@ struct JourneyTail: Sendable {
         return insertion.unfinished == nil ? insertion : nil
     }
 
-    /// Like `insert`, for a late event whose refold may go beyond `events` (`Insertion.unfinished`). `events` must
+    /// Like `insert`, for a late event. The refold may go beyond `events` (`Insertion.unfinished`). `events` must
     /// contain all events of their last second.
     mutating func insertInPart(_ new: consuming FoldedEvent, expiry: MakeExpiry) -> Insertion {
         insertLate(new, isPart: true, expiry)
     }
 
-    /// Continues a refold that has reached the first of `events` with the journey `running`. Folds `events` again,
-    /// until the new journey equals the stored one. `events` must contain all events of their last second.
+    /// Continues a refold: folds `events` again from the journey `running` on, until the new journey equals the stored
+    /// one. `events` must contain all events of their last second.
     ///
     /// - Parameters:
     ///   - newSeq: the number of the event that was inserted.
@@ -91,19 +89,19 @@ struct JourneyTail: Sendable {
     }
 
     /// Folds all events again, for example after a change of the rules. Adds the missing expiries (the events of passed
-    /// deadlines) to `events`. Returns the count of the added expiries.
+    /// deadlines) to `events`, and returns their count.
     ///
     /// - Parameters:
-    ///   - newSeq: the number for the first expiry (the event of a passed deadline) that is added.
-    ///   - expiry: creates the event that the server stores for a deadline that passes before the event `next`.
+    ///   - newSeq: the number of the first expiry that is added.
+    ///   - expiry: creates the event for a deadline that passes before the event `next`.
     mutating func refold(
         newSeq: Int64,
         expiry: (_ deadline: (name: EventName, at: Moment), _ running: Journey, _ next: FoldedEvent, _ seq: Int64)
             -> FoldedEvent
     ) -> Int64 {
         var walk = Walk(running: start, newSeq: .max, expirySeq: newSeq, stopsEarly: false)
-        // An expiry gets the settings of the first event after the deadline. If the walk still keeps events of an
-        // incomplete second, this event is the first of them (`next`). Otherwise it is the current event.
+        // An expiry gets the settings of `upcoming`, the first event after the deadline. If the walk keeps events of an
+        // incomplete second, `upcoming` is the first of these (`next`).
         var next: FoldedEvent?
         for event in events {
             let upcoming = next ?? event
@@ -115,8 +113,8 @@ struct JourneyTail: Sendable {
         return walk.expirySeq - newSeq
     }
 
-    /// Calls `change` for each event, so that it can replace the event's settings before a refold. `before` is the
-    /// stored journey before this event.
+    /// Lets `change` replace the settings of each event before a refold. `before` is the stored journey before this
+    /// event.
     mutating func correct(_ change: (inout FoldedEvent, _ before: Journey) -> Void) {
         var before = start
         for index in events.indices {
@@ -165,15 +163,15 @@ struct JourneyTail: Sendable {
         return insertion
     }
 
-    /// - Parameter isPart: whether the caller can fold the driver's events after `events` next. If false, and those
-    ///   events would have to be folded again, the method changes nothing.
+    /// - Parameter isPart: whether the caller can continue the refold with the driver's later events. If false, a
+    ///   refold that would have to continue changes nothing.
     private mutating func insertLate(
         _ new: FoldedEvent, isPart: Bool, _ expiry: MakeExpiry
     ) -> Insertion {
         var new = new
-        // The index of the last event that is not folded again. Normally all events of the new event's second are
-        // folded again, because their order may change. But if this second already has `searchedMax` events, the new
-        // event comes after all of them.
+        // The index of the last event that is not folded again. Normally the new event's whole second is folded again,
+        // because the order in it may change. If this second already has `searchedMax` events, the new event comes
+        // after them.
         var predecessor = events.startIndex - 1
         for index in events.indices.reversed() {
             let candidate = events[index]
@@ -194,10 +192,7 @@ struct JourneyTail: Sendable {
         return fold(walk, from: predecessor + 1, goesOn: goesOn, expirySeq: new.seq + 1, isPart: isPart, expiry)
     }
 
-    /// Continues the walk with the event at the index `first`. In `events`, the results replace the events that were
-    /// folded.
-    ///
-    /// - Parameter expirySeq: the number for the first expiry (the event of a passed deadline) that the walk adds.
+    /// Continues the walk with the event at the index `first`. Replaces the folded events in `events` by the results.
     private mutating func fold(
         _ begun: consuming Walk, from first: Int, goesOn: Bool, expirySeq: Int64, isPart: Bool, _ expiry: MakeExpiry
     ) -> Insertion {
@@ -224,8 +219,8 @@ struct JourneyTail: Sendable {
     }
 }
 
-/// Folds events in order. The order of events that share a second is determined anew, because it depends on the journey
-/// before them, which may have changed.
+/// Folds events in order. The order within a second is determined anew, because it depends on the journey before the
+/// second.
 private struct Walk {
     /// The journey after the last folded event.
     var running: Journey
@@ -248,8 +243,8 @@ private struct Walk {
 
     typealias MakeExpiry = JourneyTail.MakeExpiry
 
-    /// Folds the next event, or keeps it until its second is complete. Returns false if the walk ends because the
-    /// journey equals the stored one. If the walk already ends with the second before, this event is not folded.
+    /// Folds the event, or keeps it until its second is complete. Returns false if the walk ends. If the walk ends with
+    /// the events that were kept before, `row` is not folded.
     mutating func take(_ row: FoldedEvent, _ expiry: MakeExpiry) -> Bool {
         if let first = second.first, !first.event.sharesSecond(with: row.event) || row.isBehindSearch {
             guard finish(expiry) else { return false }
@@ -275,8 +270,7 @@ private struct Walk {
             expirySeq += 1
             running = before
         }
-        // The stored journey after the last of `rows` that is not the new event. If the new journey equals it, the walk
-        // ends.
+        // The stored journey after the last stored event of `rows`. If the new journey equals it, the walk ends.
         let journeyStored = rows.last { $0.seq != newSeq }?.after ?? before
         let arrived = rows.count > 1 ? rows.sorted { $0.seq < $1.seq } : rows
         let order = OrderWithinSecond.order(of: arrived.map(\.event), from: before)

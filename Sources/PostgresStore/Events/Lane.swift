@@ -18,8 +18,8 @@ enum Lane {
     /// Returns the lane of the driver with this id.
     static func of(driver id: Int64) -> Int16 { Int16(truncatingIfNeeded: id >> randomBits) }
 
-    /// Returns the SQL expression for the lane of a driver. `sql` is an expression for the `driver.id`. If a statement
-    /// has conditions on both the driver and the lane, Citus sends it only to the server that has the driver.
+    /// Returns the SQL expression for the lane of a driver. `sql` is an expression for the `driver.id`. With conditions
+    /// on both the driver and the lane, Citus sends a statement only to the driver's server.
     static func sql(ofDriver sql: String) -> String { "CAST(\(sql) >> \(randomBits) AS int2)" }
 
     /// Returns a name that begins with `name` and whose lane is `lane`, so that a renamed driver stays in its lane.
@@ -32,14 +32,14 @@ enum Lane {
         return name
     }
 
-    /// Returns a random id for a new driver. If another driver has this id, the insert does nothing, and the next
-    /// attempt uses another id.
+    /// Returns a random id for a new driver. If another driver has this id, the insert does nothing, and the batch
+    /// tries again with another id.
     static func newDriverID(in lane: Int16) -> Int64 {
         Int64(lane) << randomBits | Int64.random(in: 1..<(1 << randomBits))
     }
 
-    /// Returns the id of a driver who is transferred from SQLite. In the low bits, which are random in other ids, this
-    /// id contains the driver's row number in SQLite.
+    /// Returns the id of a driver who is transferred from SQLite. The low bits contain the driver's row number in
+    /// SQLite. In other ids, these bits are random.
     static func driverID(in lane: Int16, row: Int64) -> Int64 {
         Int64(lane) << randomBits | row
     }

@@ -61,7 +61,7 @@ struct RecentJourneyChanges {
         return seen
     }
 
-    /// Keeps the last `countMax` of the given changes. `changes` begins with the oldest.
+    /// `changes` begins with the oldest change.
     init(_ changes: [Change]) {
         self.changes = changes.suffix(Self.countMax)
     }

@@ -23,8 +23,8 @@ struct SessionRow: Sendable {
     ]
 
     /// Inserts new sessions, and updates the registration of stored ones. Skips sessions of drivers whom this
-    /// transaction has not updated. Keeps the given order, because the last of several sessions opened at the same time
-    /// must get the highest number.
+    /// transaction has not updated. Keeps the given order: if two sessions have the same opening time, the later row
+    /// must get the higher number.
     static let write = PostgresStatement(
         "sessions_written",
         """
@@ -65,7 +65,7 @@ extension SessionRow {
     }
 }
 
-/// A new session's claim: the driver to whom the session belongs from now on.
+/// The claim of a driver to a new session.
 struct SessionClaim: Sendable {
     var sessionID: String
     /// The `driver.id` of this driver.
@@ -79,9 +79,8 @@ struct SessionClaim: Sendable {
         .int8("claimed_at_ms") { $0.at.millisecondsSinceEpoch },
     ]
 
-    /// Claims sessions for their drivers: inserts a row for each session, which names the driver as the owner. Skips
-    /// sessions of drivers whom this transaction has not updated. Rows are written in the order of the sessions' ids,
-    /// so two transactions never wait for each other.
+    /// For each session, inserts a row with the driver as the owner. Skips sessions of drivers whom this transaction
+    /// has not updated. The rows are written in the order of the sessions' ids, which prevents deadlocks.
     ///
     /// If another transaction has claimed one of the sessions since the reads, the statement fails, and the whole batch
     /// must be run again.
@@ -104,7 +103,7 @@ struct SessionClaim: Sendable {
         INSERT INTO session_owner (lane, session_id, owner_lane, owner, claimed_at_ms) VALUES ($1, $2, $3, $4, $5)
         """)
 
-    /// Like `add`, for Citus: one statement for each session, in the order of the sessions' ids.
+    /// Like `add`, for Citus: one statement for each session, in the same order.
     static func addOneQueries(_ claims: [SessionClaim]) -> [PostgresQuery] {
         claims.sorted { TextKey($0.sessionID) < TextKey($1.sessionID) }.map { claim in
             PostgresQuery(
@@ -136,13 +135,14 @@ enum SessionStatements {
             \(RowByKey.askedSession)
         """)
 
-    /// Of a driver's last `recentMax` sessions, at most `unusedMax` may be unused. An unused session was registered,
-    /// but has no event. Neither the driver's journey nor the journey at the driver's floor names it.
+    /// Of the driver's `recentMax` sessions with the latest opening times, at most `unusedMax` may be unused. An unused
+    /// session is registered, has no event, and occurs neither in the driver's journey nor in the journey at the
+    /// driver's floor.
     private static let unusedMax = 100
     private static let recentMax = 200
 
-    /// Deletes a driver's unused sessions, except for the newest `unusedMax`. Otherwise a driver who keeps registering
-    /// sessions could fill the table.
+    /// Deletes unused sessions among the driver's last `recentMax`, except for the newest `unusedMax` unused ones.
+    /// Without this limit, a driver who keeps registering sessions could fill the table.
     ///
     /// Parameters: `driver.id`, the batch.
     static let forgetUnused = PostgresStatement(
@@ -156,8 +156,8 @@ enum SessionStatements {
         WHERE session_owner.session_id = gone.session_id AND session_owner.owner = $1::int8
         """)
 
-    /// Like `forgetUnused`, for Citus, where the rows of session_owner lie in other shards. Deletes only the rows of
-    /// `session`. Returns their ids and the driver, by which the caller deletes the rows of session_owner.
+    /// Like `forgetUnused`, for Citus, where the rows of session_owner lie in other shards. Deletes only rows of
+    /// `session`, and returns their session_id and driver. The caller must delete the rows of session_owner.
     ///
     /// Parameters: `LaneParameters`, `driver.id`, the batch.
     static let forgetUnusedOfShard = PostgresStatement(
@@ -171,12 +171,11 @@ enum SessionStatements {
         SELECT session_id, driver FROM gone
         """)
 
-    /// The newest sessions are those with the highest numbers, not those with the latest opening times. If the server's
-    /// clock was once ahead, older sessions have later opening times. A new session would then count as the oldest, and
-    /// its own registration would delete it.
+    /// The newest sessions are those with the highest numbers. If the server's clock was once ahead, old sessions have
+    /// later opening times than new ones. By opening time, a new session would be the oldest, and its own registration
+    /// would delete it.
     ///
-    /// - Parameter lanes: returns a further condition on the table with the given name, beginning with AND, or an empty
-    ///   text.
+    /// - Parameter lanes: returns a condition on the table with the given name. It begins with AND, or is empty.
     private static func unused(_ driver: String, _ batch: String, _ lanes: (String) -> String) -> String {
         """
         SELECT recent.session_id FROM (

@@ -17,7 +17,7 @@ struct StoredDriver: Sendable {
     var headCorrectedAt: Moment?
     var journey = Journey()
     var recent = RecentJourneyChanges()
-    /// The time at which the fold begins, if retention has deleted earlier events; otherwise nil.
+    /// If retention has deleted earlier events, the time at which the fold begins; otherwise nil.
     var floor: Moment?
     /// `Fold.rulesVersion` of the release that folded the driver's events.
     var rules = Fold.rulesVersion
@@ -62,7 +62,8 @@ struct StoredDriver: Sendable {
     var isOfNewerRelease: Bool { rules > Fold.rulesVersion }
 }
 
-/// A driver's row after a batch, to be written if no other transaction has updated the driver since it was read.
+/// A driver's row after a batch. It is written only if no other transaction has updated the driver since the batch read
+/// it.
 struct MovedDriver: Sendable {
     var row: StoredDriver
     /// The version that was read.
@@ -100,7 +101,7 @@ enum DriverStatements {
         """)
 
     /// Returns the drivers whose deletion is not complete. A deletion begins with a change of the driver's row. If this
-    /// transaction has locked the drivers' rows, the result therefore stays valid until the transaction ends.
+    /// transaction has locked that row, the result stays valid until the transaction ends.
     ///
     /// Parameters: `LaneParameters`, the `driver.id` of drivers.
     static let erasing = PostgresStatement(
@@ -110,8 +111,7 @@ enum DriverStatements {
         WHERE driver.id = ANY ($3::int8[]) AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Locks the drivers' rows until the end of the transaction. Waits for unfinished transactions that have updated
-    /// these rows.
+    /// Locks the drivers' rows until the end of the transaction.
     static let lock = PostgresStatement(
         "drivers_locked",
         """
@@ -119,8 +119,8 @@ enum DriverStatements {
         ORDER BY driver.id FOR NO KEY UPDATE
         """)
 
-    /// Writes the batch's number into the row of a driver that the transaction has locked. The statements that update
-    /// the driver's events find the driver by this number.
+    /// Writes the batch's number into the row of a locked driver. The statements that update the driver's events find
+    /// the driver by this number.
     ///
     /// Parameters: `LaneParameters`, the number, `driver.id`.
     static let mark = PostgresStatement(
@@ -129,8 +129,8 @@ enum DriverStatements {
         UPDATE driver SET batch = $3::int8 WHERE id = $4::int8 AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Adds one driver with version 0. If another transaction has already added the driver, does nothing. The driver's
-    /// row then has another `driver.id` than this batch has chosen, so the batch's later statements do not find it.
+    /// Adds one driver with version 0. Does nothing if another transaction has already added the driver. In this case,
+    /// the batch's later statements do not find the row, because its `driver.id` is not the one that this batch chose.
     static let add = PostgresStatement(
         "driver_added",
         """
@@ -138,16 +138,16 @@ enum DriverStatements {
         VALUES ($1, $2, $3, 0, 0, $4, 0, $5) ON CONFLICT DO NOTHING
         """)
 
-    /// Updates ("moves") the drivers that still have the version that was read: writes their new values and raises the
-    /// version. Returns the `driver.id` of the updated drivers. The later statements of the transaction find them by
-    /// `batch`, a random number.
+    /// Updates ("moves") the drivers whose version is unchanged since the read: writes their new values and raises the
+    /// version. Returns the `driver.id` of the updated drivers. Later statements of the transaction find these drivers
+    /// by `batch`, a random number.
     ///
     /// The rows are locked in the order of their ids. OFFSET 0 has the same purpose as in RowByKey. The subquery
     /// `locked` also returns the new values, because the UPDATE would otherwise compare each driver with all rows of
     /// the parameters.
     ///
-    /// A row that another transaction has locked is skipped, so its driver is not updated. The other transaction most
-    /// likely updates this driver itself, and the batch's other drivers must not wait for that.
+    /// Skips rows that another transaction has locked. The other transaction most likely updates the same driver, and
+    /// the batch's other drivers must not wait for it.
     private static let move = moving("drivers_moved", locking: "FOR NO KEY UPDATE SKIP LOCKED")
     /// Like `move`, for Citus. Waits for a row that another transaction has locked.
     private static let moveOfShard = moving("drivers_moved_of_shard", locking: "FOR NO KEY UPDATE")

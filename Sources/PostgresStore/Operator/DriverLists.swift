@@ -92,8 +92,7 @@ extension PostgresEventStore {
             drivers: drivers, sessions: try await operatorSessions(named: found[1]), chargerIDs: chargers)
     }
 
-    /// Finds on Citus the chargers that the statement `chargersByName` finds on a single PostgreSQL server. Each step
-    /// sends two statements.
+    /// Like the statement `chargersByName`, for Citus. Each round trip finds one charger.
     private func searchChargers(from text: String, limit: Int) async throws(StoreFailure) -> [String] {
         var chargers: [String] = []
         while chargers.count < limit {
@@ -165,8 +164,8 @@ private enum DriverListStatements {
     /// sessions.
     ///
     /// Parameters: the lower bound, the upper bound (excluded), whether the lower bound itself counts. In the first
-    /// step, the lower bound is the searched text, which counts. In later steps, it is the charger found last, which
-    /// does not.
+    /// step, the lower bound is the searched text, which counts. In later steps, it is the charger of the step before,
+    /// which does not count.
     static let nextOfEvents = PostgresStatement(
         "next_charger_of_events",
         """
@@ -181,8 +180,8 @@ private enum DriverListStatements {
             AND registered_charger < $2::text
         """)
 
-    /// The chargers of events and of registered sessions. There is no table of all chargers, so each step finds the
-    /// next charger by two index probes: one for events, one for sessions. The parameters are those of `byName`.
+    /// The chargers of events and of registered sessions. There is no table of chargers, so each step finds one charger
+    /// by two index probes: one for events, one for sessions. The parameters are those of `byName`.
     static let chargersByName = PostgresStatement(
         "chargers_by_name",
         """

@@ -35,7 +35,7 @@ private enum DriverRecordSQL {
         (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
     }
 
-    /// Returns the SQL that finds the `driver.id` of each matching driver once.
+    /// Returns the SQL that selects the `driver.id` of the matching drivers, without duplicates.
     static func drivers(_ question: DriverQuery) -> String {
         switch question {
         case .id: "SELECT id FROM driver WHERE driver_id = ?1"
@@ -49,7 +49,7 @@ private enum DriverRecordSQL {
     }
 
     /// Reads one driver. On Citus, most tables of the subqueries are on other servers than the driver. The subqueries
-    /// therefore use ?1 instead of a column of the outer query.
+    /// therefore use ?1, and no column of the outer query.
     static let select = """
         SELECT driver_id, driver.created_at_ms, (SELECT account.name FROM account WHERE account.driver = ?1),
             (SELECT account.email FROM account WHERE account.driver = ?1),

@@ -8,9 +8,8 @@ import Postgres
 extension PostgresEventStore {
     /// Maximum number of events examined for one page.
     static let eventRowsMax: Int64 = 50_000
-    /// Positions follow the times of receipt only roughly. Of two events, the one with the higher position may have
-    /// been received earlier, but by at most this number of milliseconds. The number exceeds the longest time that a
-    /// request may take.
+    /// Positions follow the times of receipt only roughly. An event with a higher position may have been received
+    /// earlier, by at most this time. The time exceeds the longest duration of a request.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     package func events(
@@ -100,8 +99,8 @@ enum EventLists {
         WHERE lowest.position > (SELECT min(position) FROM event WHERE position >= $1::int8)
         """)
 
-    /// A driver's last events, the newest first. The first step finds, by an index, the millisecond of the oldest event
-    /// in the list. The second step sorts only the events from there on, because a driver may have many events.
+    /// A driver's last events, the newest first. The subquery `last` finds the time of the oldest event in the list by
+    /// an index. Only the events from this time on are sorted, because a driver may have many events.
     ///
     /// Parameters: `LaneParameters`, `driver_id`, the number of rows.
     static let ofDriver = PostgresStatement(

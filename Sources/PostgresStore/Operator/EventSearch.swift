@@ -1,7 +1,8 @@
-// Finds the first event that was received at a given time or later, by binary search over the positions of events.
-// Positions follow the order of receipt, except for events received at nearly the same time.
+// Finds the first event that was received at or after a given time, by binary search over positions. The search works
+// because positions follow the order of receipt. Only events received at nearly the same time may be out of order.
 //
-// Citus does not support recursive statements over distributed tables. There, each probe is a statement of its own.
+// Citus does not support recursive statements over distributed tables. On Citus, each step of the search is therefore a
+// separate statement.
 
 import Postgres
 
@@ -14,10 +15,8 @@ enum EventSearch {
     /// The lowest and the highest position; NULL if there is no event.
     static let bounds = PostgresStatement("event_bounds", "SELECT min(position), max(position) FROM event")
 
-    /// The position of the first event that was received at `$1` or later. If there is no such event, the position
-    /// after the last event. About fifty probes of the index find it.
-    ///
-    /// Parameters: the time.
+    /// The position of the first event received at `$1` or later. Without such an event, the highest position plus 1.
+    /// The search takes about fifty index lookups.
     static let firstReceived = PostgresStatement(
         "event_first_received",
         """

@@ -15,8 +15,8 @@ extension PostgresEventStore {
 
     /// Returns the number of drivers in each state, without the drivers of `dwell simulate`.
     ///
-    /// A failure is logged here, because the callers continue without the counts. Of several failures in a row, the
-    /// first is logged as a warning, and the others at the level debug.
+    /// Logs a failure, because the callers continue without the counts. If several calls in a row fail, only the first
+    /// failure is logged as a warning. The other failures are logged at the level debug.
     package func driverCounts() async throws(StoreFailure) -> [JourneyState: Int] {
         do throws(StoreFailure) {
             let counts = try await countDrivers()
@@ -77,14 +77,13 @@ extension PostgresEventStore {
         }
     }
 
-    /// Returns the position after which events are counted. This is `id` or, if `id` is nil, the position before the
-    /// first event received at `start` or later.
+    /// Returns the position after which events are counted. If `id` is nil, counting begins with the first event
+    /// received at `start` or later.
     private func tallyBegin(after id: Int64?, since start: Moment) async throws(StoreFailure) -> Int64 {
         if let id { return id }
         return try await firstEvent(receivedFrom: start) - 1
     }
 
-    /// Returns the position of the first event that was received at `moment` or later.
     func firstEvent(receivedFrom moment: Moment) async throws(StoreFailure) -> Int64 {
         if try await shards().areDistributed { return try await searchFirstEvent(receivedFrom: moment) }
         let found = try await read([
@@ -109,7 +108,7 @@ extension PostgresEventStore {
         return low
     }
 
-    /// Returns the size in bytes of this database with its indexes, without the server's WAL.
+    /// Returns the size of this database in bytes. The size includes the indexes, but not the server's WAL.
     package func storageBytes() async throws(StoreFailure) -> Int64 {
         let found = try await read([PostgresQuery(OperatorStatements.storage)])
         return try decoded { () throws(PostgresError) in try found[0][0].int8(0) }
@@ -143,8 +142,8 @@ extension PostgresEventStore {
         return OperatorTimeline(driver: driver, timeline: timeline)
     }
 
-    /// Returns the number of drivers whose deadline lies before `now` and has no stored expiry (the event of this
-    /// deadline).
+    /// Returns the number of drivers whose deadline has passed, but whose expiry (the event of this deadline) is not
+    /// stored yet.
     package func dueDriverCount(at now: Moment) async throws(StoreFailure) -> Int {
         let found = try await read([
             PostgresQuery(OperatorStatements.dueDrivers, [.int8(now.millisecondsSinceEpoch)])
@@ -168,12 +167,12 @@ private enum OperatorStatements {
         "driver_counts",
         "SELECT state, count(*) FROM driver WHERE NOT \(SimulatedDrivers.condition) GROUP BY state")
 
-    /// The position of the newest event; NULL if there is none. Parameters: `settledEnd`.
+    /// The highest position; NULL if there is no event. Parameters: `settledEnd`.
     static let newest = PostgresStatement(
         "newest_event", "SELECT max(position) FROM event WHERE position < \(EventPosition.end(settled: "$1"))")
 
-    /// If there are more events than the maximum, the position after which exactly the maximum number of events follow.
-    /// Otherwise returns no row. Parameters: the position after which counting would begin, the maximum, `settledEnd`.
+    /// The position after which exactly the maximum number of events follow; no row if there are not more events than
+    /// the maximum. Parameters: the position after which counting would begin, the maximum, `settledEnd`.
     static let tallyCut = PostgresStatement(
         "tally_cut",
         """

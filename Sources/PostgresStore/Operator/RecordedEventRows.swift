@@ -1,4 +1,4 @@
-// `RecordedEventReader` on PostgreSQL: reads the stored events of a driver in pages, from the last event backwards.
+// `RecordedEventReader` on PostgreSQL: reads a driver's stored events in pages, in the reverse order of the fold.
 
 package import Engine
 package import JourneyModel
@@ -26,8 +26,8 @@ extension PostgresEventStore: RecordedEventReader {
             (DriverID(try row.text(1)), try row.optionalInt8(2), try row.optionalInt8(3))
         }
         guard let lastAt else { return nil }
-        // The walk goes back through the driver's events. `left` is the number of the session's events that the walk
-        // has not reached yet. At 0, the walk has reached the session's first event.
+        // `left` is the number of the session's events that the walk has not reached yet. At 0, the walk has reached
+        // the first event of the session.
         var left = try decoded { () throws(PostgresError) in try row.int8(4) }
         var isWithin = false
         return try await collect(of: id, driver, from: lastAt, limit: limit) { event in
@@ -36,7 +36,7 @@ extension PostgresEventStore: RecordedEventReader {
                 left -= 1
                 isWithin = true
             }
-            // An event of another journey may have closed the session. That event counts as the session's last event.
+            // The event that closed the session may name another session. It counts as the session's last event.
             if event.id == closing { isWithin = true }
             return isWithin ? .take : .skip
         }
@@ -58,8 +58,8 @@ extension PostgresEventStore: RecordedEventReader {
         case stop
     }
 
-    /// Returns the driver's floor (the time before which retention has deleted events) and the journey at the floor.
-    /// Without a floor, returns the earliest time and an empty journey.
+    /// Returns the driver's floor and the journey at the floor. Retention deletes only events before the floor. If the
+    /// driver has no floor, returns the earliest time and an empty journey.
     private func foldBegin(of driver: Int64) async throws(StoreFailure) -> (floor: Moment, journey: Journey) {
         let found = try await read([
             PostgresQuery(
@@ -71,8 +71,8 @@ extension PostgresEventStore: RecordedEventReader {
         }
     }
 
-    /// Collects events while walking back from the last event at `lastAt` or earlier. The next row on this walk is the
-    /// event's predecessor, and the predecessor's `after` is the event's `before`. There are two exceptions:
+    /// Collects events on a walk backwards, from the last event at `lastAt` or earlier. An event's `before` is the
+    /// `after` of its predecessor, which is the next row of the walk. There are two exceptions:
     ///
     /// - For the first event at or above the driver's floor, `before` is the journey at the floor.
     /// - For an event below the floor, `before` equals its own `after`.
@@ -114,8 +114,8 @@ extension PostgresEventStore: RecordedEventReader {
 }
 
 extension RecordedEvent {
-    /// Whether this event ends its journey. Any later event belongs to the following journey, even if it only chooses a
-    /// charger or is a diagnostic event.
+    /// Whether this event ends its journey. All later events belong to the following journey, even charger choices and
+    /// diagnostic events.
     fileprivate var endsJourney: Bool {
         verdict.transition == .applied && (after.state == .idle || after.state == .sessionEnded)
     }
@@ -151,8 +151,8 @@ private enum RecordedEventStatements {
     static let owner = PostgresStatement(
         "recorded_owner", "SELECT owner FROM session_owner WHERE session_id = $1::text AND lane = $2::int2")
 
-    /// A session's driver, the time of its last event, the number of the event that closed it, and the count of its
-    /// events.
+    /// Columns: the driver's two ids, the time of the session's last event, the `seq` of its closing event, and its
+    /// event count.
     ///
     /// Parameters: `LaneParameters`, `driver.id`, the session's id.
     static let session = PostgresStatement(
@@ -178,8 +178,8 @@ private enum RecordedEventStatements {
             AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("journey_base"))
         """)
 
-    /// A driver's events in reverse order, the last one first. Parameters: `LaneParameters`, `driver.id`, the highest
-    /// time, the number of rows, the number of rows to skip.
+    /// A driver's events in the reverse order of the fold. Parameters: `LaneParameters`, `driver.id`, the highest
+    /// corrected time, the number of rows, the number of rows to skip.
     static let events = PostgresStatement(
         "recorded_events",
         """

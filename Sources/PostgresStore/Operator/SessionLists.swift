@@ -1,6 +1,5 @@
-// Lists of the sessions of all drivers, for the operator page. A filter examines a bounded number of sessions,
-// beginning with the one opened last. A page may therefore be short or empty, and still name the session after which
-// the next page continues.
+// Lists of the sessions of all drivers, for the operator page. One page examines at most `sessionRowsMax` sessions. If
+// few of them match the filter, the page is short or empty, although another page follows.
 
 package import Engine
 package import JourneyModel
@@ -50,8 +49,8 @@ extension PostgresEventStore: OperatorListReader {
         var sessionID: TextKey
     }
 
-    /// Reads the rows (`SessionLists.rows`) of sessions. `named` contains one row for each session: the `driver.id` and
-    /// the session's id.
+    /// Reads `SessionLists.rows` for the sessions in `named`. Each row of `named` contains a `driver.id` and a
+    /// session's id.
     private func rows(
         ofSessions named: PostgresResult, charger: String?, sortedBy isBefore: (Place, Place) -> Bool
     ) async throws(StoreFailure) -> [PostgresRow] {
@@ -78,15 +77,14 @@ extension PostgresEventStore: OperatorListReader {
         }
     }
 
-    /// Returns the sessions in the order of their ids. `named` contains one row for each session: the `driver.id` and
-    /// the session's id.
+    /// Returns the sessions, sorted by id. Each row of `named` contains a `driver.id` and a session's id.
     func operatorSessions(named: PostgresResult) async throws(StoreFailure) -> [OperatorSession] {
         try await operatorSessions(
             rows(ofSessions: named, charger: nil) { one, other in one.sessionID < other.sessionID })
     }
 
-    /// Converts rows that consist of `SessionLists.columns`. Reads the journey in each session from the database, and
-    /// adds it.
+    /// Converts rows of `SessionLists.rows`. Reads the journey in each session from the database, and adds it to the
+    /// session.
     func operatorSessions(_ rows: [PostgresRow]) async throws(StoreFailure) -> [OperatorSession] {
         var sessions = try decoded { () throws(PostgresError) in
             var sessions: [OperatorSession] = []
@@ -105,8 +103,8 @@ extension PostgresEventStore: OperatorListReader {
 }
 
 enum SessionLists {
-    /// The columns of `SessionSummary`, then the driver and the number. If the registration names no charger, the
-    /// charger's column contains the charger of one of the session's events. $1 and $2 are the `LaneParameters`.
+    /// The columns of `SessionSummary`, the driver's id and the session's number. If the registration names no charger,
+    /// the charger's column comes from one of the session's events. $1 and $2 are the `LaneParameters`.
     private static let columns = """
         session.session_id, session.opened_at_ms, session.registered_at_ms,
         coalesce(session.registered_charger, (SELECT event.charger FROM event
@@ -119,8 +117,8 @@ enum SessionLists {
     static let place = PostgresStatement(
         "operator_session_place", "SELECT opened_at_ms FROM session WHERE number = $1::int8")
 
-    /// The drivers and ids of sessions, the last opened first. Parameters: the earliest opening time, the upper bound
-    /// of the opening times (excluded), the cursor's time and number, the number of rows.
+    /// The driver and id of each session, sorted by opening time and number, both descending. Parameters: the earliest
+    /// opening time, the end of the opening times (excluded), the cursor's time and number, the number of rows.
     static let page = PostgresStatement(
         "operator_session_page",
         """
@@ -129,8 +127,8 @@ enum SessionLists {
         ORDER BY opened_at_ms DESC, number DESC LIMIT $5::int8
         """)
 
-    /// The last column tells whether the registration or one of the session's events names the wanted charger. If no
-    /// charger is wanted, the column is true. Parameters: `LaneParameters`, the `driver.id` of drivers, ids of their
+    /// The last column tells whether the registration or an event of the session names the wanted charger. Without a
+    /// wanted charger, the column is true. Parameters: `LaneParameters`, the `driver.id` of drivers, ids of their
     /// sessions, a charger or NULL.
     static let rows = PostgresStatement(
         "operator_session_rows",
@@ -145,7 +143,8 @@ enum SessionLists {
         WHERE \(LaneParameters.condition("session")) AND \(LaneParameters.condition("driver"))
         """)
 
-    /// A driver's sessions, the last opened first. Parameters: `LaneParameters`, `driver_id`, the number of rows.
+    /// A driver's sessions, sorted by opening time and number, both descending. Parameters: `LaneParameters`,
+    /// `driver_id`, the number of rows.
     static let ofDriver = PostgresStatement(
         "operator_driver_sessions",
         """
@@ -154,8 +153,8 @@ enum SessionLists {
         ORDER BY session.opened_at_ms DESC, session.number DESC LIMIT $4::int8
         """)
 
-    /// The drivers and ids of sessions. Parameters: the lower bound of the ids, the upper bound (excluded), the number
-    /// of rows.
+    /// The driver and id of each session, sorted by id. Parameters: the lowest id, the end of the ids (excluded), the
+    /// number of rows.
     static let byName = PostgresStatement(
         "operator_sessions_by_name",
         """

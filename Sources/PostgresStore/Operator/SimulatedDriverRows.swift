@@ -6,15 +6,15 @@ import JourneyModel
 import SharedTables
 
 enum SimulatedDrivers {
-    /// SQL condition that a driver is one of `dwell simulate`: the id begins with a prefix that ends with `-`. In
-    /// ASCII, `.` follows `-`. So the upper bound (excluded) is the prefix with `.` instead of its last character.
+    /// SQL condition that a driver is simulated. The ids of simulated drivers begin with a prefix that ends with `-`.
+    /// In ASCII, `.` follows `-`, so these ids are lower than the prefix with `.` in place of `-`.
     static let condition = """
         (driver.driver_id >= '\(DriverID.simulatedPrefix)'
         AND driver.driver_id < '\(DriverID.simulatedPrefix.dropLast()).')
         """
 
-    /// The tables whose column `driver` refers to a driver, in the order of the deletion. A table comes before the
-    /// tables to which it refers.
+    /// The tables whose column `driver` refers to a driver. Their rows are deleted in this order, so a table comes
+    /// before the tables to which it refers.
     static let tables = [
         "erasure", "push_outbox", "event", "session_code", "session", "journey_base", "device", "sign_in_session",
         "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit", "app_account_token",
@@ -34,15 +34,16 @@ enum SimulatedDrivers {
                 let count = try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
                 if table == "event" { removed.events += count }
             }
-            // A purchase and its facts, which Apple signed, are kept after the driver who sent them is removed.
+            // The purchase and its facts are kept, because Apple signed them. Only the reference to the driver is
+            // removed.
             try db.execute(sql: "UPDATE purchase SET driver = NULL WHERE driver = ?", arguments: [driver])
             try db.execute(sql: "DELETE FROM driver WHERE id = ?", arguments: [driver])
         }
         return removed
     }
 
-    /// Deletes the rows of session_owner that name the driver. Each row is found by its session, because there is no
-    /// index on the owner. With the session's lane as a condition, Citus runs the statement only on the right server.
+    /// Deletes the rows of `session_owner` that name the driver. There is no index on the owner, so each row is found
+    /// by its session. Because of the condition on the lane, Citus runs the statement on one server only.
     private static func removeOwner(_ driver: Int64, _ db: any SQLTransaction) throws {
         for session in try String.fetchAll(
             db, sql: "SELECT session_id FROM session WHERE driver = ?", arguments: [driver])

@@ -1,5 +1,5 @@
-// The changes of journeys that may cause push notifications. They are read from the column `recent_changes` of the
-// drivers with new events (RecentJourneyChanges.swift). A late event that changes only the past adds no change to this
+// Finds the changes of journeys that may cause push notifications. The column `recent_changes` of a driver with new
+// events contains them (RecentJourneyChanges.swift). A late event that changes only the past adds no change to this
 // column.
 
 import Engine
@@ -57,8 +57,8 @@ enum PushChangeRows {
 
     private static let hasDeviceSQL = "AND EXISTS (SELECT 1 FROM device WHERE device.driver = driver.id)"
 
-    /// Returns the drivers in `rows` that have a device. Used only on Citus, where the devices lie on another server
-    /// than the drivers.
+    /// Returns the drivers in `rows` that have a device. Needed only on Citus, where devices and drivers lie on
+    /// different servers.
     private static func deviceOwners(among rows: [SQLRow], _ db: any SQLTransaction) throws -> Set<Int64> {
         let drivers = Set(try rows.map { try $0[0] as Int64 })
         let list = drivers.map { String($0) }.joined(separator: ",")
@@ -80,8 +80,7 @@ enum PushChangeRows {
             (self.number, self.isSimulated, self.recent) = (number, isSimulated, recent)
         }
 
-        /// Returns the change that the row's event caused, or nil if `recent` contains no change with this event's
-        /// number.
+        /// Returns the change that the row's event caused; nil if `recent` does not contain it.
         mutating func change(by row: SQLRow, _ db: any SQLTransaction) throws -> PushChange? {
             let seq: Int64 = try row[3]
             guard let index = recent.firstIndex(where: { $0.seq == seq }) else { return nil }

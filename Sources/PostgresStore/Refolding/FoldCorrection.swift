@@ -1,5 +1,5 @@
-// Applies a correction of settings (an operator's order to fold events with other settings) to events before they are
-// folded. The stored settings of the events stay as they are.
+// A correction is an operator's order to fold stored events with other settings. This file applies it to events before
+// the fold. The settings in the events' rows stay as they are.
 
 import Engine
 import JourneyModel
@@ -14,11 +14,10 @@ struct FoldCorrection: Sendable {
     /// The correction applies to events that were received at a time t with `since <= t < until`.
     var since: Moment
     var until: Moment
-    /// The version of the settings to fold with. If nil, each event is folded with the settings that were stored with
-    /// it.
+    /// The version of the settings to fold with. If nil, each event is folded with its stored settings.
     var version: String?
-    /// The correction applies only to events that were stored with this version of the settings. If nil, it applies to
-    /// events with any version.
+    /// The correction applies only to events with this stored version of the settings. If nil, it applies to all
+    /// versions.
     var insteadOf: String?
     /// The durations in the settings of each version.
     var durations: [TextKey: Durations]
@@ -45,8 +44,8 @@ struct FoldCorrection: Sendable {
         ]
     }
 
-    /// SQL condition on an event: `apply` changes the event, and the event is at or above its driver's floor (the time
-    /// at which the fold begins). `examined` is the driver's row.
+    /// SQL condition that `apply` changes an event, and that the event is at or above the floor of its driver. The fold
+    /// begins at the floor. `examined` is the driver's row.
     static let changes = """
         event.driver = examined.id AND event.received_at_ms >= $3::int8 AND event.received_at_ms < $4::int8
         AND event.origin = 0 AND ($6::text IS NULL OR event.settings_version = $6::text)

@@ -1,6 +1,6 @@
-// `SettingsCorrecting` on PostgreSQL: records a correction (an operator's order to fold events with other settings),
-// and refolds the drivers whose events it changes. Each driver is refolded in a batch of its own. The refold raises the
-// driver's version, so all instances send the corrected journey to streams.
+// `SettingsCorrecting` on PostgreSQL. Records a correction (an operator's order to fold events with other settings),
+// and refolds the affected drivers. Each refold, in a batch of its own, raises the driver's version, so all instances
+// send the corrected journey to streams.
 
 package import Engine
 package import JourneyModel
@@ -10,8 +10,7 @@ import SharedTables
 extension PostgresEventStore: SettingsCorrecting {
     /// The number of drivers that one call of `correct` examines.
     private static let examinedMax: Int64 = 1000
-    /// Like `examinedMax`, on Citus. The number is lower, because there the query reads all events of the examined
-    /// drivers.
+    /// `examinedMax` on Citus. It is lower, because the query on Citus reads all events of the examined drivers.
     private static let examinedMaxOfShards: Int64 = 50
 
     package func begin(
@@ -37,8 +36,8 @@ extension PostgresEventStore: SettingsCorrecting {
         }
     }
 
-    /// Examines the next drivers. If the correction changes events of any of these drivers, refolds the first such
-    /// driver. Returns the driver's number after which the next call begins.
+    /// Examines the next drivers. Refolds the first of them with an event that the correction changes, if there is one.
+    /// Returns the driver's number after which the next call begins.
     func correct(_ id: Int64, _ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
         let recorded = try await read { db in
             try SQLRow.fetchOne(db, sql: "\(CorrectionRows.select) WHERE id = ?", arguments: [id])
@@ -87,13 +86,13 @@ enum CorrectionStatements {
     static let durations = PostgresStatement(
         "settings_durations", "SELECT version, grace_period_seconds, hard_timeout_seconds FROM settings_version")
 
-    /// Examines the next drivers, and finds the first one with events that the correction changes. Leaves out drivers
-    /// whose deletion is not complete.
+    /// Examines drivers in the order of their numbers. Finds the first one with events that the correction changes.
+    /// Drivers with an unfinished deletion are left out.
     ///
-    /// Columns: the last examined driver's number; the found driver's number, its id, and the time of its first changed
-    /// event. The last three are NULL if no driver was found.
+    /// Columns: the number of the last examined driver, then the found driver's number, its id, and the time of its
+    /// first changed event. If no driver is found, only the first column is not NULL.
     ///
-    /// Parameters: the driver's number after which to begin, the count of drivers to examine, and the parameters of
+    /// Parameters: the driver's number after which to begin, the number of drivers to examine, those of
     /// `FoldCorrection.changes`.
     static let next = PostgresStatement(
         "correction_next",
@@ -111,7 +110,7 @@ enum CorrectionStatements {
 }
 
 extension CorrectionStatements {
-    /// Like `next`, on Citus. `changed` is the first driver with events that the correction changes.
+    /// `next` on Citus. `changed` is the found driver.
     static let nextOfShards = PostgresStatement(
         "correction_next_of_shards",
         """
@@ -127,8 +126,8 @@ extension CorrectionStatements {
         """)
 }
 
-/// The rows of `settings_correction`. Their columns for settings contain the settings version itself. In SQLite's
-/// table, these columns contain a row number of `settings_version` instead.
+/// The rows of `settings_correction`. The columns for settings contain settings versions. In SQLite's table, these
+/// columns contain row numbers of `settings_version`.
 enum CorrectionRows {
     static let select = """
         SELECT id, at_ms, since_ms, until_ms, settings, instead_of, changed_by, reason, finished_at_ms
@@ -142,8 +141,8 @@ enum CorrectionRows {
             finishedAt: try row[8])
     }
 
-    /// Returns the settings for `target`. `.stored` means the settings stored with each event, so the result is nil.
-    /// The result is also nil if the settings are unknown.
+    /// Returns the settings for `target`. Returns nil for `.stored`, which means each event's own settings. Also
+    /// returns nil for unknown settings.
     static func resolve(_ target: CorrectedSettings, _ db: any SQLTransaction) throws -> VersionedSettings? {
         let version: String?
         switch target {
@@ -166,14 +165,13 @@ enum CorrectionRows {
         try Int.fetchOne(db, sql: "SELECT 1 FROM settings_version WHERE version = ?", arguments: [version]) != nil
     }
 
-    /// Records a correction, or finds the unfinished one with the same times and settings.
+    /// Records a correction. If there is an unfinished correction with the same times and settings, returns that one.
     static func begin(
         _ order: CorrectionOrder, note: SettingsChangeNote, at now: Moment, _ db: any SQLTransaction
     ) throws -> CorrectionOutcome {
         let target = try resolve(order.settings, db)
         if order.settings != .stored, target == nil { return .unknownSettings(order.settings.text) }
-        // Only events with the settings `insteadOf` are corrected. If these settings have no row in `settings_version`,
-        // no event was stored with them.
+        // If `insteadOf` has no row in `settings_version`, no event was stored with these settings.
         if let version = order.insteadOf, try !isStored(version, db) { return .unknownSettings(version) }
         if let target {
             try db.execute(
@@ -187,8 +185,8 @@ enum CorrectionRows {
                     String(decoding: target.settings.wireJSON, as: UTF8.self), now,
                 ])
         }
-        // The time span must not reach into the future, because each driver is refolded only once. An event of the time
-        // span that arrived after this refold would stay uncorrected.
+        // The time span must not reach into the future. Each driver is refolded only once, so an event that arrives
+        // after this refold would stay uncorrected.
         let until = min(order.until ?? now, now)
         let unfinished = try SQLRow.fetchOne(
             db,

@@ -1,6 +1,5 @@
-// `JourneyRefolder` on PostgreSQL. A driver is refolded in one batch of its own, so no reader sees a half-finished
-// refold. The batch reads all of the driver's events, or those from the first corrected one on, and writes those that
-// the refold changes.
+// `JourneyRefolder` on PostgreSQL. A batch of its own refolds each driver in one transaction, so no reader sees a
+// half-finished refold. For a correction, the batch reads the driver's events only from the first corrected event on.
 
 package import Engine
 import JourneyModel
@@ -31,8 +30,8 @@ extension PostgresEventStore: JourneyRefolder {
         }
     }
 
-    /// Returns whether any driver was folded by the rules of an older release. After the first round of refolds there
-    /// may still be such drivers. Either a refold failed, or an instance of an older release has stored an event since.
+    /// Returns whether any driver was folded by the rules of an older release. Such drivers may remain after the first
+    /// round of refolds. The cause is a failed refold, or an instance of an older release that has stored an event.
     package func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool {
         let found = try await read([PostgresQuery(RefoldStatements.areLeft, [.int8(Fold.rulesVersion)])])
         return try decoded { () throws(PostgresError) in try found[0][0].bool(0) }
@@ -40,14 +39,13 @@ extension PostgresEventStore: JourneyRefolder {
 }
 
 private enum RefoldStatements {
-    /// The next driver to be refolded. The statement needs only one index lookup for each older version of the rules,
-    /// even if there are many drivers.
+    /// The next driver to be refolded. Even with many drivers, the statement needs only one index lookup for each older
+    /// version of the rules.
     ///
-    /// Leaves out a driver whose deletion is not complete: its events have old and new ids, and a refold would mix
-    /// them.
+    /// A driver with an unfinished deletion is left out. Its events have old and new ids, and a refold would mix them.
     ///
-    /// Parameters: the version of the fold's rules, the number after which to begin, a time of receipt or NULL. If a
-    /// time is given, drivers without events received since then are left out.
+    /// Parameters: the version of the fold's rules, the number after which to begin, a receive time or NULL. With a
+    /// receive time, the statement finds only drivers with an event received at that time or later.
     static let next = PostgresStatement(
         "refold_next",
         """
@@ -60,7 +58,7 @@ private enum RefoldStatements {
         ORDER BY found.number LIMIT 1
         """)
 
-    /// Like `next`, on Citus, which cannot do a separate lookup for each version.
+    /// `next` on Citus, which cannot look up each version separately.
     static let nextOfShards = PostgresStatement(
         "refold_next_of_shards",
         """

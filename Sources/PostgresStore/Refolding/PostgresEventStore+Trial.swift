@@ -81,8 +81,8 @@ extension PostgresEventStore: RefoldTrying {
         return correction
     }
 
-    /// Folds the driver's events from `from` on. Reads them from one snapshot, in the same parts as the real refold, so
-    /// that only one part is in memory. `correction` is nil if `change` is no correction.
+    /// Folds the driver's events from `from` on. Reads them in the same parts as the real refold, from one snapshot.
+    /// `correction` is nil unless `change` is a correction.
     private func tryRefold(
         _ driver: Int64, from: Moment, _ change: TriedChange, _ correction: FoldCorrection?, now: Moment
     ) async throws(StoreFailure) -> RefoldCounts {
@@ -98,14 +98,14 @@ extension PostgresEventStore: RefoldTrying {
             guard let row = found[0].rows.first else { return RefoldCounts() }
             let stored = try StoredDriver(row)
             let appVersion = try found[1].rows.first.flatMap { (row) throws(PostgresError) in try row.optionalText(0) }
-            // Retention may have raised the floor (the time at which the fold begins) after `from` was read.
+            // After `from` was read, retention may have raised the floor (the time at which the fold begins).
             let begin = stored.floor.map { max($0, from) } ?? from
             var refold = RefoldInParts(of: stored, from: begin, now: now) { event in correction?.apply(to: &event) }
             var reads = BatchReads(of: stored)
             while let next = refold.next {
                 let read = try await reads.readPart(
                     of: stored.driver, from: next, eventsMax: partMax, shards, on: connection, until: deadline)
-                // `read` is nil if the driver's deletion has begun since the page with this driver was read.
+                // `read` is nil if a deletion of the driver has begun since this driver was listed.
                 guard var part = read else { return RefoldCounts() }
                 if case .settings(_, let durations) = change {
                     let chargers = try await Self.chargers(
@@ -130,7 +130,7 @@ extension PostgresEventStore: RefoldTrying {
         }
     }
 
-    /// For the sessions of the events, returns the chargers that their registrations name.
+    /// Returns the registered charger of each session that the events name.
     ///
     /// - Parameter driver: the parameters that identify the driver: `LaneParameters`, `driver.id`.
     private static func chargers(
@@ -149,18 +149,18 @@ extension PostgresEventStore: RefoldTrying {
 private enum TrialStatements {
     static let driverCount = PostgresStatement("trial_drivers", "SELECT count(*) FROM driver")
 
-    /// The next drivers. As in the real refold, a driver whose deletion is not complete is left out, because its events
-    /// have old and new ids.
+    /// The next drivers in the order of their numbers. As in the real refold, a driver with an unfinished deletion is
+    /// left out, because its events have old and new ids.
     private static let examined = """
         (SELECT * FROM driver WHERE number > $1::int8 AND \(ErasureProgress.isNotErasing("driver"))
             ORDER BY number LIMIT $2::int8) examined
         """
 
-    /// Returns an SQL expression for the time from which a driver's events must be folded. Normally, this is the time
-    /// of the first changed event (`changed`). If no event changes, the time is NULL.
+    /// Returns an SQL expression for the time from which a driver's events must be folded. This is the time of the
+    /// first changed event (`changed`); NULL if no event changes.
     ///
     /// If an older release folded the driver, all events must be folded by the new rules. The time is then the driver's
-    /// floor, or the lowest time if there is none.
+    /// floor. Without a floor, it is the lowest time.
     private static func start(changed: String) -> String {
         """
         CASE WHEN examined.rules < \(Fold.rulesVersion) AND \(changed) IS NOT NULL
@@ -168,11 +168,12 @@ private enum TrialStatements {
         """
     }
 
-    /// Drivers in the order in which they were added, each with the time from which its events are to be folded. The
-    /// time is NULL if the change does not affect the driver.
+    /// Drivers in the order of their numbers, each with the time from which its events are folded. The time is NULL if
+    /// the change does not affect the driver.
     ///
-    /// Parameters: the number of the last driver, the number of rows, the version of the fold's rules, a time of
-    /// receipt or NULL. If a time is given, drivers without events received since then count as not affected.
+    /// Parameters: the driver's number after which to begin, the number of rows, the version of the fold's rules, a
+    /// receive time or NULL. With a receive time, only drivers with an event received at that time or later are
+    /// affected.
     static let byRules = PostgresStatement(
         "trial_by_rules",
         """
@@ -219,8 +220,8 @@ private enum TrialStatements {
         FROM examined LEFT JOIN changed ON changed.id = examined.id ORDER BY examined.number
         """)
 
-    /// The same columns as `byRules`. Parameters: the first two of `byRules`, then a time. Events with this corrected
-    /// time or a later one are folded with other settings.
+    /// The same columns as `byRules`. Parameters: the first two of `byRules`, then a corrected time. Events at this
+    /// time or later are folded with other settings.
     static let bySettings = PostgresStatement(
         "trial_by_settings",
         """

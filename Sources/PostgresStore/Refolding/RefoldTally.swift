@@ -8,7 +8,7 @@ struct RefoldTally {
     private var old: [TextKey: SessionOutcome] = [:]
     private var new: [TextKey: SessionOutcome] = [:]
 
-    /// Compares the driver's events before and after the refold. Both lists are in the order of the fold.
+    /// Both lists must be in the order of the fold.
     mutating func note(_ stored: [FoldedEvent], _ folded: [FoldedEvent]) {
         let verdicts = Dictionary(stored.map { ($0.seq, $0.verdict) }) { first, _ in first }
         for event in stored { Self.note(event, in: &old) }
@@ -31,9 +31,8 @@ struct RefoldTally {
 
     /// - Parameters:
     ///   - stored, folded: the driver's journey before and after the refold.
-    ///   - now: the time at which the two journeys are compared. A session whose deadline has passed at this time
-    ///     counts as ended, even if the expiry (the event of this deadline) is not stored. If nil, only stored expiries
-    ///     count.
+    ///   - now: the time of the comparison. A session whose deadline has passed at this time counts as ended, even
+    ///     without a stored expiry (the event of this deadline). If nil, only stored expiries count.
     consuming func counts(stored: Journey, folded: Journey, now: Moment?) -> RefoldCounts {
         counts.countDriver(stored: stored, folded: folded, now: now)
         if let now {

@@ -5,17 +5,16 @@ import Postgres
 import Sockets
 
 enum AgedRows {
-    /// SQL condition that a session is outlived, so that clients no longer see it. All of the following must hold:
+    /// SQL condition that a session is outlived: clients no longer see it. All of the following must hold:
     ///
     /// - The session was opened before `time`. If it was registered, the registration was before `time` too.
     /// - It has no events, and is not its driver's current session.
-    /// - No deletion of the driver is under way. During a deletion, the events may have the session's new id while its
-    ///   row still has the old one.
+    /// - No deletion of the driver is under way. During a deletion, the session's row may have the old id, and its
+    ///   events the new id.
     ///
     /// - Parameters:
     ///   - time: the parameter with the time.
-    ///   - lanes: returns a condition on a table. The condition tells Citus that the table's rows lie in the session's
-    ///     shard.
+    ///   - lanes: returns a condition on a table, with which Citus finds the session's shard.
     private static func outlived(_ time: String, _ lanes: (String) -> String) -> String {
         """
         session.opened_at_ms < \(time)::int8 AND coalesce(session.registered_at_ms < \(time)::int8, true)
@@ -27,17 +26,16 @@ enum AgedRows {
         """
     }
 
-    /// SQL condition that the row of an outlived session can be deleted, because no journey names the session. Two
-    /// journeys are checked: the journey at the driver's floor, and the current journey, which may name a previous
-    /// session.
+    /// SQL condition that no journey names an outlived session, so that its row can be deleted. The condition checks
+    /// the journey at the driver's floor and the current journey. The current journey may name a previous session.
     ///
-    /// The journeys after the stored events need no check. They follow from these events and the journey at the floor,
-    /// so they name no other sessions.
+    /// The journeys after stored events need no check. They follow from these events and the journey at the floor, so
+    /// they name no other sessions.
     ///
     /// - Parameters:
     ///   - lanes: like that of `outlived`.
-    ///   - condition: SQL condition on the session. A session that does not meet it counts as unneeded, even if a
-    ///     journey names it.
+    ///   - condition: SQL condition on the session. If it is false, the session counts as unneeded, even if a journey
+    ///     names the session.
     private static func unneeded(_ lanes: (String) -> String, if condition: String = "true") -> String {
         """
         NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = session.driver AND \(condition)
@@ -48,12 +46,12 @@ enum AgedRows {
         """
     }
 
-    /// SQL condition that a table's row lies in the session's lane. Statements over the rows of all lanes use it
-    /// instead of `LaneParameters.condition`.
+    /// SQL condition that a table's row lies in the session's lane. Statements over all lanes use this condition, and
+    /// not `LaneParameters.condition`.
     private static func hasSessionsLane(_ table: String) -> String { "\(table).lane = session.lane" }
 
-    /// Selects the outlived sessions that retention has to change. It deletes a session, or only forgets its
-    /// registration if a journey still names it. Parameters: the number after which to begin, the time, the number of
+    /// Selects the outlived sessions that retention has to change. If a journey still names such a session, retention
+    /// only removes its registration. Parameters: the session's number after which to begin, the time, the number of
     /// rows.
     static let sessions = PostgresStatement(
         "aged_sessions",
@@ -63,8 +61,8 @@ enum AgedRows {
         ORDER BY session.number LIMIT $3::int8
         """)
 
-    /// Selects the next sessions in the order of their numbers. The last column tells whether the session was
-    /// registered, is outlived and is unneeded, so that retention deletes it. The parameters are those of `sessions`.
+    /// Selects sessions in the order of their numbers. The last column tells whether retention deletes the session: it
+    /// was registered, is outlived and is unneeded. The parameters are those of `sessions`.
     static let registrations = PostgresStatement(
         "aged_registrations",
         """
@@ -74,10 +72,10 @@ enum AgedRows {
         """)
 
     /// Deletes the outlived and unneeded sessions, with their rows of `session_owner`, `session_code` and
-    /// `push_outbox`. If an outlived session is still needed, only forgets its registration. Returns the number of
-    /// deleted sessions.
+    /// `push_outbox`. If a journey still names an outlived session, only removes its registration. Returns the number
+    /// of deleted sessions.
     ///
-    /// Checks the conditions again, because an event of a session may have arrived since the session was found.
+    /// Checks the conditions again, because a session may have got an event since it was selected.
     static func delete(
         sessions numbers: [Int64], openedBefore: Moment, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -112,8 +110,8 @@ enum AgedRows {
     private static let drivers = PostgresStatement(
         "aged_sessions_drivers", "SELECT number, driver FROM session WHERE number = ANY ($1::int8[])")
 
-    /// Locks drivers and raises their versions. A batch that is about to use one of the sessions has then read an old
-    /// version, and must read again.
+    /// Locks drivers and raises their versions. If a batch has already read one of these drivers, it must read the
+    /// driver again.
     ///
     /// Parameters: `LaneParameters`, the `driver.id` of drivers.
     private static let lockDrivers = PostgresStatement(
@@ -138,7 +136,7 @@ enum AgedRows {
         SELECT driver, session_id FROM gone
         """)
 
-    /// Forgets the registrations of the outlived sessions that `deleteSessions` has not deleted. The parameters are
+    /// Removes the registrations of those outlived sessions that `deleteSessions` has not deleted. The parameters are
     /// those of `deleteSessions`.
     private static let forgetRegistrations = PostgresStatement(
         "aged_sessions_registrations",
@@ -171,8 +169,8 @@ enum AgedRows {
         WHERE push_outbox.driver = gone.driver AND push_outbox.session = gone.session_id
         """)
 
-    /// Selects the next audit entries. The last column tells whether retention deletes the entry. The parameters are
-    /// those of `sessions`.
+    /// Selects audit entries in the order of their ids. The last column tells whether retention deletes the entry. The
+    /// parameters are those of `sessions`.
     static let auditLines = PostgresStatement(
         "aged_audit_lines",
         """

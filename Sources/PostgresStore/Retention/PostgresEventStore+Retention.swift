@@ -6,13 +6,13 @@ package import JourneyModel
 import Postgres
 
 extension PostgresEventStore: RetentionStore {
-    /// Walks over all events, beginning with the event stored first. Returns the old events of the next part.
+    /// Examines the next part of all events, in the order of their positions. Returns the old events in this part.
     ///
-    /// The walk ends at the first part without old events. A single recent event does not end it, because slow requests
-    /// may put receive times out of order.
+    /// The walk over the parts ends at the first part without old events. One recent event does not end it, because
+    /// slow requests may put receive times out of order.
     ///
-    /// The walk also goes on if the part's last receive time is in the future. An instance's clock was then ahead, so
-    /// later events may be old.
+    /// If the receive time of the part's last event is in the future, the walk continues. An instance's clock was
+    /// ahead, so events in later parts may be old.
     package func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents {
         let found = try await read([
             PostgresQuery(
@@ -44,8 +44,8 @@ extension PostgresEventStore: RetentionStore {
         }
     }
 
-    /// This read may take long, because it examines all old sessions that a journey still names. Each driver who has
-    /// stopped driving may have such a session, so there may be very many.
+    /// This read may take long. It examines all old sessions that a journey still names, and each driver who has
+    /// stopped driving may have such a session.
     package func agedSessions(
         openedBefore: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> [Int64] {
@@ -91,7 +91,7 @@ extension PostgresEventStore: RetentionStore {
         }
     }
 
-    /// Returns the receive time of the event that was stored first; nil if there is no event.
+    /// Returns the receive time of the event with the lowest position; nil if there is no event.
     package func oldestEventReceivedAt() async throws(StoreFailure) -> Moment? {
         try await receivedAt(ofFirstEventAfter: .min)
     }
@@ -104,11 +104,11 @@ extension PostgresEventStore: RetentionStore {
         PostgresQuery(statement, [.int8(number), .int8(before.millisecondsSinceEpoch), .int8(Int64(limit))])
     }
 
-    /// Walks over all sessions or audit entries, and returns those of the next part that are to be deleted. Numbers
-    /// ascend with time, so the walk ends if the last row of the part is recent.
+    /// Examines the next part of all sessions or audit entries. Returns the numbers to delete. Numbers ascend with
+    /// time, so the walk over the parts ends if the last row of this part is recent.
     ///
-    /// But if the time of that row is in the future, the walk goes on. An instance's clock was then ahead, so later
-    /// rows may be old.
+    /// If the time of that row is in the future, the walk continues. An instance's clock was ahead, so rows with higher
+    /// numbers may be old.
     private func agedNumbers(
         _ statement: PostgresStatement, before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers {

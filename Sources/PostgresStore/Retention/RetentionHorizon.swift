@@ -1,10 +1,10 @@
-// One step of retention: raises the floors of drivers, then deletes events, in one transaction.
+// One step of retention. In one transaction, it raises the floors of drivers and then deletes events.
 //
-// A driver's floor is a time in the order of the driver's events, in milliseconds. The fold begins at the floor, with
-// the journey that results from the events below it (`journey_base`). Deleting those events therefore cannot change
-// later results.
+// A driver's floor is a corrected time, in milliseconds. The fold begins at the floor, with the stored journey that
+// results from all earlier events (`journey_base`). Deleting those earlier events therefore cannot change later
+// results.
 //
-// Raising a floor also raises the driver's version, so that a batch that has read the old floor must read again.
+// Raising a floor also raises the driver's version. So a batch that has read the old floor must read again.
 
 import Engine
 import JourneyModel
@@ -21,10 +21,11 @@ enum RetentionHorizon {
         var losesHead: Bool
     }
 
-    /// Raises the floor of each driver who has events among `events`. Then deletes those `events` that are below the
-    /// new floors. Returns the number of deleted events.
+    /// Raises the floor of each driver with events in `events`. Then deletes those of the given events that are below
+    /// the new floors. Returns the number of deleted events.
     ///
-    /// Leaves out drivers who must first be refolded by the current rules, and those whose deletion is under way.
+    /// Leaves out drivers who must first be refolded by the current rules. Also leaves out drivers whose deletion is
+    /// under way.
     static func delete(
         _ events: [AgedEvent], _ shards: Shards, on connection: PostgresConnection, until deadline: Deadline
     ) async throws(PostgresError) -> Int {
@@ -37,7 +38,7 @@ enum RetentionHorizon {
         return positions.count
     }
 
-    /// Like the method above, for events of one shard on Citus, or any events on a single PostgreSQL server
+    /// Does the same for events of one shard on Citus. On a single PostgreSQL server, handles all events
     /// (`Shards.groups`). Returns the positions of the deleted events.
     private static func delete(
         _ events: [AgedEvent], _ lanes: [PostgresValue], on connection: PostgresConnection, until deadline: Deadline
@@ -52,8 +53,8 @@ enum RetentionHorizon {
                 PostgresQuery(lock, lanes + [asked, .int8(Fold.rulesVersion)]),
                 PostgresQuery(DriverStatements.erasing, lanes + [asked]),
             ], until: deadline)
-        // Leaves out drivers whose deletion is under way. The journey at the new floor would be copied from an event
-        // that may still have the old ids.
+        // Leaves out drivers whose deletion is under way. The journey at the new floor is copied from an event, and
+        // that event may still have the old ids.
         for row in locked[1].rows { highest[try row.int8(0)] = nil }
         var floors: [Int64: Moment] = [:]
         var raises: [Raise] = []
@@ -61,8 +62,8 @@ enum RetentionHorizon {
             let driver = try row.int8(0)
             guard let last = highest[driver] else { continue }
             let old = try row.optionalMoment(1)
-            // The floor does not rise above the driver's next deadline, because the expiry (the event of that deadline)
-            // is not stored yet.
+            // The expiry (the event of the driver's next deadline) is not stored yet. So the floor must not rise above
+            // that deadline.
             var floor = last.advanced(byMilliseconds: 1)
             if let nextDeadline = try row.optionalMoment(2) { floor = min(floor, nextDeadline) }
             if let old, old >= floor {
@@ -70,8 +71,8 @@ enum RetentionHorizon {
                 continue
             }
             floors[driver] = floor
-            // If the driver's last event is below the floor, the driver no longer has a head (the last event in the
-            // order).
+            // The head is the driver's last event in the fold's order. If it is below the floor, the driver no longer
+            // has a head.
             let losesHead = try row.optionalMoment(3).map { $0 < floor } ?? false
             raises.append(Raise(driver: driver, old: old, floor: floor, losesHead: losesHead))
         }
@@ -93,7 +94,7 @@ enum RetentionHorizon {
 
     // MARK: Statements
 
-    /// Locks drivers, in the same order as batches. Leaves out drivers that must first be refolded by the current
+    /// Locks drivers in the same order as batches do. Leaves out drivers that must first be refolded by the current
     /// rules.
     ///
     /// Parameters: `LaneParameters`, the `driver.id` of drivers, the version of the fold's rules.
@@ -114,7 +115,7 @@ enum RetentionHorizon {
         """
 
     /// If a driver has no event between the old and the new floor, stores IDLE as the journey at the new floor. If a
-    /// journey is already stored, it stays, because no event has changed it.
+    /// journey is already stored, keeps it, because no event has changed it.
     ///
     /// Parameters: those of `given`.
     private static let keepIdleBases = PostgresStatement(
@@ -128,8 +129,8 @@ enum RetentionHorizon {
         ON CONFLICT DO NOTHING
         """)
 
-    /// Stores the journey at each new floor: the journey after the last event between the old floor and the new one. If
-    /// there is no such event, changes nothing.
+    /// Stores the journey at each new floor: the journey after the last event between the old and the new floor.
+    /// Without such an event, changes nothing.
     ///
     /// Parameters: those of `given`.
     private static let keepBases: PostgresStatement = {
@@ -176,7 +177,7 @@ enum RetentionHorizon {
         SELECT position FROM gone
         """)
 
-    /// For each consumer of the feed, adds the deleted events that it has not read to its count of lost events.
+    /// Raises each feed consumer's count of lost events by the number of deleted events that the consumer has not read.
     /// Parameters: the positions of the deleted events.
     private static let countLost = PostgresStatement(
         "retention_lost",
@@ -187,8 +188,8 @@ enum RetentionHorizon {
         WHERE feed_consumer.name = unread.name AND feed_consumer.name <> '\(pushConsumer)'
         """)
 
-    /// The consumer for push notifications. Deleted events do not count as lost for it, because it only looks for
-    /// recent changes of journeys.
+    /// The consumer for push notifications. It only looks for recent changes of journeys, so deleted events do not
+    /// count as lost for it.
     private static let pushConsumer = PushConsumer.consumer
 }
 

@@ -1,13 +1,13 @@
-// Brings the schema of a database up to date. Also lists the applied migrations, which `dwell migrate` and the server's
-// first log line show.
+// Brings the schema of a database up to date. Also lists the applied migrations, for `dwell migrate` and for the first
+// log line of the server.
 
 package import Engine
 package import Postgres
 package import Sockets
 
 extension PostgresMigrationRun {
-    /// Returns the migrations of this binary. Each has the time at which it was applied to the database, or nil if it
-    /// is not applied. Changes nothing.
+    /// Returns the migrations of this binary, and changes nothing. Each migration has the time at which it was applied
+    /// to the database; nil if it is not applied.
     package func status(
         on connection: PostgresConnection, until deadline: Deadline
     ) async throws(PostgresMigrationRefusal) -> [MigrationStatus] {
@@ -21,8 +21,8 @@ extension PostgresMigrationRun {
 }
 
 extension PostgresEventStore {
-    /// Brings the database to the schema of this binary, and returns the numbers of the migrations that ran. If a new
-    /// event could get a lower position than a stored one, raises the positions of all new events
+    /// Brings the database to the schema of this binary, and returns the numbers of the migrations that ran. If new
+    /// events could get lower positions than stored ones, raises the positions of all new events
     /// (`EventPosition.raise`).
     package static func migrate(
         _ configuration: PostgresConfiguration, on loop: EventLoop, atMilliseconds now: Int64, until deadline: Deadline,

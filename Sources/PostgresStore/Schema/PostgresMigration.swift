@@ -1,5 +1,5 @@
 // The migrations in the binary. Their files are in `migrations/postgresql/` at the top of the repository. The symbolic
-// link `Migrations` makes this folder a part of this target.
+// link `Migrations` includes them in this target.
 //
 // A new file needs an entry in `all`. A test compares this list with the folder.
 
@@ -22,8 +22,8 @@ package struct PostgresMigration: Sendable {
         }.joined()
     }
 
-    /// All migrations, in the order in which they run. SwiftPM provides the bytes of the file 0001_events.sql as the
-    /// constant `_001_events_sql`.
+    /// All migrations, in the order in which they run. For the file 0001_events.sql, SwiftPM provides the constant
+    /// `_001_events_sql`.
     package static let all = [
         PostgresMigration(
             number: 1, name: "events", sql: String(decoding: PackageResources._001_events_sql, as: UTF8.self)),

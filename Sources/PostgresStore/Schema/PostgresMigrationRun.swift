@@ -1,5 +1,5 @@
 // Migrates a database to the schema of this binary, and refuses a database that this binary cannot use. If several
-// instances start at the same time, one migrates. The others wait for it and then find nothing to do.
+// instances start at the same time, one of them migrates, and the others wait for it.
 
 package import Postgres
 package import Sockets
@@ -17,8 +17,8 @@ package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringCo
     case encodingIsNotUTF8(String)
     /// A transfer from an SQLite database to this database has begun and is not complete.
     case isTransferred
-    /// PostgreSQL could not be reached, or a statement failed. If the answer to COMMIT was lost, the migrations may be
-    /// applied nevertheless.
+    /// PostgreSQL could not be reached, or a statement failed. If the answer to COMMIT was lost, the migrations may
+    /// have been applied.
     case failed(PostgresError)
 
     package var description: String {
@@ -99,8 +99,8 @@ package struct PostgresMigrationRun: Sendable {
         return .failed(PostgresError(.unreadable, "\(error)"))
     }
 
-    /// Returns the applied migrations by number. Throws a refusal if they do not match the migrations of this binary,
-    /// or if this run cannot use the database for another reason.
+    /// Returns the applied migrations by number. Throws a refusal if this run cannot use the database, for example
+    /// because an applied migration is unknown.
     private func check(_ connection: PostgresConnection, _ deadline: Deadline) async throws -> [Int64: Applied] {
         let found = try await connection.run([.init(Self.contents)], until: deadline)
         let row = found[0][0]
@@ -116,7 +116,7 @@ package struct PostgresMigrationRun: Sendable {
         for row in rows {
             applied[try row.int8(0)] = Applied(checksum: try row.text(1), atMilliseconds: try row.int8(2))
         }
-        // Dwell creates `schema_migration` and inserts the first row in one transaction. So if the table is empty, it
+        // Dwell creates `schema_migration` and inserts its first row in one transaction. So an empty `schema_migration`
         // is not Dwell's.
         guard let newest = applied.keys.max() else { throw PostgresMigrationRefusal.notDwell }
         let known = migrations.map(\.number).max() ?? 0
@@ -137,15 +137,14 @@ package struct PostgresMigrationRun: Sendable {
 
     // MARK: Statements
 
-    /// Lets one instance migrate at a time. The end of the transaction releases the lock, even if the connection is
-    /// lost.
+    /// Lets only one instance migrate. PostgreSQL releases the lock at the end of the transaction, even if the
+    /// connection is lost.
     private static let lock = PostgresStatement(
         "migration_lock", "SELECT 1 FROM pg_advisory_xact_lock(\(AdvisoryLock.migration.rawValue))")
     private static let noLockTimeout = PostgresStatement("migration_lock_timeout", "SET LOCAL lock_timeout = 0")
     private static let noTimeout = PostgresStatement("migration_timeout", "SET LOCAL statement_timeout = 0")
 
-    /// Finds out, among other things, whether the schema has tables. Tables of an extension are not counted, because an
-    /// extension such as PostGIS creates its own.
+    /// The second column counts the tables of the schema. It leaves out tables of an extension such as PostGIS.
     private static let contents = PostgresStatement(
         "migration_contents",
         """

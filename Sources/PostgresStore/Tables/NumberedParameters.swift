@@ -1,12 +1,10 @@
-// Converts the statements of SharedTables for PostgreSQL, which needs the parameters `$1`, `$2` instead of `?` and
-// `?1`.
+// Converts the statements of SharedTables for PostgreSQL: parameters `?` and `?1` become `$1` and `$2`.
 
 import Postgres
 import Synchronization
 
 enum NumberedParameters {
-    /// Replaces the parameters outside of literals, quoted names and comments. Each `?` without a number gets the next
-    /// number.
+    /// Leaves literals, quoted names and comments as they are. Each `?` without a number gets the next number.
     static func sql(_ sql: String) -> String {
         var output: [UInt8] = []
         output.reserveCapacity(sql.utf8.count + 16)
@@ -58,8 +56,8 @@ enum NumberedParameters {
     private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
 }
 
-/// The statements that were run so far, by their text. They are never removed. Their number is bounded, because the
-/// texts are fixed in the code and values are passed as parameters.
+/// All statements that were run so far, by their text. They are never removed: the code contains a fixed set of texts,
+/// because values are passed as parameters.
 final class TableStatements: Sendable {
     private let statements = Mutex<[String: PostgresStatement]>([:])
 

@@ -21,11 +21,11 @@ extension PostgresEventStore: SQLDatabase {
 }
 
 extension PostgresEventStore: AccountStatistics, InstanceStore, SettingsHistoryStore, HistoryStore, OperatorReader {
-    /// The longest time that a transaction of `TableTransactions` takes: `requestSeconds`, and then one last run. An
-    /// audit entry gets its id before its transaction commits. So the entry becomes visible at most this long after it
-    /// got its id.
+    /// An audit entry becomes visible at most this long after it got its id. An entry gets its id before its
+    /// transaction commits. A transaction of `TableTransactions` takes at most `requestSeconds`, and then the time of
+    /// one last run.
     ///
-    /// There is one exception: without the synchronous standby, PostgreSQL may commit later. By then, the metrics have
-    /// counted entries with higher ids, so they never count this entry.
+    /// If the synchronous standby is not available, PostgreSQL may commit even later. By then, the metrics have counted
+    /// entries with higher ids, so they never count this entry.
     package var auditSettlesMilliseconds: Int64 { Int64(Self.requestSeconds + BatchRun.roundTripSeconds) * 1000 }
 }

@@ -15,8 +15,8 @@ final class PostgresTransaction: SQLTransaction {
     /// Returns whether the caller no longer waits.
     private let isCancelled: () -> Bool
     private var hasBegun = false
-    /// The first error. After an error, the connection has rolled the transaction back, so a further statement would
-    /// run outside of the transaction. Therefore no further statement is sent, even if the closure caught the error.
+    /// The first error. After this error, no further statement is sent, even if the closure caught the error. The
+    /// connection has rolled the transaction back, so the statement would run outside of it.
     private(set) var failure: PostgresError?
     /// Nil as long as the transaction has changed nothing.
     private(set) var number: TransactionNumber?
@@ -54,10 +54,10 @@ final class PostgresTransaction: SQLTransaction {
         }
     }
 
-    /// Returns the `driver.id` of the driver. Adds the driver if it has no row. If another transaction is adding the
-    /// same driver, this transaction waits for it, or fails with 40001 (serialization failure).
+    /// Returns the `driver.id` of the driver. Adds the driver if there is no row for it. If another transaction is
+    /// adding the same driver, waits for that transaction, or fails with 40001 (serialization failure).
     func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64 {
-        // `StoredDriver(new:)` chooses a random id. If another driver already has this id, another one is tried.
+        // `StoredDriver(new:)` chooses a random id. If a driver with this id exists, the next pass tries a new id.
         for _ in 0..<3 {
             let new = StoredDriver(new: driver)
             if try run(DriverStatements.addQuery(new, at: now)).affectedCount == 1 { return new.id }
@@ -89,8 +89,8 @@ final class PostgresTransaction: SQLTransaction {
         FROM owned JOIN driver ON driver.id = owned.owner
         """)
 
-    /// Commits, if any statement was run. A change that wrote nothing may have read data, and its caller may tell a
-    /// client that this data is stored. So the COMMIT also waits until the synchronous standby has the data.
+    /// Commits if any statement was run. Even if the transaction wrote nothing, its caller may tell a client that the
+    /// read data is stored. So the COMMIT waits until the synchronous standby has the data.
     func commit() throws(PostgresError) {
         if let failure { throw failure }
         guard hasBegun else { return }
@@ -99,9 +99,9 @@ final class PostgresTransaction: SQLTransaction {
         do throws(PostgresError) {
             _ = try connection.runBlocking(confirm + [PostgresQuery(.commit)], until: statementDeadline)
         } catch {
-            // On Citus, another server may refuse its part of the transaction because of a serialization failure. The
-            // coordinator then rolls back and reports an internal error (XX000). This error is converted to 40001, so
-            // that the transaction is run again.
+            // On Citus, a serialization failure on another server makes the coordinator roll back. The coordinator
+            // reports it as an internal error (XX000). This error is converted to 40001, so that the transaction is run
+            // again.
             guard error.sqlState == "XX000" else { throw error }
             throw PostgresError(.server(sqlState: Self.serializationFailure), error.message)
         }
@@ -122,8 +122,8 @@ final class PostgresTransaction: SQLTransaction {
         PostgresQuery(statements.statement(sql), try arguments.values.map { try PostgresValue($0) })
     }
 
-    /// Sends BEGIN in the same round trip as the first statement. PostgreSQL gives a change its transaction number at
-    /// the first statement that changes something. So each statement also asks for the number, until it is known.
+    /// Sends BEGIN in the same round trip as the first statement. PostgreSQL gives a transaction its number at the
+    /// first change. So each statement also asks for the number until it is known.
     private func run(_ query: PostgresQuery) throws(PostgresError) -> PostgresResult {
         if let failure { throw failure }
         do throws(PostgresError) {
@@ -141,8 +141,8 @@ final class PostgresTransaction: SQLTransaction {
         }
     }
 
-    /// A statement normally takes milliseconds. After `roundTripSeconds` without an answer, the statement fails. This
-    /// limit is shorter than the time for the whole request, so that another attempt is possible.
+    /// A statement normally takes milliseconds. It fails after `roundTripSeconds`, so that the request has time for
+    /// another attempt.
     private var statementDeadline: Deadline { min(until, .inSeconds(BatchRun.roundTripSeconds)) }
 }
 

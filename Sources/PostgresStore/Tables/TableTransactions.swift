@@ -1,8 +1,8 @@
-// Runs the transactions of SharedTables, each on a connection and a thread of its own. A change is SERIALIZABLE, so it
-// is run again after a conflict with another transaction.
+// Runs the transactions of SharedTables, each on a connection and a thread of its own. A change is SERIALIZABLE. If it
+// conflicts with another transaction, it is run again.
 //
-// This file decides which transactions are run again, and until when. If the answer to a COMMIT is lost, it finds out
-// whether the transaction was committed.
+// This file decides which transactions are run again, and for how long. If the answer to a COMMIT is lost, it finds out
+// whether PostgreSQL committed the transaction.
 
 import Engine
 import Logging
@@ -12,11 +12,12 @@ import Sockets
 import Synchronization
 
 final class TableTransactions: Sendable {
-    /// How often a change is run again after it violated a unique index. Two transactions may both find that a key is
-    /// missing and then add it, so that one of them fails (PostgreSQL manual, section 13.5). If all further runs fail
-    /// too, the change itself is the cause.
+    /// How often a change is run again after it violated a unique index. If two transactions add the same missing key,
+    /// one of them fails (PostgreSQL manual, section 13.5). If all further runs fail too, the change itself is the
+    /// cause.
     private static let violationsMax = 3
-    /// The longest pause before a change is run again, in milliseconds. The first pauses are shorter.
+    /// The longest pause before a change is run again, in milliseconds. The limit of the pause doubles with each run
+    /// until it reaches this value.
     private static let pauseMillisecondsMax = 100
 
     private let pool: PostgresPool
@@ -41,7 +42,6 @@ final class TableTransactions: Sendable {
 
     func refuseFurther() { gate.close() }
 
-    /// Returns when further transactions are refused and those under way have ended.
     func waitUntilClosed() async { await gate.waitUntilEmpty() }
 
     // MARK: Changes
@@ -82,8 +82,8 @@ final class TableTransactions: Sendable {
             let isFinal = failure.kind == .final || violations > Self.violationsMax
             if isFinal || until.hasPassed { return .failure(failure.failure) }
             logger.debug("a transaction is run again", metadata: ["reason": "\(failure.failure)"])
-            // The pause is random, so that two changes that conflicted do not conflict again. `try?` is safe, because
-            // this task is never cancelled.
+            // The pause is random, so that two conflicting changes are not run again at the same time. `try?` is safe,
+            // because this task is never cancelled.
             let pause = min(4 << min(runs, 10), Self.pauseMillisecondsMax)
             try? await Task.sleep(for: .milliseconds(Int.random(in: 1...pause)))
         }
@@ -114,8 +114,8 @@ final class TableTransactions: Sendable {
     }
 
     /// Returns the deadline of a run that has got its connection. Even shortly before `until`, a run gets the full time
-    /// for one statement. A statement that times out closes its connection, so the other transactions would wait even
-    /// longer for a connection.
+    /// for one statement. With less time, more statements would time out, and each timeout closes a connection that
+    /// other transactions need.
     private static func end(ofRunUntil until: Deadline) -> Deadline {
         max(until, .inSeconds(BatchRun.roundTripSeconds))
     }
@@ -139,15 +139,15 @@ final class TableTransactions: Sendable {
         }
     }
 
-    /// Asks PostgreSQL for the status of the transaction, repeatedly until the transaction has ended. The reason is
-    /// that the server may still work on the COMMIT after the connection was lost.
+    /// Asks PostgreSQL for the status of the transaction until the transaction has ended. After a lost connection, the
+    /// server may still work on the COMMIT.
     private func status(of number: TransactionNumber, until: Deadline) async -> TransactionNumber.Status {
         while !until.hasPassed {
             do throws(PostgresError) {
                 let results = try await pool.withConnection(until: until) {
                     (connection) async throws(PostgresError) -> [PostgresResult] in
-                    // If a backend is terminated while it waits for the standby, its transaction counts as committed,
-                    // although the standby may not have it yet. `confirm` waits until the standby has the transaction.
+                    // If a backend is terminated while it waits for the standby, its transaction counts as committed.
+                    // The standby may not have the transaction yet, so `confirm` waits for the standby.
                     try await connection.run([number.query(), PostgresQuery(.confirm)], until: until)
                 }
                 let status = try number.status(results[0][0])
@@ -156,7 +156,7 @@ final class TableTransactions: Sendable {
                 if let status = TransactionNumber.status(error) { return status }
                 guard TransactionFailure(error).kind == .again else { return .unknown }
             }
-            // Gives the pool time to replace a lost connection. The loop ends when `until` has passed.
+            // Gives the pool time to replace a lost connection.
             try? await Task.sleep(for: .milliseconds(Int.random(in: 10...50)))
         }
         return .unknown
@@ -193,8 +193,8 @@ final class TableTransactions: Sendable {
             if failure.kind != .again || until.hasPassed || wait.isOver {
                 return wait.end(.failure(failure.failure))
             }
-            // If the task is cancelled, the sleep ends at once. The next attempt then ends the loop, because
-            // `wait.isOver` is true.
+            // A cancellation ends the sleep at once. The loop then ends at the next attempt, because `wait.isOver` is
+            // true.
             try? await Task.sleep(for: .milliseconds(Int.random(in: 1...20)))
         }
     }

@@ -1,5 +1,5 @@
-// Decides from the error of a transaction whether the transaction may be run again. If not, the caller gets the failure
-// that follows from the error. Must be used only for a transaction that has committed nothing.
+// Decides whether a failed transaction may be run again, or which failure its caller gets. Must be used only for a
+// transaction that has committed nothing.
 
 import Engine
 import Postgres
@@ -9,13 +9,13 @@ struct TransactionFailure {
     enum Kind {
         /// Another transaction or the connection was the cause.
         case again
-        /// A unique index is violated. If another transaction at the same time was the cause, a further run succeeds.
+        /// A unique index is violated. If a concurrent transaction was the cause, a further run succeeds.
         case violation
         case final
     }
 
     let kind: Kind
-    /// The failure that the caller gets if the transaction is not run again.
+    /// The failure for the caller if the transaction is not run again.
     let failure: StoreFailure
 
     init(_ error: any Error) {

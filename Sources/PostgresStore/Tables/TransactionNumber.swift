@@ -6,11 +6,11 @@ import Postgres
 struct TransactionNumber: Hashable, Sendable {
     /// `xid8` as text.
     private let number: String
-    /// The times of the server's start and of the last reset of its statistics. They change when the server is
-    /// restarted or recovers from a crash.
+    /// The times of the server's start and of the last reset of its statistics. A restart or a recovery from a crash
+    /// changes them.
     ///
-    /// The number alone is not unique. After a crash or failover, PostgreSQL may give a new transaction the number of
-    /// one that was not yet on disk.
+    /// The number alone is not unique. If a transaction's number was not yet on disk before a crash or failover,
+    /// PostgreSQL may give this number to a new transaction.
     private let server: String
 
     static let serverSQL = """
@@ -41,10 +41,11 @@ struct TransactionNumber: Hashable, Sendable {
     private static let status = PostgresStatement(
         "transaction_status", "SELECT pg_xact_status($1::xid8), \(serverSQL)")
 
-    /// Reads the result of `query`. If another transaction got the same number later (see `server`), this transaction
-    /// was not committed. So "aborted" always means that this transaction was not committed.
+    /// Reads the result of `query`. A later transaction has the same number only if this transaction was not committed
+    /// (see `server`). So "aborted" always means that this transaction was not committed.
     ///
-    /// But if `server` has changed, "committed" may be the status of the later transaction.
+    /// If `server` has changed, "committed" may be the status of a later transaction with the same number. The status
+    /// of this transaction is then unknown.
     func status(_ row: PostgresRow) throws(PostgresError) -> Status {
         switch try row.optionalText(0) {
         case "committed": try row.text(1) == server ? .committed : .unknown
@@ -54,7 +55,7 @@ struct TransactionNumber: Hashable, Sendable {
         }
     }
 
-    /// Returns the status that the error of `query` shows; nil if the error shows none. 22023 means that the server has
-    /// not yet given out the number. In this case, a crash or failover has undone the transaction.
+    /// Returns the status that the error of `query` shows; nil if it shows none. 22023 means that the server has not
+    /// yet given out the number. A crash or failover has then undone the transaction.
     static func status(_ error: PostgresError) -> Status? { error.sqlState == "22023" ? .notCommitted : nil }
 }

@@ -5,7 +5,7 @@ import Dispatch
 import Synchronization
 
 final class TransactionThreads: Sendable {
-    /// The queues that run the closures (bodies). While a queue runs a body, it has its own thread.
+    /// Each queue has a thread while it runs a closure (body).
     private let queues: [DispatchQueue]
     /// The number of unfinished bodies on each queue.
     private let loads: Mutex<[Int]>
@@ -15,7 +15,6 @@ final class TransactionThreads: Sendable {
         loads = Mutex([Int](repeating: 0, count: count))
     }
 
-    /// Runs the body on the queue that has the fewest unfinished bodies.
     func run<Answer: Sendable>(_ body: @escaping @Sendable () -> Answer) async -> Answer {
         let index = loads.withLock { loads in
             let index = loads.indices.min { loads[$0] < loads[$1] } ?? 0

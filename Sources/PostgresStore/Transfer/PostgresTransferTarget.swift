@@ -10,7 +10,8 @@ package import SharedTables
 package import Sockets
 
 package actor PostgresTransferTarget: TransferTarget {
-    /// The time limit of a statement, in seconds. The statistics of large tables and the last COMMIT take longest.
+    /// The time limit of a statement, in seconds. The slowest statements are the last COMMIT and those that collect the
+    /// statistics of large tables.
     private static let seconds = 3600
     /// The number of rows of `transferred_driver` that are read at once.
     private static let pageMax: Int64 = 50_000
@@ -64,13 +65,13 @@ package actor PostgresTransferTarget: TransferTarget {
         guard try await run("source", "SELECT source FROM transfer").rows.first?.bytea(0) == source else {
             throw TransferRefusal("the target belongs to the transfer of another database: begin with an empty one")
         }
-        // Commits need not wait for the disk here, because only the last commit counts. The transaction that ends the
-        // transfer is flushed to disk, and all earlier transactions are flushed with it.
+        // Only the last commit counts. It also flushes all earlier transactions to disk, so the earlier commits need
+        // not wait for the disk.
         try await connection.runScript("SET synchronous_commit = off")
         return try await copied()
     }
 
-    /// Reads the columns of all tables. Views are left out, because an extension such as pg_stat_statements may have
+    /// Reads the columns of all tables. Leaves out views, because an extension such as pg_stat_statements may have
     /// created some.
     private func readTables() async throws {
         tables = [:]
@@ -168,11 +169,11 @@ package actor PostgresTransferTarget: TransferTarget {
         for driver in drivers { self.ids[driver] = nil }
     }
 
-    /// Returns the queries that remove the drivers' rows. If a session now belongs to another driver, the session's row
-    /// of `session_owner` is kept.
+    /// Returns the queries that remove the drivers' rows. If another driver has become a session's owner, the session's
+    /// row of `session_owner` is kept.
     ///
-    /// A session's rows in `session` and `session_owner` have different lanes. Citus can join tables with different
-    /// lanes only if one side of the join is MATERIALIZED.
+    /// The rows of a session in `session` and `session_owner` have different lanes. For a join across lanes, Citus
+    /// needs one side to be MATERIALIZED.
     private static func removing(_ ids: [Int64]) -> [PostgresQuery] {
         if ids.isEmpty { return [] }
         let statements = [
@@ -199,8 +200,8 @@ package actor PostgresTransferTarget: TransferTarget {
         SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[])
         """)
 
-    /// If the target still has another driver as the owner of the session, replaces that owner. The other driver is
-    /// copied again later in this pass.
+    /// If the target has another driver as the owner of the session, replaces that owner. That driver is copied again
+    /// later in this pass.
     private static let takesSession = """
         ON CONFLICT (session_id, lane) DO UPDATE SET owner_lane = excluded.owner_lane, owner = excluded.owner,
             claimed_at_ms = excluded.claimed_at_ms

@@ -12,8 +12,8 @@ struct TransferTable: Sendable {
     /// The identity columns, whose values PostgreSQL generates.
     var identities: [String] = []
 
-    /// - Parameter mapsDriver: whether the column `driver` contains row numbers of SQLite. If so, they are replaced by
-    ///   the `driver.id` of PostgreSQL.
+    /// - Parameter mapsDriver: whether to replace the values of the column `driver`. They are row numbers of SQLite,
+    ///   and become the `driver.id` of PostgreSQL.
     func insert(_ rows: TransferRows, mapsDriver: Bool, onConflict: String = "") throws -> PostgresQuery {
         let types = try rows.columns.map { column in
             guard let type = self.types[column] else { throw UnreadableColumn(name: "\(rows.table).\(column)") }

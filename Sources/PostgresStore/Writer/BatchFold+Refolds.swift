@@ -1,16 +1,15 @@
-// Decides whether a driver must be refolded before the batch does the driver's work. Also decides which of the driver's
-// works are left to the next batch after a refold.
+// Decides whether a driver must be refolded before the batch does the driver's work. Also decides which works wait for
+// the next batch because of a refold.
 
 import Engine
 import JourneyModel
 
 extension BatchFold {
-    /// Returns nil if the driver need not be refolded. Otherwise returns a result with `mustBeAlone` or, once the group
-    /// is alone in its batch, with `need`. The refold uses this release's rules, and applies the correction if that is
-    /// the group's first work.
+    /// Returns nil if the driver need not be refolded. If the group is not alone in its batch, the result asks for a
+    /// batch of its own (`mustBeAlone`). If the group is alone, the result asks for the refold (`need`).
     ///
-    /// A refold may have to read all of the driver's events. So the driver gets a batch of its own, and other drivers
-    /// do not wait. The batch locks the driver's row, so that no other instance updates it meanwhile.
+    /// A refold may have to read all of the driver's events. In a batch of its own, it delays no other driver. The
+    /// batch locks the driver's row, so that no other instance updates it meanwhile.
     func refold(of row: StoredDriver, _ group: DriverGroup) -> FoldedGroup? {
         let order = group.works.first?.refold
         guard row.needsRefold || order?.correction != nil else { return nil }
@@ -29,21 +28,20 @@ extension BatchFold {
         return result
     }
 
-    /// A refold in parts may insert a late event, which is the group's first work. Until this work has an outcome,
-    /// returns that refold. Otherwise returns nil.
+    /// A refold in parts may insert a late event, which is the group's first work. As long as this work has no outcome,
+    /// returns that refold. Returns nil in all other cases.
     func insertion(after outcomes: [WorkOutcome]) -> RefoldInParts? {
         guard let refolded = reads.refolded, refolded.isInsertion, outcomes.isEmpty else { return nil }
         return refolded
     }
 
-    /// Returns whether the work is left to the next batch because of a refold in parts. The reason is that verdicts
-    /// were read before the refold, and the refold may have changed them. The next batch reads them again.
+    /// Returns whether the work waits for the next batch because of a refold in parts. The refold may have changed
+    /// verdicts that were read before it, so the next batch reads them again.
     func isLeft(_ work: Work, after outcomes: [WorkOutcome]) -> Bool {
         reads.refolded != nil && work.refold == nil && insertion(after: outcomes) == nil
     }
 
-    /// A correction is applied only if it is the first work of its group. Otherwise it is left to the next batch, where
-    /// it is the first work.
+    /// A correction must be the first work of its group. If other works come before it, it is left to the next batch.
     func refold(_ order: DriverRefold, _ result: inout FoldedGroup) {
         if order.correction != nil, !result.outcomes.isEmpty {
             result.isLeft = true

@@ -7,12 +7,12 @@ import Postgres
 extension BatchFold {
     enum SessionUse {
         case none
-        /// A session of this driver. The row is nil if the reads found the session's owner, but not the session's row.
+        /// A session of this driver. The row is nil if only the session's owner was found.
         case known(SessionRow?)
         case unknown(String)
         case ofAnother
-        /// The reads do not show whose session it is. `GroupState.result` says what else must be read (`need`), or that
-        /// the reads are inconsistent and must be repeated (`isStale`).
+        /// The reads do not show whose session it is. `GroupState.result` tells the reason: more must be read (`need`),
+        /// or the reads are inconsistent and must be repeated (`isStale`).
         case undecided
     }
 
@@ -20,15 +20,14 @@ extension BatchFold {
         guard let sessionID else { return .none }
         let key = TextKey(sessionID)
         if let own = state.fold?.sessions[key] { return .known(own) }
-        // If the session's row was read, the session is this driver's, even if no owner was read. The owners are read
-        // before the sessions, and the driver may have claimed this session in between.
+        // If the session's row was read, the session is this driver's. An owner may be missing: owners are read before
+        // sessions, and the driver may have claimed this session in between.
         let row = reads.sessions[DriverText(state.driver.rawValue, sessionID)] ?? nil
         guard let id = state.fold?.row.id else { return use(ofNewDriver: sessionID, isOpened: row != nil, &state) }
         if row != nil || reads.owners[key] == id { return .known(row) }
         return reads.owners[key] == nil ? unclaimed(sessionID, &state) : .ofAnother
     }
 
-    /// Returns the use of a session by a driver for whom no row was read.
     private func use(ofNewDriver sessionID: String, isOpened: Bool, _ state: inout GroupState) -> SessionUse {
         let driver = TextKey(state.driver.rawValue)
         guard let owner = reads.owners[TextKey(sessionID)] else {
@@ -47,8 +46,8 @@ extension BatchFold {
     }
 
     private func unclaimed(_ sessionID: String, _ state: inout GroupState) -> SessionUse {
-        // If another driver of this batch opens the session, it is not certain that this opening will be stored. So
-        // this group is stale: it is read again after the batch.
+        // If another driver of this batch opens the session, that opening may fail. So this group is stale: it is read
+        // again after the batch.
         if claimed[TextKey(sessionID)] != nil { state.result.isStale = true }
         return .unknown(sessionID)
     }
@@ -73,8 +72,8 @@ extension BatchFold {
         switch sessionUse(of: registration.sessionID, &state) {
         case .none, .ofAnother: state.result.outcomes.append(.registration(.sessionNotFound))
         case .undecided: break
-        // Another transaction has opened or deleted the session between two reads, so it is unknown whether the session
-        // is registered.
+        // Another transaction opened or deleted the session between two reads. So it is unknown whether the session is
+        // registered.
         case .known(nil): state.result.isStale = true
         case .known(let session?):
             if session.registeredAt == nil { state.fold?.write(complete(session)) }

@@ -5,8 +5,8 @@ import JourneyModel
 
 extension BatchFold {
     private static let tailGrowth: Int64 = 8
-    /// Defines which drivers have few events for `tail`: this number of reads must suffice for all events of the
-    /// driver. Each read has at most `sharedTailMax` events.
+    /// The maximum number of reads for a driver with few events: so many reads suffice for all events of the driver.
+    /// Each read has at most `sharedTailMax` events.
     private static let tailsMax: Int64 = 4
 
     /// Prepares the fold for an event at `time`. Returns false if more events must be read, or if the event is left to
@@ -26,13 +26,14 @@ extension BatchFold {
     }
 
     /// Returns which stored events must be read for the group's first event, which is at `time`. The same events should
-    /// suffice for the group's other late events. Otherwise, a group with 300 late events could need 300 batches.
+    /// suffice for the group's other late events. With a read for each event, 300 late events could need 300 batches.
     ///
-    /// The first read begins at the earliest late event. If the first read ends before `time`, a second read follows:
+    /// The first read begins at the group's earliest late event. If this read ends before `time`, a second read
+    /// follows:
     ///
     /// - If the driver has few events, the second read begins at the earliest late event that no read has covered yet.
     ///   Further reads may follow.
-    /// - Otherwise, the second read begins at `time`.
+    /// - For a driver with many events, the second read begins at `time`.
     private func tail(of group: DriverGroup, _ fold: DriverFold, from time: Moment) -> BatchNeed.Tail {
         var need = BatchNeed.Tail(from: time, eventsMax: 0)
         let read = reads.tails[TextKey(fold.row.driver.rawValue)]
@@ -65,7 +66,7 @@ extension BatchFold {
     }
 
     /// Called when the events in `tail` do not suffice to fold the event. If the event is the group's first work, notes
-    /// what must be read or refolded. Otherwise leaves the work to another batch (`FoldedGroup.isLeft`).
+    /// what must be read or refolded. Any other event is left to another batch (`FoldedGroup.isLeft`).
     private func needMore(
         than tail: BatchReads.Tail?, for event: OrderedEvent, _ unsaved: FoldedEvent.Unsaved, _ row: StoredDriver,
         _ result: inout FoldedGroup
@@ -76,7 +77,7 @@ extension BatchFold {
         }
         let count = max(Int64(tail.tail.events.count), tailBegin)
         if tail.from != event.occurredAt {
-            // The last read began at another late event of the group. So the next read begins at this event.
+            // The previous read began at another late event of the group. The next read begins at this event.
             result.need.tail = BatchNeed.Tail(from: event.occurredAt, eventsMax: tailBegin)
         } else if count < tailMax {
             result.need.tail = BatchNeed.Tail(from: tail.from, eventsMax: min(Self.tailGrowth * count, tailMax))

@@ -1,8 +1,8 @@
-// Folds the work of a batch in memory, from the rows that the batch has read. Each outcome is decided as in SQLite's
-// EventAppending: a repeat, a refusal, or a new event at its place in the order.
+// Folds the work of a batch in memory, from the rows that the batch has read. Each outcome is a repeat, a refusal, or a
+// new event at its place in the order. SQLite's EventAppending decides in the same way.
 //
-// This file reads no clock and no database. So the fold can be repeated, if rows are missing or another instance has
-// updated the driver first.
+// This file reads no clock and no database, so a fold can be repeated. The fold is repeated if rows were missing, or if
+// another instance updated the driver first.
 
 import Engine
 import Identity
@@ -11,22 +11,21 @@ import Postgres
 import RateLimiting
 
 struct BatchFold {
-    /// The maximum number of events that are read for each driver, in a batch that has work of several drivers.
+    /// The maximum number of events that a batch with several drivers reads for each driver.
     static let sharedTailMax: Int64 = 1_000
 
     let reads: BatchReads
-    /// Counts refolds against the rate limits, if late events cause them. If nil, refolds are not counted.
+    /// Applies the rate limits to the refolds that late events cause. If nil, these refolds are not counted.
     private let charging: (any RefoldCharging)?
     /// Nil if no driver is ever deleted.
     private let digests: KeyedHashes?
-    /// The number of stored events in the first read for a late event. If the new journey after these events still
-    /// differs from the stored one, the next read has eight times as many, and so on.
+    /// The number of stored events in the first read for a late event. If more events are needed, each further read has
+    /// eight times as many events as the read before it.
     let tailBegin: Int64
-    /// The maximum number of stored events in a read for a late event. Further events may be read that share the last
-    /// event's millisecond. If the new journey still differs from the stored one, the refold is done in parts of this
-    /// length.
+    /// The maximum number of stored events in a read for a late event. All events of the last millisecond are read, so
+    /// there may be more. If even these events do not suffice, the refold is done in parts of this length.
     let tailMax: Int64
-    /// The sessions that drivers of this batch open, each with the `driver.id` of its driver.
+    /// The sessions that drivers of this batch open, with the `driver.id` of each session's driver.
     var claimed: [TextKey: Int64] = [:]
 
     init(
@@ -87,13 +86,13 @@ struct BatchFold {
         return state.finished()
     }
 
-    /// Does no work for a driver whose events are being rewritten by a deletion.
+    /// Does no work for a driver while a deletion rewrites the driver's events.
     ///
-    /// A deletion gives the driver a new id. If the group has the old id, the driver got the new one after the batch
-    /// read the row. The group is then stale: it is read again, and finds no driver under the old id.
+    /// A deletion gives the driver a new id. If the group has the old id, the deletion came after the batch had read
+    /// the row. The group is then read again, and finds no driver under the old id.
     ///
-    /// If the group already has the new id, its work is done later. The next search for drivers to refold finds the
-    /// driver, and the next check of deadlines stores the expiry.
+    /// If the group has the new id, its work is done later. The next search for refolds finds the driver, or the next
+    /// check of deadlines stores the expiry.
     private func leave(_ group: DriverGroup, _ result: inout FoldedGroup) {
         result.isStale = !group.driver.isPseudonym
         result.outcomes = group.works.map { work in
@@ -107,9 +106,8 @@ struct BatchFold {
         let group: DriverGroup
         /// Nil while the driver does not exist.
         var fold: DriverFold?
-        /// Keys of events that were stored by an earlier batch with the same work, whose answer was lost. The first
-        /// copy of such an event is answered as stored, although it is in the table. Each further copy is answered as a
-        /// repeat.
+        /// Keys of events that an earlier batch with the same work stored without receiving an answer. In this batch,
+        /// the first copy of such an event is answered as stored. Each further copy is answered as a repeat.
         var answeredKeys: Set<TextKey> = []
         var result = FoldedGroup()
 
@@ -120,9 +118,9 @@ struct BatchFold {
             fold = row.map { DriverFold($0, tail: tail) }
         }
 
-        /// Removes the driver's fold from this state and returns it; creates a fold if the driver does not exist. The
-        /// caller puts the fold back. Meanwhile, only the caller holds the arrays of events, so that a change does not
-        /// copy them.
+        /// Removes the driver's fold from this state and returns it. For a driver without a row, creates a fold. The
+        /// caller puts the fold back; until then, only the caller holds the arrays of events, so changes do not copy
+        /// them.
         mutating func take(at now: Moment) -> DriverFold {
             defer { fold = nil }
             if let fold { return fold }
@@ -141,8 +139,8 @@ struct BatchFold {
             return result
         }
 
-        /// Returns the sessions to write. Those that the batch opens come first, in the order in which it opens them,
-        /// so that their numbers ascend in this order.
+        /// Returns the sessions to write. The opened sessions come first, in the order of opening, so that their
+        /// numbers ascend in this order.
         private func sessions(of fold: DriverFold) -> [SessionRow] {
             var registered = fold.sessions
             let opened = result.claims.compactMap { registered.removeValue(forKey: TextKey($0.sessionID)) }
@@ -166,7 +164,7 @@ struct BatchFold {
             return
         }
         let request = append.request
-        // A service names the driver in its request, and the id may be wrong. A wrong id must not create a driver, and
+        // A service names the driver in its request, and may name a wrong one. A wrong id must not create a driver, and
         // a service must not write to a deleted driver.
         if request.service != nil, state.fold == nil || request.driver.isPseudonym {
             state.result.outcomes.append(.event(.driverNotFound))
@@ -182,8 +180,8 @@ struct BatchFold {
         case .unknown where request.requiresRegisteredSession:
             state.result.outcomes.append(.event(.sessionNotFound))
         case .undecided: break
-        // Another transaction may have deleted the session between two reads. So the reads are repeated, and then the
-        // event opens the session again.
+        // Another transaction may have deleted the session between two reads. So the reads are repeated. After the
+        // second reads, the event opens the session again.
         case .known(nil) where state.group.mayReadAgain: state.result.isStale = true
         case .none, .known, .unknown:
             if let outcome = store(append, use, &state) { state.result.outcomes.append(.event(outcome)) }
@@ -192,9 +190,8 @@ struct BatchFold {
 
     /// Returns the outcome of a repeat; nil for a new event.
     ///
-    /// There is one exception: an earlier batch with this work (`inDoubt`) has stored the event, and the answer of that
-    /// batch was lost. The event is then answered as stored. Of several copies of the event, this applies only to the
-    /// first.
+    /// An earlier batch with this work (`inDoubt`) may have stored the event without receiving an answer. In this case,
+    /// the first copy of the event is answered as stored. Further copies are repeats.
     private func repeated(
         _ append: PreparedAppend, inDoubt batches: [Int64], _ state: inout GroupState
     ) -> EventOutcome? {
@@ -222,7 +219,7 @@ struct BatchFold {
         return .replayed(StoredEvent(eventID: added.event.eventID, verdict: added.verdict, journey: fold.journey))
     }
 
-    /// The driver has no row. Returns whether the driver was deleted so recently that requests from before the deletion
+    /// For a driver without a row, returns whether the driver was deleted recently. Requests from before the deletion
     /// may still be in progress. Such a request must not create the driver again.
     ///
     /// If the tombstone has not been read yet, notes in `need` that it must be read, and returns false.
@@ -250,9 +247,8 @@ struct BatchFold {
         var sharingTime = 0
         if let charging, let headAt = fold.headAt, clock.corrected <= headAt {
             sharingTime = fold.count(at: clock.corrected, max: RefoldCharges.sharingTimeMax)
-            // If a refold because of this event is already written, the event must be stored too. The rate limit
-            // permitted the event before the refold. Since then, other drivers of the same service may have used up the
-            // limit.
+            // If the refold for this event is already written, the event must be stored too. The rate limit permitted
+            // the event before the refold. Meanwhile, other drivers of the same service may have used up the limit.
             let isInserted = insertion(after: state.result.outcomes) != nil
             guard isInserted || charging.permitsRefold(request.claim, sharingTime: sharingTime) else {
                 return .rateLimited

@@ -20,8 +20,8 @@ struct BatchReads: Sendable {
     /// A driver's events from a time on.
     struct Tail: Sendable {
         var from: Moment
-        /// The last millisecond that was read. All events up to its end are in `tail`. Nil if all events from `from` on
-        /// were read.
+        /// The last millisecond that was read. `tail` contains all events from `from` to the end of this millisecond.
+        /// Nil if it contains all events from `from` on.
         var through: Moment?
         var tail: JourneyTail
     }
@@ -30,30 +30,28 @@ struct BatchReads: Sendable {
     var keys: [DriverText: StoredKey] = [:]
     /// The `driver.id` of the sessions' owners, by session id.
     var owners: [TextKey: Int64] = [:]
-    /// The `driver_id` of sessions' owners, by `driver.id`. The value nil means that the owner's row was looked for,
-    /// but is not visible yet.
+    /// The `driver_id` for the `driver.id` of a session's owner. The value nil means that the owner's row was looked
+    /// for, but is not visible yet.
     var ownerIDs: [Int64: TextKey?] = [:]
-    /// The rows of sessions. The value nil means that the row was looked for, and that the driver has no such session.
+    /// The rows of sessions. The value nil means that the driver has no such session.
     var sessions: [DriverText: SessionRow?] = [:]
     var tails: [TextKey: Tail] = [:]
-    /// The refold whose parts this transaction has written; nil if there is none. The refolded driver is the only one
-    /// in the batch.
+    /// The refold whose parts this transaction has written; nil if there is none. The batch then has no other driver.
     var refolded: RefoldInParts?
-    /// The time at which a driver without a row was deleted. The value nil means that there is no tombstone: the driver
-    /// was never deleted.
+    /// When a driver without a row was deleted. The value nil means that the driver was never deleted: there is no
+    /// tombstone.
     var erasedAt: [TextKey: Moment?] = [:]
-    /// The `driver.id` of those drivers in `tails` whose deletion is not complete. Their events may contain old and new
-    /// ids, so BatchFold does not fold them.
+    /// The `driver.id` of each driver in `tails` whose deletion is unfinished. The driver's events may contain old and
+    /// new ids, so BatchFold does not fold them.
     var erasing: Set<Int64> = []
-    /// On Citus, the position before the first event of the transaction. Nil on a single PostgreSQL server, where the
-    /// INSERT of the events computes the position.
+    /// The position before the first event of the transaction, on Citus. Nil on a single PostgreSQL server, where the
+    /// INSERT of the events computes positions.
     var position: Int64?
-    /// Whether `EventPosition.raiseForServer` must run again, because the coordinator of Citus was restarted since the
-    /// last run.
+    /// Whether the coordinator of Citus was restarted since the last run of `EventPosition.raiseForServer`. If so,
+    /// `EventPosition.raiseForServer` must run again.
     var isOfOtherServer = false
-    /// Whether a locked driver's last event has a higher position than this transaction would give to new events. The
-    /// reason is that another transaction, with a higher number, stored events while this one waited for the driver's
-    /// row.
+    /// Whether a locked driver's last event has a higher position than new events of this transaction would get. The
+    /// cause: while this transaction waited for the driver's row, a transaction with a higher number stored events.
     var isBehind = false
 
     init() {}
@@ -61,8 +59,8 @@ struct BatchReads: Sendable {
     /// Creates the reads for the parts of one driver's events (`readPart`).
     init(of driver: StoredDriver) { drivers[TextKey(driver.driver.rawValue)] = driver }
 
-    /// Reads the rows for the groups. If `isLocked` is true, or on Citus, begins a transaction, and reads its number
-    /// after the drivers. If `isLocked` is true, locks the drivers before all reads.
+    /// Reads the rows for the groups. If `isLocked` is true, first locks the drivers. If `isLocked` is true, or on
+    /// Citus, begins a transaction, and reads its number after the drivers.
     static func read(
         _ groups: [DriverGroup], isLocked: Bool, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -79,10 +77,10 @@ struct BatchReads: Sendable {
             shards.queries(statement, drivers: asked.drivers) { [.texts($0)] }
         }
         if isLocked { trip.add(ofDrivers(DriverStatements.lock)) }
-        // The owners of sessions must be read before the drivers. A transaction that adds a driver also adds the driver
-        // as the owner of sessions. So if an owner is read here, the next statement sees the owner's row in `driver`.
+        // The owners of sessions must be read before the drivers. A transaction that adds a driver also adds the owners
+        // of the driver's sessions. So if an owner is read here, the next statement sees the owner's row in `driver`.
         //
-        // On Citus this is not guaranteed, because `session_owner` and `driver` may lie on different servers
+        // Citus does not guarantee this order, because `session_owner` and `driver` may lie on different servers
         // (`BatchNeed.owner`).
         let owners = trip.add(
             shards.queries(SessionStatements.owners, asked.sessions.map(\.text), lane: Lane.of) { [.texts($0)] })
@@ -122,8 +120,7 @@ struct BatchReads: Sendable {
         }
     }
 
-    /// Reads what the fold found missing: events from a late event on, sessions in progress, tombstones, and ids of
-    /// sessions' owners.
+    /// Reads what the fold found missing (`BatchNeed`).
     mutating func readMore(
         _ needs: [(driver: DriverID, need: BatchNeed)], _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -212,7 +209,7 @@ struct BatchReads: Sendable {
     ) async throws(PostgresError) -> Tail? {
         let key = TextKey(driver.rawValue)
         let tail = BatchNeed.Tail(from: from, eventsMax: eventsMax)
-        // Each part replaces the one before it, so that only one part is in memory.
+        // Removes the part before, so that only one part is in memory.
         tails[key] = nil
         try await readMore([(driver, BatchNeed(tail: tail))], shards, on: connection, until: deadline)
         guard let row = drivers[key], !erasing.contains(row.id) else { return nil }
@@ -243,7 +240,7 @@ struct BatchReads: Sendable {
         var lane: Int16 { Lane.of(driver) }
     }
 
-    /// The ids and keys in the groups of a batch, each once.
+    /// The ids and keys in the groups of a batch, without duplicates.
     private struct Asked {
         var drivers: [String] = []
         var keys: [AskedText] = []
@@ -274,8 +271,8 @@ struct BatchReads: Sendable {
 struct BatchNeed: Sendable {
     struct Tail: Sendable {
         var from: Moment
-        /// The maximum number of events to read; nil for all. The maximum is exceeded if the last event shares its
-        /// millisecond with others.
+        /// The maximum number of events to read; nil for all. Events in the same millisecond as the last event are
+        /// always read too.
         var eventsMax: Int64?
     }
 
@@ -283,14 +280,12 @@ struct BatchNeed: Sendable {
     var tail: Tail?
     /// The row of this session.
     var sessionID: String?
-    /// The keyed hash of the driver's id. Set if the driver has no row and the tombstone must be read.
+    /// The keyed hash of the driver's id, for a driver without a row. Nil if the tombstone need not be read.
     var tombstone: [UInt8]?
-    /// The `driver.id` of a session's owner. If the group's driver has no row, the `driver_id` of this owner must be
-    /// read. The owner may be the group's driver: on Citus, the row in `session_owner` may be visible before the row in
-    /// `driver`.
+    /// The `driver.id` of a session's owner. Its `driver_id` must be read, because the group's driver has no row. On
+    /// Citus, this owner may be the group's driver, if `session_owner` is visible before `driver`.
     var owner: Int64?
-    /// A refold whose parts must be read and written before the group is folded. Set only for a group that has a batch
-    /// of its own.
+    /// A refold whose parts must be read and written before the fold. Set only for a group in a batch of its own.
     var refold: RefoldInParts?
 
     var isNothing: Bool {

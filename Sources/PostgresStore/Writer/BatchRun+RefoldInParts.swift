@@ -6,16 +6,16 @@ import Postgres
 import Sockets
 
 extension BatchRun {
-    /// Reads, folds and writes the parts of a refold, in the transaction that has locked the driver. The driver's row
-    /// and the new events are written with the rest of the batch. Does nothing if the driver's deletion is not
-    /// complete; `reads.erasing` then contains the driver.
+    /// Reads, folds and writes the parts of a refold, in the transaction that has locked the driver. The rest of the
+    /// batch writes the driver's row and the new events. If the driver's deletion is unfinished, does nothing, and
+    /// `reads.erasing` contains the driver.
     func write(
         _ begun: RefoldInParts, of driver: DriverID, _ reads: inout BatchReads, _ shards: Shards,
         on connection: PostgresConnection, _ progress: Progress
     ) async throws(PostgresError) {
         var refold = begun
         let key = TextKey(driver.rawValue)
-        // The fold runs again after the refold. For the late event, it needs the events that were read before the
+        // After the refold, the fold runs again. For the late event, it needs the events that were read before the
         // refold.
         let read = reads.tails[key]
         defer { reads.tails[key] = read }

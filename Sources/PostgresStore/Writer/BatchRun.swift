@@ -15,13 +15,14 @@ struct BatchRun: Sendable {
         case done([WorkOutcome])
         /// The work is to be tried again. There are two possible causes:
         ///
-        /// - Another transaction updated the driver, was committed between the reads, or made this transaction fail.
+        /// - Another transaction updated the driver, was committed between the reads of this batch, or made this
+        ///   transaction fail.
         /// - This transaction cannot give valid positions to its events (`BatchReads.isBehind`, `isOfOtherServer`).
         case conflict
         /// The work is to be tried again in a batch of its own, under a lock. `isLong`: see `Work.isLong`.
         case alone(isLong: Bool)
         /// The server could not be reached or the connection was lost. The work is to be tried again until its
-        /// deadline. `batchInDoubt` is the number of this batch if it may have stored the work, otherwise nil.
+        /// deadline. If this batch may have stored the work, `batchInDoubt` is the batch's number; otherwise it is nil.
         case lost(PostgresError, batchInDoubt: Int64?)
     }
 
@@ -38,16 +39,15 @@ struct BatchRun: Sendable {
     let metrics: BatchMetrics
     let logger: Logger
 
-    /// The time limit, in seconds, for the reads of a batch. Its writes have the same limit, and other code uses it for
-    /// one round trip. A batch normally takes milliseconds, so a server that exceeds this limit counts as unreachable.
+    /// The time limit in seconds for the reads of a batch, for its writes, and for other round trips. A batch normally
+    /// takes milliseconds, so a server that exceeds this limit counts as unreachable.
     static let roundTripSeconds = 5
-    /// In a batch with a locked driver, this limit replaces `roundTripSeconds`. It is longer, because all of the
-    /// driver's events may be read and written. In a long batch, PostgreSQL also applies it to each statement
-    /// (`statement_timeout`).
+    /// Replaces `roundTripSeconds` in a batch with a locked driver. Such a batch may read and write all of the driver's
+    /// events. In a long batch, this limit also applies to each statement (`statement_timeout`).
     static let lockedSeconds = 60
 
-    /// A batch's number, whether the batch may have written something, and the number of stored events that it read
-    /// because of late events.
+    /// A batch's number, whether the batch may have written something, and how many stored events it read for late
+    /// events.
     final class Progress: Sendable {
         let batch = Int64.random(in: 1...Int64.max)
         private let hasSentWrites = Atomic(false)
@@ -57,7 +57,7 @@ struct BatchRun: Sendable {
 
         func noteWriting() { hasSentWrites.store(true, ordering: .relaxed) }
 
-        /// Notes that no driver was updated, so that no work is stored.
+        /// Called if the batch updated no driver, so that no work is stored.
         func noteNothingWritten() { hasSentWrites.store(false, ordering: .relaxed) }
 
         var eventCount: Int { tailCount.load(ordering: .relaxed) }
@@ -90,7 +90,7 @@ struct BatchRun: Sendable {
         }
     }
 
-    /// The pool rolls back a transaction that this function leaves open because of an error.
+    /// The pool rolls back a transaction that this function leaves open.
     private func readAndWrite(
         _ groups: [DriverGroup], on connection: PostgresConnection, _ progress: Progress
     ) async throws(PostgresError) -> [Result] {
@@ -102,8 +102,7 @@ struct BatchRun: Sendable {
             try await raisePositions(on: connection, until: deadline)
             return groups.map { _ in .conflict }
         }
-        // `isBehind`: this transaction's number is too low. The work is tried again in a new transaction, with a higher
-        // number.
+        // If `isBehind` is true, this transaction's number is too low. A new transaction gets a higher number.
         if reads.isBehind { return groups.map { _ in .conflict } }
         var folded: [FoldedGroup]
         while true {
@@ -121,8 +120,8 @@ struct BatchRun: Sendable {
         }
         let begins = !isLocked && !shards.areDistributed
         let writes = BatchWrites(folded, batch: progress.batch, begins: begins, known: knownSettings, shards)
-        // The parts of a refold must not be committed without the driver's row. If there is no row to write, the
-        // transaction is rolled back and the work is tried again.
+        // The parts of a refold must not be committed without the driver's row. Without a row to write, the transaction
+        // is rolled back, and the work is tried again.
         if writes == nil, reads.refolded != nil { return groups.map { _ in .conflict } }
         var moved: Set<Int64> = []
         if let writes {
@@ -135,14 +134,14 @@ struct BatchRun: Sendable {
                     writes.moving + writes.storing + [.init(.commit)], until: deadline)
                 moved = try Self.moved(results, writes)
             }
-            // On Citus, a batch that updates no driver is rolled back, so its settings are not stored.
+            // On Citus, a batch that updates no driver is rolled back, together with its settings.
             if !shards.areDistributed || !moved.isEmpty { knownSettings.note(writes.settings) }
-            // If the transaction has updated no driver, it may have written nothing. In that case, its COMMIT has not
-            // waited for the standby.
+            // A transaction that has updated no driver may have written nothing. Its COMMIT then has not waited for the
+            // standby.
             if moved.isEmpty { progress.noteNothingWritten() } else { connection.noteCommit() }
         }
-        // The answers tell clients that events are stored, so the standby must have these events. It may lack an event,
-        // if the backend that stored the event was terminated while it waited for the standby.
+        // The answers tell clients that events are stored, so the standby must have these events. If a backend was
+        // terminated while it waited for the standby, the standby may lack its events.
         let answers = folded.contains { $0.isDone(afterMoving: moved) }
         if answers, moved.isEmpty, try await needsConfirmation(isLocked, connection) {
             let deadline = Deadline.inSeconds(Self.roundTripSeconds)
@@ -176,10 +175,10 @@ struct BatchRun: Sendable {
 
     // MARK: Failures
 
-    /// If a long batch took too long, charges its late event as if the event were stored. Otherwise the client could
-    /// cause the same work again and again without a charge.
+    /// If a long batch took too long, charges its late event as if the event were stored. Without a charge, the client
+    /// could cause the same work again and again.
     private func chargeLateEvent(in groups: [DriverGroup], after error: PostgresError, eventCount: Int) {
-        // 57014: a statement took too long. 25P03: the pause between two statements was too long.
+        // 57014: a statement took too long. 25P03: a pause between two statements was too long.
         guard let charging, eventCount > 0,
             error.kind == .timedOut || error.sqlState == "57014" || error.sqlState == "25P03"
         else { return }
@@ -190,7 +189,7 @@ struct BatchRun: Sendable {
         }
     }
 
-    /// - Parameter batch: the number of the batch if the batch has begun to write, otherwise nil.
+    /// - Parameter batch: the batch's number if the batch has begun to write; nil if not.
     private func results(
         of groups: [DriverGroup], after error: PostgresError, batch: Int64?
     ) async -> [Result] {
@@ -198,8 +197,7 @@ struct BatchRun: Sendable {
         case .race: return groups.map { _ in .conflict }
         case .lost: return groups.map { _ in .lost(error, batchInDoubt: batch) }
         case .values where groups.count > 1:
-            // One of the groups has a value that PostgreSQL refuses. Each group is run alone, so that the others are
-            // stored.
+            // PostgreSQL refuses a value of one group. Each group is run alone, so that the other groups are stored.
             var results: [Result] = []
             for group in groups { results += await run([group]) }
             return results
@@ -213,19 +211,19 @@ struct BatchRun: Sendable {
 
     private func failure(_ error: PostgresError, isWriting: Bool) -> Failure {
         if directory.shardsIfKnown?.areDistributed == true {
-            // 0A000 is Citus's answer if the rows of a statement are not in one shard. This happens after a shard was
-            // split, so the shards are read again.
+            // 0A000: Citus found that the rows of a statement are not in one shard. The cause is a split of a shard, so
+            // the shards are read again.
             if error.sqlState == "0A000" {
                 directory.forget()
                 return .race
             }
-            // XX000 is Citus's answer if a worker did not answer during COMMIT. The worker may have committed its part.
+            // XX000: on Citus, a worker did not answer during COMMIT. The worker may have committed its part.
             if error.sqlState == "XX000", isWriting { return .lost }
         }
         return Failure(error, isWriting: isWriting)
     }
 
-    /// Returns whether the connection is gone, so that an attempt on another connection may succeed.
+    /// Returns whether the connection is gone. An attempt on another connection may then succeed.
     static func isLost(_ error: PostgresError) -> Bool {
         switch error.kind {
         case .connectionLost: true
@@ -255,7 +253,7 @@ struct BatchRun: Sendable {
                 // - 23505: another instance has claimed one of the sessions.
                 // - 55P03: a lock was not free in time.
                 // - 57014: the statement took too long.
-                // - 25006: the server is now a standby, and the pool finds the new primary.
+                // - 25006: the server is now a standby. The pool finds the new primary.
                 if error.isRetryable || ["23505", "55P03", "57014"].contains(state) {
                     self = .race
                 } else if BatchRun.isLost(error) || state == "25006" {

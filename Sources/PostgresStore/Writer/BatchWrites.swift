@@ -13,20 +13,20 @@ struct BatchWrites {
     /// - the query for new drivers who were deleted since the reads (ErasedDrivers),
     /// - the update of drivers.
     ///
-    /// All batches take locks in this order: settings, new drivers, drivers by id, owners of sessions. So no two
-    /// batches wait for each other.
+    /// All batches take locks in this order: settings, new drivers, drivers by id, owners of sessions. The fixed order
+    /// prevents deadlocks, with one exception.
     ///
-    /// There is one exception: some batches lock their driver before the reads (`DriverGroup.needsLock`). On a single
+    /// A batch whose group needs a lock (`DriverGroup.needsLock`) locks the driver before the reads. On a single
     /// PostgreSQL server, the updates of other batches skip this driver.
     ///
-    /// On Citus, the updates of other batches wait for the driver, so a deadlock is possible. PostgreSQL then rolls one
-    /// batch back, and this batch is run again.
+    /// On Citus, the updates of other batches wait for this driver, so a deadlock is possible. PostgreSQL then rolls
+    /// one of the batches back, and that batch is run again.
     let moving: [PostgresQuery]
-    /// The indexes of the queries in `moving` that update drivers. Their results contain the `driver.id` of the updated
-    /// drivers.
+    /// The indexes in `moving` of the queries that update drivers. These queries return the `driver.id` of each updated
+    /// driver.
     let moves: Range<Int>
-    /// On Citus, the index in `moving` of the query that finds new drivers who were deleted since the reads
-    /// (ErasedDrivers). Empty on a single PostgreSQL server.
+    /// On Citus, the index in `moving` of the query for new drivers who were deleted since the reads (ErasedDrivers).
+    /// Empty on a single PostgreSQL server.
     let erased: Range<Int>
     let settings: [String]
     /// The groups with something to write.
@@ -69,7 +69,7 @@ struct BatchWrites {
     }
 
     /// The queries after the update of drivers, on a single PostgreSQL server. They join with the updated drivers, so
-    /// they write nothing for drivers that were not updated.
+    /// they write nothing for any other driver.
     var storing: [PostgresQuery] {
         var queries: [PostgresQuery] = []
         let claims = changed.flatMap(\.claims)
@@ -108,7 +108,7 @@ struct BatchWrites {
     }
 }
 
-/// The versions of settings whose rows are certainly committed, so that no batch needs to write these rows again.
+/// The versions of settings whose rows are certainly committed. Batches need not write these rows again.
 final class KnownSettings: Sendable {
     /// The maximum number of versions kept in memory. An installation has far fewer.
     private static let countMax = 10_000

@@ -1,4 +1,4 @@
-// One driver during a batch: the row that was read, and the changes that the batch's events make to it in memory.
+// One driver during a batch: the driver's row, and the changes that the batch makes in memory.
 
 import Engine
 import JourneyModel
@@ -12,10 +12,10 @@ struct DriverFold {
     private(set) var belowFloor: [FoldedEvent] = []
     /// The events that a refold in parts has added.
     private var addedByRefold: [FoldedEvent] = []
-    /// The corrected time of the driver's head. The head is the last stored event in the fold's order.
+    /// The corrected time of the driver's head, which is the last stored event in the fold's order.
     private let storedHeadAt: Moment?
-    /// All stored events of this time span, both ends included, are in `tail`. If `through` is nil, the span has no
-    /// end. The property itself is nil if no stored events were read.
+    /// `tail` contains all stored events from `from` to `through`, both ends included. If `through` is nil, `tail`
+    /// contains all events from `from` on. The property is nil if no stored events were read.
     private var read: (from: Moment, through: Moment?)?
     /// The sessions that the batch opened or registered.
     private(set) var sessions: [TextKey: SessionRow] = [:]
@@ -29,7 +29,7 @@ struct DriverFold {
         tail = read?.tail ?? JourneyTail(start: row.journey)
     }
 
-    /// Creates the fold after a refold. No further event can be added.
+    /// Creates the fold after a refold. No more events can be added to it.
     init(after refold: RefoldInParts) {
         row = refold.row
         seen = refold.seen
@@ -48,7 +48,7 @@ struct DriverFold {
     func isBelowFloor(_ time: Moment) -> Bool { row.floor.map { time < $0 } ?? false }
 
     /// Returns whether the place of an event at `time` is known: below the floor, in `tail`, or at the end of `tail`.
-    /// Even then, `add` may need more stored events.
+    /// Even if the place is known, `add` may need more stored events.
     func isReady(for time: Moment) -> Bool {
         if isBelowFloor(time) { return true }
         if let through = read?.through, time > through { return false }
@@ -56,7 +56,7 @@ struct DriverFold {
         return read.map { time >= $0.from } ?? false
     }
 
-    /// Forgets the stored events that were read. Without them, only events after the driver's last event can be added.
+    /// Forgets the stored events that were read. From now on, only events after the driver's last event can be added.
     /// Must be called before any change.
     mutating func forgetTail() {
         tail = JourneyTail(start: row.journey)
@@ -65,8 +65,8 @@ struct DriverFold {
 
     mutating func remember(_ memory: ClockMemory) { row.clockMemory = memory }
 
-    /// Adds an event at its place in the order. Returns the event's verdict (the fold's result), and the number of
-    /// stored events that were folded again. If more stored events must be read first, changes nothing and returns nil.
+    /// Adds an event at its place in the order. Returns the event's verdict, and the number of stored events that were
+    /// folded again. Returns nil and changes nothing if more stored events must be read first.
     mutating func add(
         _ placed: OrderedEvent, _ unsaved: FoldedEvent.Unsaved
     ) -> (verdict: Verdict, refoldedCount: Int)? {
@@ -103,12 +103,11 @@ struct DriverFold {
         return belowFloor.last { haveSameBytes($0.event.idempotencyKey, key) }
     }
 
-    /// The events to insert, in the order of arrival, so that the feed delivers them in this order.
+    /// The events to insert, in the order of arrival. The feed delivers them in the order of the inserts.
     var added: [FoldedEvent] {
         (belowFloor + addedByRefold + tail.events.filter { $0.unsaved != nil }).sorted { $0.seq < $1.seq }
     }
 
-    /// Returns the number of events with the corrected time `time`, counting at most `max`.
     func count(at time: Moment, max: Int) -> Int {
         var count = 0
         for event in tail.events.reversed() where event.event.occurredAt <= time {
@@ -131,8 +130,8 @@ struct DriverFold {
 }
 
 extension FoldedEvent {
-    /// Returns the expiry: the event of a passed deadline. The deadline passes before the new event `unsaved`, or
-    /// before a later event that is folded again. The returned expiry already has its verdict and the journey after it.
+    /// Returns the expiry (the event of a passed deadline), with its verdict and the journey after it. The deadline
+    /// passes before the new event `unsaved`, or before a later event that is folded again.
     static func expiry(
         _ deadline: (name: EventName, at: Moment), of running: Journey, driver: DriverID, because unsaved: Unsaved,
         seq: Int64
@@ -146,8 +145,8 @@ extension FoldedEvent {
         return expiry
     }
 
-    /// Returns the expiry (the event) of a deadline of the journey `running` that passes before the stored event
-    /// `next`. The returned expiry already has its verdict and the journey after it.
+    /// Returns the expiry (the event of a passed deadline), with its verdict and the journey after it. The deadline
+    /// passes before the stored event `next`.
     static func expiry(
         _ deadline: (name: EventName, at: Moment), of running: Journey, driver: DriverID, before next: FoldedEvent,
         seq: Int64
@@ -164,8 +163,8 @@ extension FoldedEvent {
         return expiry
     }
 
-    /// Returns the event that the server stores when a deadline of the journey `running` passes. Its `seq`, its verdict
-    /// and the journey after it are still missing.
+    /// Returns the expiry (the event of a passed deadline) of the journey `running`. Its `seq`, its verdict and the
+    /// journey after it are still missing.
     static func expiry(
         _ deadline: (name: EventName, at: Moment), of running: Journey, driver: DriverID, at now: Moment,
         settings: VersionedSettings, settingsVersion: String

@@ -6,7 +6,7 @@ import RateLimiting
 
 /// The outcomes of one driver's work in a batch, and the rows to write.
 struct FoldedGroup: Sendable {
-    /// One outcome for each work, in order. The last works may be left to another batch; these have no outcome.
+    /// One outcome for each work, in order. If works at the end are left to another batch, they have no outcome.
     var outcomes: [WorkOutcome] = []
     /// Nil if there is nothing to write.
     var moved: MovedDriver?
@@ -19,26 +19,26 @@ struct FoldedGroup: Sendable {
     var claims: [SessionClaim] = []
     /// The settings of the added events.
     var settings: [String: (settings: VersionedSettings, at: Moment)] = [:]
-    /// Whether a session was registered. If so, the driver may have too many unused sessions, and the oldest of these
-    /// are deleted.
+    /// Whether a session was registered. The driver may then have too many unused sessions, of which the oldest are
+    /// deleted.
     var hasRegistered = false
     var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
-    /// Whether a late event was folded whose refold counts against a rate limit. If so, the works after this event are
-    /// left to another batch. The refold is charged before that batch, so the limit may refuse the next late event.
+    /// Whether a late event was folded whose refold is charged to a rate limit. If so, the following works are left to
+    /// another batch. The charge is made before that batch, so the limit may refuse its late events.
     var isCharged = false
-    /// Whether the next work and those after it are left to another batch. There are three reasons:
+    /// Whether the remaining works are left to another batch. There are three reasons:
     ///
-    /// - The work needs stored events that were not read.
-    /// - The work follows a refold in parts.
-    /// - The work is a correction, but not the group's first work.
+    /// - The next work needs stored events that were not read.
+    /// - The next work follows a refold in parts.
+    /// - The next work is a correction, but not the group's first work.
     ///
-    /// Stored events are read only for the first work of a group. Otherwise, the events read for one work could replace
-    /// those read for another, again and again. The works would then never be stored.
+    /// Stored events are read only for the first work of a group. With reads for all works, the events for one work
+    /// could replace those for another, again and again. The works would then never be stored.
     var isLeft = false
     /// What must be read before the group can be folded. If this is not empty, ignore the other properties.
     var need = BatchNeed()
-    /// Whether the reads are inconsistent, because another transaction was committed between them. If so, nothing
-    /// is written or answered.
+    /// Whether another transaction was committed between the reads, so that they are inconsistent. If so, nothing is
+    /// written or answered.
     var isStale = false
     /// Whether the group must be run as a batch of its own, under a lock. If so, nothing is written or answered.
     var mustBeAlone = false
@@ -48,8 +48,8 @@ struct FoldedGroup: Sendable {
     /// Whether this batch also folds the driver's next work.
     var takesMore: Bool { !isStale && !isCharged && !isLeft && need.isNothing }
 
-    /// Returns whether the outcomes are valid, after the batch has updated these drivers. If the group's driver had to
-    /// be updated, it must be among these drivers.
+    /// Returns whether the outcomes are valid. The batch has updated `drivers`. If the group's driver had to be
+    /// updated, it must be one of them.
     func isDone(afterMoving drivers: Set<Int64>) -> Bool {
         !mustBeAlone && !isStale && (moved.map { drivers.contains($0.row.id) } ?? true)
     }

@@ -4,11 +4,11 @@
 // - A correction changes the settings.
 // - A late event is followed by more events than a batch keeps in memory.
 //
-// Each part is read, folded and written before the next one is read. All parts are written in one transaction, so no
+// Each part is read, folded and written before the following part is read. One transaction writes all parts, so no
 // other transaction sees an unfinished refold.
 //
-// This file reads no clock and no database: BatchRun reads the parts and writes the results. A trial of a refold also
-// reads the parts, but writes nothing.
+// This file reads no clock and no database. BatchRun reads the parts and writes the results. A trial of a refold reads
+// the parts, but writes nothing.
 
 import Engine
 import JourneyModel
@@ -17,8 +17,8 @@ struct RefoldInParts: Sendable {
     private enum Cause: Sendable {
         /// A late event is inserted. The refold ends where the new journey equals the stored one.
         case insertion(OrderedEvent, FoldedEvent.Unsaved)
-        /// All events from the first part on are folded by the rules of this release, after `change` has changed their
-        /// settings.
+        /// All events from the first part on are folded by the rules of this release. `change` changes their settings
+        /// before the fold.
         case refold(change: SettingsChange?, now: Moment?)
     }
 
@@ -26,7 +26,7 @@ struct RefoldInParts: Sendable {
     typealias SettingsChange = @Sendable (_ event: inout FoldedEvent) -> Void
 
     private let cause: Cause
-    /// The driver's row. Has the final values when the refold is complete.
+    /// The driver's row. It has its final values when the refold is complete.
     private(set) var row: StoredDriver
     /// The version that was read.
     let seen: Int64
@@ -39,9 +39,9 @@ struct RefoldInParts: Sendable {
     private var lastFolded: FoldedEvent?
     /// The number of the late event.
     private var newSeq: Int64 = 0
-    /// The new events: the late one and the missing expiries (the events of passed deadlines).
+    /// The new events: the late event, and missing expiries (the events of passed deadlines).
     private(set) var added: [FoldedEvent] = []
-    /// The verdict of the late event. Nil before the first part, and for a refold that has another cause.
+    /// The verdict of the late event. Nil before the first part, and in a refold without a late event.
     private(set) var verdict: Verdict?
     /// The number of stored events that were folded again because of a late event.
     private(set) var refoldedCount = 0
@@ -49,15 +49,14 @@ struct RefoldInParts: Sendable {
 
     /// A refold because of a late event.
     ///
-    /// - Parameter from: the time at which the first part begins. It is the event's time or an earlier one.
+    /// - Parameter from: the time at which the first part begins, at or before the event's time.
     init(of row: StoredDriver, inserting event: OrderedEvent, _ unsaved: FoldedEvent.Unsaved, from: Moment) {
         cause = .insertion(event, unsaved)
         (self.row, seen, stored, next) = (row, row.version, row.journey, from)
     }
 
-    /// A refold by the rules of this release. If an older release has folded the driver's events, the refold must
-    /// include all of them. In this case, `from` must be the driver's floor, or the earliest possible time if there is
-    /// no floor.
+    /// A refold by the rules of this release. If an older release has folded the driver's events, all of them must be
+    /// refolded. In this case, `from` must be the driver's floor or, without a floor, the earliest possible time.
     ///
     /// - Parameter now: see `RefoldRequest.now`.
     init(of row: StoredDriver, from: Moment, now: Moment?, change: SettingsChange? = nil) {
@@ -94,7 +93,7 @@ struct RefoldInParts: Sendable {
             refolded: tail.events.filter(\.isChanged), corrected: tail.events.filter(\.isCorrected))
     }
 
-    /// Forgets the new events. A trial calls this after each part, because it does not write them.
+    /// Forgets the new events. A trial does not write them, so it calls this method after each part.
     mutating func forgetAdded() { added = [] }
 
     private mutating func insert(
@@ -136,11 +135,11 @@ struct RefoldInParts: Sendable {
         guard next == nil else { return }
         row.journey = tail.journey
         row.rules = Fold.rulesVersion
-        // The recent changes come from the old rules or settings, so they are dropped.
+        // The recent changes were computed by the old rules or settings.
         row.recent = RecentJourneyChanges()
     }
 
-    /// What the refold changed; all counts are 0 if it inserts a late event.
+    /// What the refold changed. In a refold for a late event, all counts are 0.
     var counts: RefoldCounts {
         guard case .refold(_, let now) = cause else { return RefoldCounts() }
         return tally.counts(stored: stored, folded: row.journey, now: now)

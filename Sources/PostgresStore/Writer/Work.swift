@@ -16,24 +16,24 @@ struct Work: Sendable {
     }
 
     let kind: Kind
-    /// The time after which the work fails if it is not done.
+    /// The work fails if it is not done by this time.
     let until: Deadline
-    /// How many batches failed to do this work because of another transaction. After `DriverGroup.conflictsBeforeLock`
-    /// failures, the next batch locks the driver, and has no work of other drivers.
+    /// The number of batches that failed to do this work because of another transaction. After
+    /// `DriverGroup.conflictsBeforeLock` such batches, the work gets a batch of its own that locks the driver.
     var conflictCount = 0
     /// Whether the work needs a batch of its own, under a lock.
     var isAlone = false
-    /// Whether the work must read many of the driver's events. If so, the work is done in a long batch: a batch of its
-    /// own, under a lock, with longer time limits.
+    /// Whether the work must read many of the driver's events. If so, it gets a long batch: a batch of its own, under a
+    /// lock, with longer time limits.
     var isLong = false
-    /// The numbers of batches with this work whose writes were sent to the server, but not answered. One of these
-    /// batches may have stored the work.
+    /// The numbers of batches whose writes of this work were sent, but not answered. One of these batches may have
+    /// stored the work.
     var batchesInDoubt: [Int64] = []
 
     var isInDoubt: Bool { !batchesInDoubt.isEmpty }
 
-    /// Whether the work's batch may take much longer than others, because it is long or waits for a lock that another
-    /// instance has taken.
+    /// Whether the work's batch may take much longer than other batches. The batch is long, or it waits for another
+    /// instance's lock.
     var mayBeSlow: Bool { isLong || conflictCount >= DriverGroup.conflictsBeforeLock }
 
     init(_ kind: Kind, until: Deadline) {
@@ -67,13 +67,12 @@ struct Work: Sendable {
         }
     }
 
-    /// Returns the failure of work that is given up: `.unknown` if a batch may have stored the work, otherwise
-    /// `.unavailable`.
+    /// Returns the failure of work that is given up. This is `.unknown` if a batch may have stored the work, and
+    /// `.unavailable` if not.
     func failure(_ reason: String) -> StoreFailure { isInDoubt ? .unknown(reason) : .unavailable(reason) }
 }
 
-/// An order to fold a driver's events again: with other settings, or by this release's rules if an older release has
-/// folded them.
+/// An order to fold a driver's events again, with other settings or by the rules of this release.
 struct DriverRefold: Sendable {
     /// See `RefoldRequest.now`.
     var now: Moment?
@@ -89,8 +88,7 @@ enum WorkOutcome: Sendable {
     case failure(StoreFailure)
 }
 
-/// Collects the outcomes of one call of `append`. When the last outcome has arrived, resumes the caller with all of
-/// them.
+/// Collects the outcomes of one call of `append`. The last outcome resumes the caller with all of them.
 final class AppendReply: Sendable {
     private struct State {
         var outcomes: [EventOutcome?]

@@ -1,5 +1,5 @@
-// The waiting work, with one queue ("line") per driver. A batch takes work from the lines of many drivers. This
-// instance runs only one batch at a time with work of the same driver, so that the order of the calls is kept.
+// The waiting work, with one queue ("line") per driver. A batch takes work from the lines of many drivers. A driver's
+// work is in only one batch of this instance at a time, so that the order of the calls is kept.
 //
 // The number of slow batches at a time is limited, so that a few drivers cannot make all others wait.
 
@@ -8,26 +8,25 @@ import Synchronization
 
 /// The work of one driver in one batch, in order.
 struct DriverGroup: Sendable {
-    /// The number of conflicts after which a driver is locked before it is read, so that other transactions cannot
-    /// update it meanwhile.
+    /// After this number of conflicts, a driver is locked before its row is read. Other transactions then cannot update
+    /// the driver meanwhile.
     static let conflictsBeforeLock = 3
 
     let driver: DriverID
     var works: [Work]
 
-    /// Whether the driver's row must be locked before it is read. A group that needs this lock is never in a batch with
-    /// other groups.
+    /// Whether the driver's row must be locked before it is read. Such a group has a batch of its own.
     var needsLock: Bool { works.contains { $0.mayBeSlow || $0.isAlone || $0.isInDoubt } }
 
     /// See `Work.isLong`.
     var isLong: Bool { works.contains(where: \.isLong) }
 
     /// Whether the group is read again if the reads found a session's owner, but not the session. Another transaction
-    /// may have deleted the session between the two reads. On Citus, the row in `session_owner` may remain visible for
-    /// a moment, even after the driver was locked.
+    /// may have deleted the session between the reads. On Citus, the row in `session_owner` may even remain visible for
+    /// a moment after the driver was locked.
     ///
-    /// If even the first batch with the lock does not find the session, it is run once more. The next batch then stores
-    /// the event without opening the session.
+    /// If the first batch with the lock does not find the session, the batch is run once more. The second batch with
+    /// the lock stores the event without opening the session.
     var mayReadAgain: Bool { works.allSatisfy { $0.conflictCount <= Self.conflictsBeforeLock } }
 }
 
@@ -35,8 +34,7 @@ final class WorkQueue: Sendable {
     enum Refusal: Error {
         case full
         case closed
-        /// The work is the check of a deadline. A batch that may be slow has work of the same driver, or will get such
-        /// work.
+        /// The work is the check of a deadline, and would have to wait for a slow batch with work of the same driver.
         case slow
     }
 
@@ -49,10 +47,10 @@ final class WorkQueue: Sendable {
         var isTakenSlow = false
 
         /// Whether the next batch with work of this line may be slow. The first work decides, because works that were
-        /// put back come first. None of these has failed more often than the one before it.
+        /// put back come first. Each of them has failed at most as often as the work before it.
         var mayBeSlow: Bool { works.first?.mayBeSlow ?? false }
 
-        /// Removes the checks of the driver's deadline that would wait for a batch that may be slow, and returns them.
+        /// Removes and returns the checks of the driver's deadline that would wait for a slow batch.
         mutating func takeChecksBehindSlow() -> [Work] {
             guard mayBeSlow else { return [] }
             let rest = works.dropFirst()
@@ -63,15 +61,15 @@ final class WorkQueue: Sendable {
 
     private struct State {
         var lines: [TextKey: Line] = [:]
-        /// The drivers that have waiting work, but no work in a batch. A driver whose next batch may be slow is in
-        /// `readySlow`, any other in `ready`. The driver who has waited longest comes first.
+        /// The drivers with waiting work, but no work in a batch. If a driver's next batch may be slow, `readySlow`
+        /// contains the driver; if not, `ready` does. The driver who has waited longest comes first.
         var readySlow: [TextKey] = []
         var ready: [TextKey] = []
-        /// Whether the last batch was taken from `readySlow`. If so, and if `ready` has a driver, the next batch is
-        /// taken from `ready`. So even with only one writer, no driver of either list waits forever.
+        /// Whether the last batch was taken from `readySlow`. If so, the next batch is taken from `ready`, unless
+        /// `ready` is empty. So no driver waits forever, even with only one writer.
         var tookSlow = false
         var workCount = 0
-        /// The number of batches under way that may be slow. `slowMax` is the maximum of this number.
+        /// The number of batches under way that may be slow, at most `slowMax`.
         var slowCount = 0
         let slowMax: Int
         var idle: [CheckedContinuation<Void, Never>] = []
@@ -145,7 +143,7 @@ final class WorkQueue: Sendable {
         }
 
         /// Returns the works at the start of a driver's line that may share a batch. A check of the driver's deadline
-        /// never shares one. Until the driver's earlier events are stored, it is not certain which deadline has passed.
+        /// never shares a batch. Which deadline has passed is uncertain until the driver's earlier events are stored.
         private static func first(of works: [Work]) -> ArraySlice<Work> {
             if let first = works.first, first.isCheck { return works.prefix(1) }
             return works.prefix { !$0.isCheck }
@@ -163,8 +161,8 @@ final class WorkQueue: Sendable {
 
     var count: Int { state.withLock(\.workCount) }
 
-    /// Adds all of the works, or none. Refuses the check of a deadline that would wait for a batch that may be slow.
-    /// The caller waits for the checks of several drivers together, so one such check would delay all others.
+    /// Adds all of the works, or none. Refuses the check of a deadline that would wait for a slow batch. Its caller
+    /// waits for the checks of several drivers together, so this check would delay all of them.
     func add(_ works: [(driver: DriverID, work: Work)]) throws(Refusal) {
         let result = state.withLock { state -> Result<CheckedContinuation<Void, Never>?, Refusal> in
             if state.isClosed { return .failure(.closed) }
@@ -208,10 +206,11 @@ final class WorkQueue: Sendable {
         }
     }
 
-    /// Makes a driver available again after its batch. `undone` is put before work that has arrived meanwhile.
+    /// Makes a driver available again after its batch. The works in `undone` come before work that has arrived
+    /// meanwhile.
     ///
-    /// - Returns: the checks of the driver's deadline that would now wait for a batch that may be slow. They are no
-    ///   longer in the queue, and the caller must answer them.
+    /// - Returns: the checks of the driver's deadline that would have to wait for a slow batch. They are no longer in
+    ///   the queue. The caller must answer them.
     @discardableResult
     func giveBack(_ driver: DriverID, undone: [Work]) -> [Work] {
         let (woken, checks) = state.withLock { state -> ([CheckedContinuation<Void, Never>], [Work]) in
@@ -252,7 +251,7 @@ final class WorkQueue: Sendable {
         }
     }
 
-    /// Refuses further work. `take` returns nil when the work in the queue is done.
+    /// Refuses further work. When all work in the queue is done, `take` returns nil.
     func refuseFurther() {
         let woken = state.withLock { state -> [CheckedContinuation<Void, Never>] in
             state.isClosed = true

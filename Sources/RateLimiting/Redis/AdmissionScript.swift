@@ -6,35 +6,32 @@ enum AdmissionScript {
     /// KEYS: the driver's window, and the idempotency keys of the driver's stored events. Both are sorted sets. The
     /// members are idempotency keys, and the scores are times in milliseconds.
     ///
-    /// While the driver's slot moves from one node of a cluster to another, a node may lack one of the two sets. The
-    /// node then rejects a call that names both sets. The call is repeated without the second key.
+    /// While the driver's slot moves to another node of a cluster, a node may lack one of the two sets. The node then
+    /// rejects a call that names both sets. The call is repeated without the second key.
     ///
     /// ARGV: the limit, the window's length in milliseconds, the idempotency key, the number of the call.
     ///
     /// Returns: the decision (0 admitted, 1 known, 2 refused), the remaining quota, the milliseconds until the reset,
     /// Redis's time, the number of the call.
     ///
-    /// Replies arrive in the order of the calls. The number of the call shows whether a reply really belongs to the
-    /// call.
+    /// The number of the call shows whether a reply belongs to this call.
     ///
     /// A charge made at t leaves the window at t + window. Two special cases:
-    /// - Redis may fail over to a machine whose clock is behind by more than a window. Then all stored charges are in
-    ///   the future. The script deletes them, because otherwise a client would have to wait until they expire.
-    /// - The window may hold more charges than the limit, after the limit was lowered or after `charge`. Then a new
-    ///   charge fits only when the surplus charges have left the window.
+    /// - If Redis fails over to a machine with a slow clock, all charges may be more than a window in the future. The
+    ///   script deletes such charges, so that clients need not wait until they expire.
+    /// - After the limit was lowered or after `charge`, the window may hold more charges than the limit. A new charge
+    ///   then fits only when the surplus charges have left the window.
     ///
-    /// Every call from Lua takes Redis about a microsecond, so the script makes as few calls as possible. It counts and
-    /// removes charges by their times only if the oldest charge has expired, or if there are more charges than the
-    /// limit.
+    /// Every call from Lua takes Redis about a microsecond, so the script makes few calls. Charges are counted and
+    /// removed by time only if the oldest has expired or if there are more charges than the limit.
     ///
-    /// Otherwise, ZCARD returns the number of charges in the window. If this number is below the limit, the ZADD that
-    /// makes the charge also reports whether the key was already in the set.
+    /// In all other cases, ZCARD counts the charges. If the window has room, the ZADD of the charge also reports
+    /// whether the key was already in the set.
     ///
-    /// The charge should be the script's first write, because a Redis without free memory rejects a script only at its
-    /// first write. Redis then reports an error, and the charge is not made.
+    /// The charge should be the script's first write. A Redis without free memory rejects a script only at its first
+    /// write, so a rejected script makes no charge.
     ///
-    /// Only the deletion of charges in the future may come before the charge. If the script makes no charge, this
-    /// deletion is its only write.
+    /// The only write that may come before the charge is the deletion of charges in the future.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')
@@ -87,8 +84,8 @@ enum AdmissionScript {
     ///
     /// - Parameters:
     ///   - number: the call's number. It must be below 2^53, so that Lua represents it exactly.
-    ///   - namesStoredKeys: whether to pass the key of the set of stored events. Without this key, the call has one
-    ///     argument less, and a repeat whose idempotency key is only in that set is charged.
+    ///   - namesStoredKeys: whether to pass the key of the set of stored events. Without this key, a repeat is charged
+    ///     if its idempotency key is only in that set. The call then has one argument less.
     static func addArguments(
         for claim: AdmissionClaim, number: Int64, limits: RateLimits, namesStoredKeys: Bool = true,
         to commands: inout RedisCommands
@@ -119,8 +116,8 @@ enum AdmissionScript {
     /// events.
     private static let storedMax = 1000
 
-    /// Returns the command that keeps the idempotency key of a stored event for `seconds`, and removes the keys that
-    /// were kept for longer. Such commands are rare, so each contains the source of the script.
+    /// Returns the command that keeps the idempotency key of a stored event for `seconds`, and removes expired keys.
+    /// Such commands are rare, so each contains the source of the script.
     static func recordStored(_ claim: AdmissionClaim, forSeconds seconds: Int) -> RedisCommands {
         RedisCommands(
             "EVAL",
@@ -135,9 +132,8 @@ enum AdmissionScript {
             "1", RedisKeys.stored(claim), claim.idempotencyKey, String(seconds), String(storedMax))
     }
 
-    /// Returns the command that adds `times` charges, even beyond the limit, but by at most `RateLimits.overdraftMax`.
-    /// The charges beyond the limit get times in the future, so that they expire one by one, at the rate that the limit
-    /// permits.
+    /// Returns the command that adds `times` charges. The window may then hold up to `RateLimits.overdraftMax` charges
+    /// beyond its limit. Those charges get times in the future, so that they expire one by one at the permitted rate.
     ///
     /// The script returns the remaining quota after the charges, and the milliseconds until the reset
     /// (`quotaAfterCharge`).
@@ -169,7 +165,7 @@ enum AdmissionScript {
             String(limits.windowMilliseconds), String(times), String(RateLimits.overdraftMax), claim.idempotencyKey)
     }
 
-    /// Parses a reply to `charge`. Returns nil if the reply is an error, or if the script cannot have returned it.
+    /// Returns nil if the reply is an error, or if the script cannot have returned it.
     static func quotaAfterCharge(
         _ reply: RedisReply?, _ limitClass: RateLimitClass, _ limits: RateLimits
     ) -> Quota? {
@@ -185,8 +181,7 @@ enum AdmissionScript {
         var decidedAt: Int64
     }
 
-    /// Parses a reply of the script. Returns nil if the script cannot have returned this reply to the call with that
-    /// number.
+    /// Parses a reply of the script. Returns nil if the script cannot have returned this reply to the call `number`.
     static func answer(
         _ reply: RedisReply, to number: Int64, _ limitClass: RateLimitClass, _ limits: RateLimits
     ) -> Answer? {
@@ -200,11 +195,11 @@ enum AdmissionScript {
         }
     }
 
-    /// The largest `resetMilliseconds` that a script can compute. It is the time until the longest overdraft has
-    /// expired, with a limit of 1 and the longest window.
+    /// The largest `resetMilliseconds` that a script can compute. It results from the longest window, a limit of 1 and
+    /// the largest overdraft.
     ///
-    /// This process's own limits do not matter, because a process with other settings may have spaced the charges more
-    /// widely.
+    /// The bound does not depend on this process's limits, because a process with other limits may have made the
+    /// charges.
     private static let resetMillisecondsMax = Int64(RateLimits.overdraftMax + 3) * 366 * 86_400_000
 
     /// Returns nil if a script cannot have computed these numbers.

@@ -7,14 +7,13 @@
 
 package struct CircuitBreaker: Sendable {
     package struct Limits: Hashable, Sendable {
-        /// The number of consecutive failures that opens the breaker. One failure is not enough, because a single late
-        /// response is no outage.
+        /// The number of consecutive failures that opens the breaker. One late response is no outage.
         package var failuresMax = 3
         /// The delay before the first probe. The actual wait is a random time from half of the delay to the whole
         /// delay, so that processes do not probe together.
         package var delayMilliseconds: Int64 = 100
-        /// The upper bound of the delay, which is doubled after each failed probe. A recovery of the dependency is
-        /// therefore noticed within this time.
+        /// Each failed probe doubles the delay, up to this bound. A recovery of the dependency is therefore noticed
+        /// within this time.
         package var delayMillisecondsMax: Int64 = 2000
 
         package init() {}

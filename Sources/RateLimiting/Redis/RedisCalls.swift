@@ -23,7 +23,7 @@ struct RedisCalls: Sendable {
         self.timeoutMilliseconds = timeoutMilliseconds
     }
 
-    /// Claims that are decided together. Their calls of the script have consecutive numbers, beginning with `first`.
+    /// The script's calls for these claims have consecutive numbers, beginning with `first`.
     private struct Numbered {
         var claims: [AdmissionClaim]
         var first: Int64
@@ -31,8 +31,8 @@ struct RedisCalls: Sendable {
         func number(_ index: Int) -> Int64 { first + Int64(index) }
     }
 
-    /// Returns the answers of the node to the claims, in the order of the claims. An element is nil if Redis replied
-    /// with an error. If the connection was lost, the array contains only the answers before the loss.
+    /// Returns the answers of the node in the order of the claims. An answer is nil if Redis replied with an error. If
+    /// the connection was lost, the answers after the loss are missing.
     ///
     /// The array is empty if the calls could not be sent, the task was cancelled, or a reply cannot come from the
     /// script.
@@ -51,8 +51,7 @@ struct RedisCalls: Sendable {
         if node.clusterHost != nil, replies.contains(where: \.isRedirect) {
             await follow(calls, node, &replies, until: deadline)
         }
-        // If the client disconnected during the call, the call was cancelled. Its replies may be incomplete, and say
-        // nothing about the state of Redis.
+        // If the client disconnects, the call is cancelled. Missing replies then say nothing about the state of Redis.
         if Task.isCancelled { return [] }
 
         let answers = replies.indices.map { index in
@@ -75,15 +74,13 @@ struct RedisCalls: Sendable {
         return answers
     }
 
-    /// Repeats the calls that failed because Redis did not have the script, and sends the script with them. Redis loses
-    /// the script when its scripts are flushed, and when it restarts. A restart need not close the connection, because
-    /// there may be a proxy in between.
+    /// Repeats the calls that failed because Redis did not have the script. Redis loses the script in a flush of its
+    /// scripts and in a restart. Behind a proxy, a restart of Redis need not close this connection.
     private nonisolated(nonsending) func repeatWithScript(
         _ calls: Numbered, _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {
         let missing = replies.indices.filter { replies[$0].isScriptMissing }
-        // The first command contains the script's source. Redis keeps the script, so the other commands need only its
-        // digest.
+        // Redis keeps the script of the first command, so the other commands need only its digest.
         var again = commands(calls, missing.prefix(1), digest: nil)
         again.append(commands(calls, missing.dropFirst(), digest: serving.scriptDigest))
         guard let repeated = await serving.pipeline.call(again, until: deadline) else { return }
@@ -105,7 +102,6 @@ struct RedisCalls: Sendable {
 
     // MARK: - Redirects of a cluster
 
-    /// The node at which a redirected call is repeated, and the form of the repeated call.
     private struct Route {
         var node: RedisNode
         /// Whether the command ASKING is sent first. The node then serves a slot that is still moving to it.
@@ -115,8 +111,8 @@ struct RedisCalls: Sendable {
         var hasOneKey = false
     }
 
-    /// Repeats each redirected call at the node that its reply names (TRYAGAIN: at the same node), and replaces the
-    /// reply. If the call cannot be repeated or fails again, its reply remains the last redirect.
+    /// Repeats each redirected call at the node that the redirect names, and replaces the reply. TRYAGAIN names no
+    /// node, so the call is repeated at the same node. If the call fails again, its reply remains the last redirect.
     private nonisolated(nonsending) func follow(
         _ calls: Numbered, _ node: RedisNode, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {

@@ -9,9 +9,8 @@ final class RedisCluster: Sendable {
     private struct Member {
         var address: SocketAddress
         var node: RedisNode
-        /// Whether the cluster assigned slots to the node. If not, this process knows the node only because another
-        /// node redirected a request to it. A fetch of the slots drops such a node if no request was redirected to it
-        /// during the last `strangerAge`.
+        /// Whether the node has slots. A node without slots is known only because another node redirected a request to
+        /// it. It is dropped if no request was redirected to it for `strangerAge`.
         var hasSlots: Bool
         var lastRedirect: ContinuousClock.Instant?
     }
@@ -27,8 +26,7 @@ final class RedisCluster: Sendable {
     private let timeoutMilliseconds: Int
     private let logger: Logger
     private let counts: RedisCounts
-    /// The health of the fetches of the slots. Each successful fetch is recorded. A failed fetch is recorded only if no
-    /// node is known.
+    /// The health of the slot fetches. A failed fetch counts only while no node is known.
     private let discovery: RedisHealth
     private let state = Mutex(State())
     private let isRefreshRequested = Atomic<Bool>(true)
@@ -37,8 +35,8 @@ final class RedisCluster: Sendable {
     private static let tick = Duration.milliseconds(50)
     /// The minimum time between two fetches.
     private static let refreshMin = Duration.milliseconds(100)
-    /// The time between two fetches while this process knows no node, or has no connection to one of the nodes. A node
-    /// without a connection may have failed, and a promoted replica may have its slots.
+    /// The time between two fetches while no node is known or a node has no connection. A node without a connection may
+    /// have failed, and a promoted replica may have its slots.
     private static let refreshWhileLost = Duration.milliseconds(500)
     private static let refreshMax = Duration.seconds(30)
     private static let strangerAge = Duration.seconds(60)
@@ -59,7 +57,6 @@ final class RedisCluster: Sendable {
 
     // MARK: - Requests
 
-    /// Returns the node that has the slot; nil if no known node has it.
     func node(ofSlot slot: Int) -> RedisNode? {
         state.withLock { state in state.owners[slot].map { state.members[Int($0)].node } }
     }
@@ -92,8 +89,7 @@ final class RedisCluster: Sendable {
         state.withLock { state in state.members.filter(\.hasSlots).map(\.node) }
     }
 
-    /// Returns the index of the node at that address. If the node is unknown, creates it, or returns nil if
-    /// `membersMax` nodes are already known.
+    /// Creates the node if it is unknown. Returns nil if `membersMax` nodes are already known.
     private func index(of address: SocketAddress, _ state: inout State) -> Int? {
         let now = ContinuousClock.now
         if let index = state.members.firstIndex(where: { $0.address == address }) {
@@ -176,7 +172,7 @@ final class RedisCluster: Sendable {
         }
     }
 
-    /// Replaces the nodes and the owners of the slots. Nodes that stay keep their connections.
+    /// Nodes that stay keep their connections.
     private func adopt(_ map: RedisSlotMap) {
         let now = ContinuousClock.now
         let hasChanged = state.withLock { state in

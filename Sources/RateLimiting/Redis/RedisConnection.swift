@@ -4,7 +4,6 @@
 
 internal import Sockets
 
-/// A server to connect to, and the expected kind of this server.
 struct RedisTarget: Sendable {
     enum Kind: Hashable, Sendable {
         /// A server that the URL names. Opening throws `.isCluster` for a node of a cluster, and `.isSentinel` for a
@@ -29,15 +28,13 @@ struct RedisConnection: Sendable {
     /// The script's digest for EVALSHA, as computed by Redis.
     let scriptDigest: String
 
-    /// The timeout in milliseconds for all steps before the test of the connection. No request waits during these
-    /// steps.
+    /// The timeout, in milliseconds, for opening a connection up to its test. No request waits for these steps.
     static let greetingTimeoutMilliseconds = 1000
     /// The timeout of a call in milliseconds.
     let timeoutMilliseconds: Int
 
-    /// Connects, authenticates, and tests the connection by running the script once, including its write. The test
-    /// fails if Redis is read-only, full, or slower than the timeout of a call. A connection that fails the test is
-    /// closed.
+    /// Connects, authenticates, and tests the connection with one run of the script. The run includes a write, so the
+    /// test fails if Redis is read-only, full, or slower than the timeout of a call.
     static func open(
         _ target: RedisTarget, _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {
@@ -65,7 +62,6 @@ struct RedisConnection: Sendable {
         }
     }
 
-    /// Returns AUTH with the password of the endpoint. Returns no command if the endpoint has no password.
     static func authentication(_ endpoint: RedisEndpoint) -> RedisCommands {
         guard let password = endpoint.password else { return RedisCommands() }
         var commands = RedisCommands()
@@ -73,8 +69,7 @@ struct RedisConnection: Sendable {
         return commands
     }
 
-    /// Authenticates, selects the database, checks the kind of the server and loads the script. Returns the script's
-    /// digest.
+    /// Returns the script's digest.
     private static func greet(
         _ stream: RedisStream, _ kind: RedisTarget.Kind, _ endpoint: RedisEndpoint, until deadline: Deadline
     ) async throws(RedisFailure) -> String {
@@ -123,7 +118,7 @@ struct RedisConnection: Sendable {
             "EVAL", AdmissionScript.source, "2", prefix, prefix + ":" + key, "1000000", "1", key, "0")
     }
 
-    /// Writes the commands and reads exactly one reply per command. Throws when a reply is an error.
+    /// Reads exactly one reply per command. Throws when a reply is an error.
     static func converse(
         _ stream: RedisStream, _ commands: RedisCommands, _ size: RedisReplyReader.ReplySize = .small,
         until deadline: Deadline
@@ -193,11 +188,10 @@ struct RedisConnection: Sendable {
         return nil
     }
 
-    /// Reads replies, and enforces the deadlines of calls. Replies come in the order of the calls, so only the first
-    /// call's deadline is checked.
+    /// Replies come in the order of the calls, so only the deadline of the first waiting call is checked.
     ///
-    /// If no call waits when a read begins, the read ends after `timeoutMilliseconds`. A call that is added during this
-    /// read has a later deadline, so this deadline is still checked in time.
+    /// If no call waits, a read lasts at most `timeoutMilliseconds`. A call that is added during the read has a later
+    /// deadline, so its deadline is checked in time.
     private func read(
         into pipeline: RedisPipeline, _ report: (RedisFailure) -> Void
     ) async -> RedisFailure? {

@@ -18,8 +18,8 @@ package struct RedisStatus: Hashable, Sendable {
     package var nodes: Int
     /// The number of these servers with at least one connection.
     package var nodesConnected: Int
-    /// The state of the circuit breakers. `.closed` if the breakers of all nodes are closed, otherwise the state of the
-    /// first breaker that is not closed. `.open` if no node is known.
+    /// `.closed` if the circuit breakers of all nodes are closed, and `.open` if no node is known. In all other cases,
+    /// the state of the first breaker that is not closed.
     package var breaker: CircuitBreaker.State
     package var decisionsByRedis: Int
     /// Decisions that the limiter in this process made, because Redis was not called or sent no valid reply.

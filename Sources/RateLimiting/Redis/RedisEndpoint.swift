@@ -121,7 +121,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
         return addresses
     }
 
-    /// Parses user and password. As in redis-cli, a single word before the "@" is the password.
+    /// As in redis-cli, a single word before the "@" is the password.
     private static func credentials(
         _ text: Substring?
     ) throws(RedisEndpointError) -> (username: String?, password: String?) {
@@ -175,8 +175,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
         text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(text) : nil
     }
 
-    /// Decodes percent-encoding. Returns nil if a "%" is not followed by two hexadecimal digits, or if the bytes are
-    /// not UTF-8.
+    /// Returns nil if a "%" is not followed by two hexadecimal digits, or if the bytes are not UTF-8.
     private static func percentDecoded(_ text: Substring) -> String? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]
@@ -235,8 +234,8 @@ package enum RedisEndpointError: Error, Hashable, Sendable, CustomStringConverti
 }
 
 extension Substring {
-    /// Cuts the text at the first separator and returns the text after it. Without a separator, returns nil and leaves
-    /// the text unchanged.
+    /// Cuts the text at the first separator and returns the text after the separator. Without a separator, returns nil
+    /// and leaves the text unchanged.
     fileprivate mutating func splitOff(after separator: Character) -> Substring? {
         guard let end = firstIndex(of: separator) else { return nil }
         let tail = self[index(after: end)...]

@@ -34,13 +34,13 @@ final class RedisHealth: Sendable {
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
     /// Records that a request got a valid reply. Does nothing unless the breaker is closed, because only a probe may
-    /// close the breaker. A late reply must not close it.
+    /// close it, not a late reply.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
 
-    /// Records the failure of a call, of a probe, or of a connection with waiting calls. A redirect to another node of
-    /// the cluster counts as a failure only while the breaker is half-open. The redirected command is then the probe.
+    /// Records the failure of a call, of a probe, or of a connection with waiting calls. A redirect within the cluster
+    /// counts as a failure only for a probe, that is, while the breaker is half-open.
     func recordFailure(_ failure: RedisFailure) {
         slotsMayHaveMoved?()
         let isRedirect = slotsMayHaveMoved != nil && failure.isRedirect
@@ -52,9 +52,8 @@ final class RedisHealth: Sendable {
         let time = now()
         let chance = Double.random(in: 0..<1)
         let (opened, wasClosed) = breaker.withLock { breaker -> (Bool, Bool) in
-            // While the breaker is half-open, the redirected command is the probe. Redis redirects a command before it
-            // checks whether writes are permitted, so this probe proves nothing. The breaker opens again, and the next
-            // probe uses a slot that the node then has.
+            // A redirected probe proves nothing, because Redis redirects a command before it checks whether writes are
+            // permitted. The breaker opens again, and a further probe uses a slot that the node then has.
             if isRedirect && breaker.state != .halfOpen { return (false, false) }
             let wasClosed = breaker.state == .closed
             return (breaker.recordFailure(at: time, chance: chance), wasClosed)
@@ -68,8 +67,8 @@ final class RedisHealth: Sendable {
     /// Records that a new connection passed its probe.
     func recordProbeSuccess() {
         let closed = breaker.withLock { breaker in
-            // While the breaker is closed, a successful probe does not reset the count of consecutive failures.
-            // Otherwise the breaker would never open for a Redis that answers each reconnection's probe but no request.
+            // While the breaker is closed, a successful probe must not reset the count of failures. If it did, the
+            // breaker would never open for a Redis that answers only the probes.
             guard breaker.state != .closed else { return false }
             breaker.recordSuccess()
             return true
@@ -93,14 +92,13 @@ final class RedisHealth: Sendable {
         case wait(milliseconds: Int64)
     }
 
-    /// Returns whether a link may connect now, or how long to wait before the next call of this method. While the
-    /// breaker is not closed, only one caller gets `.now`. The new connection of this caller is the probe, so the
-    /// caller must record its result.
+    /// Returns whether a link may connect now, or how long it must wait before it asks again. Unless the breaker is
+    /// closed, only one link may connect. Its connection is the probe, so this link must record the result.
     func claimReconnect() -> Reconnect {
         let time = now()
         return breaker.withLock { breaker in
             if breaker.permitsRequests || breaker.startProbe(at: time) { return .now }
-            // The probe is not due, or another connection is the probe. The caller must ask again later.
+            // The probe is not due, or another connection is the probe.
             return .wait(milliseconds: max(breaker.probeDelayMilliseconds(at: time) ?? 0, 20))
         }
     }

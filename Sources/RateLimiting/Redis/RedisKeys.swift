@@ -27,13 +27,12 @@ enum RedisKeys {
     /// Returns the prefix of the keys that a probe writes in a cluster. The probed node must have the slot of `tag`.
     static func probe(tag: String) -> String { "dwell:{\(tag)}" }
 
-    /// Returns a hash tag for a probe, with a slot that satisfies `contains`; nil if the search finds none. The search
-    /// starts at a random number, so that probes use different slots. A fixed slot might just be moving to another
-    /// node.
+    /// Returns a hash tag whose slot satisfies `contains`; nil if none is found. The search starts at a random number,
+    /// because a fixed slot might be moving to another node.
     static func probeTag(whereSlot contains: (Int) -> Bool) -> String? {
         let start = Int.random(in: 0..<RedisSlots.count)
-        // The loop tries 16 times as many tags as there are slots. The slots of the tags are evenly distributed. Even
-        // if only one slot is wanted, the probability that all tags miss it is only e^-16.
+        // The loop tries 16 times as many tags as there are slots. Even if only one slot is wanted, the probability
+        // that no tag has it is only e^-16.
         for number in start..<start + 16 * RedisSlots.count {
             let tag = "%probe\(number)"
             if contains(RedisSlots.slot(ofTag: tag.utf8)) { return tag }

@@ -23,7 +23,7 @@ final class RedisLink: Sendable {
     /// probe is due.
     private static let delayMilliseconds: Int64 = 50
     private static let delayMillisecondsMax: Int64 = 2000
-    /// If a connection lasted at least this long before it was lost, the next attempt to connect is made immediately.
+    /// If a connection lasted at least this long, the link reconnects without a delay.
     private static let stableDuration = Duration.seconds(1)
 
     init(
@@ -40,8 +40,8 @@ final class RedisLink: Sendable {
     /// The working connection; nil while no connection has passed its probe.
     var serving: Serving? { current.withLock { $0 } }
 
-    /// Keeps the link connected until the task is cancelled: connects, writes commands, reads replies, and reconnects.
-    /// Returns true as soon as the server turns out to be a node of a cluster.
+    /// Keeps the link connected until the task is cancelled. Returns true as soon as the server turns out to be a node
+    /// of a cluster.
     func run() async -> Bool {
         var badAttempts: Int64 = 0
         while !Task.isCancelled {
@@ -69,7 +69,6 @@ final class RedisLink: Sendable {
         case isCluster
     }
 
-    /// Connects once. Then writes commands and reads replies until the connection is lost.
     private func connectAndServe() async -> Outcome {
         do throws(RedisFailure) {
             let connection = try await source.open(endpoint, on: loop, timeoutMilliseconds: timeoutMilliseconds)

@@ -16,7 +16,6 @@ final class RedisPipeline: Sendable {
         var deadline: Deadline
         var expected: Int
         var replies: [RedisReply] = []
-        /// The caller that waits for the replies. Nil if no caller waits.
         var caller: Caller?
         /// Called with the replies to commands that were posted.
         var completion: Completion?
@@ -28,8 +27,7 @@ final class RedisPipeline: Sendable {
     }
 
     private struct State {
-        /// The calls in order. Those at indexes below `first` are complete and wait only for their removal from the
-        /// array.
+        /// The calls before index `first` are complete, but not removed yet.
         var calls: [Call] = []
         var first = 0
         var commandsWaiting = 0
@@ -40,8 +38,8 @@ final class RedisPipeline: Sendable {
 
     /// The result of delivering some replies.
     struct Delivery: Sendable {
-        /// The number of replies that arrived although no call was waiting. If this number is above 0, replies can no
-        /// longer be matched to calls.
+        /// The number of replies that arrived while no call was waiting. After such a reply, replies can no longer be
+        /// matched to calls.
         var unasked = 0
         /// The first error reply to commands that were posted.
         var error: String?
@@ -88,7 +86,7 @@ final class RedisPipeline: Sendable {
     /// Adds the commands without waiting. Returns false if the commands were rejected.
     ///
     /// - Parameter completion: called with one reply per command, by the task that reads the replies. Must not block.
-    ///   Not called if the connection ends first.
+    ///   Not called if the connection ends before all replies have arrived.
     @discardableResult
     func post(_ commands: RedisCommands, until deadline: Deadline, completion: Completion? = nil) -> Bool {
         commands.count == 0 || put(commands, until: deadline, nil, 0, completion)
@@ -102,8 +100,8 @@ final class RedisPipeline: Sendable {
             guard !state.hasEnded, state.commandsWaiting + commands.count <= Self.commandsWaitingMax else {
                 return (false, nil)
             }
-            // This check is made under the lock, so that no cancellation is missed. The check sees a cancellation that
-            // came before it. After a later cancellation, the cancellation handler finds the call in `calls`.
+            // The check is made under the lock, so that no cancellation is missed. If the task is cancelled after the
+            // check, the cancellation handler finds the call in `calls`.
             if caller != nil && Task.isCancelled { return (false, nil) }
             state.calls.append(
                 Call(
@@ -113,8 +111,6 @@ final class RedisPipeline: Sendable {
             if state.unsent.isEmpty { state.unsent = commands.bytes } else { state.unsent += commands.bytes }
             return (true, state.writer.take())
         }
-        // The writer may run later. It then takes all bytes in `unsent`, including those of calls that were added
-        // meanwhile.
         writer?.resume()
         return taken
     }
@@ -179,8 +175,8 @@ final class RedisPipeline: Sendable {
         return delivery
     }
 
-    /// Ends the pipeline, and returns whether any call was waiting. Every waiting call returns the replies received so
-    /// far. A second call of this method has no effect.
+    /// Returns whether any call was waiting. Every waiting call returns the replies received so far. A second call of
+    /// `end()` has no effect.
     @discardableResult
     func end() -> Bool {
         let (calls, writer) = state.withLock { state in
@@ -197,8 +193,8 @@ final class RedisPipeline: Sendable {
         return !calls.isEmpty
     }
 
-    /// Removes the answered calls from the array, but only when they are at least half of it. Each call is therefore
-    /// moved at most once on average.
+    /// Removes the answered calls only when they are at least half of the array. On average, each call is therefore
+    /// moved at most once.
     private static func compact(_ state: inout State) {
         if state.first == state.calls.count {
             state.calls.removeAll(keepingCapacity: true)

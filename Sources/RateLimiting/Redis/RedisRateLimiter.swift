@@ -1,14 +1,13 @@
 // The implementation of the port `Admission` that uses Redis. All processes share the rate limit windows in Redis. A
 // script in Redis makes each decision in one round trip (contract, section 4).
 //
-// For each window in Redis, this process keeps a window that mirrors the process's own charges. The window in this
-// process decides whenever Redis does not.
+// This process mirrors its own charges in windows of its own. These windows decide whenever Redis does not.
 //
 // This process decides at once if there is no connection, the breaker is open, or too many calls are waiting. It also
 // decides if the connection is lost during a call, or if the reply is late, unexpected or an error.
 //
-// Redis may lose its data in a restart, a flush or a failover. This process then corrects the decisions of Redis. The
-// limiter throws no errors.
+// If Redis has lost data in a restart, a flush or a failover, this process corrects the decisions of Redis. The limiter
+// throws no errors.
 //
 // A single Redis, or the primary behind sentinels, is one node that decides for all drivers. In a cluster, the node
 // with the slot of a driver's keys decides for the driver. If one node fails, this process decides only for the drivers
@@ -32,17 +31,15 @@ package final class RedisRateLimiter: Admission {
     private let usesCluster = Atomic<Bool>(false)
     private let calls: RedisCalls
 
-    /// How long Redis keeps the idempotency key of a repeated event after its last repeat. A phone's queue retries
-    /// within minutes. If Redis cannot be reached when the driver is deleted, the key remains in Redis for at most this
-    /// time.
+    /// How long Redis keeps the idempotency key of a repeated event after the latest repeat. A phone's queue retries
+    /// within minutes. If Redis cannot be reached when a driver is deleted, the key remains at most this long.
     private static let storedSeconds = 3600
 
     /// The maximum number of drivers in `forgotten`. These drivers were deleted, but Redis has not yet confirmed the
     /// deletion of their keys.
     ///
-    /// If `forgotten` is full and Redis does not reply, a driver's keys remain until they expire. Idempotency keys
-    /// expire after `storedSeconds`, and each window expires with its last charge. A restart of this process empties
-    /// `forgotten`, with the same effect for its drivers.
+    /// If `forgotten` is full or this process restarts, keys that Redis did not delete remain until they expire.
+    /// Idempotency keys expire after `storedSeconds`, and each window expires with its last charge.
     private static let forgottenMax = 10_000
     private let forgotten = Mutex<Set<DriverID>>([])
 
@@ -52,9 +49,9 @@ package final class RedisRateLimiter: Admission {
     ///   - timeoutMilliseconds: how long a request may wait for Redis; at least 1.
     ///   - fallback: the limiter in this process. Its limits are used for Redis too. No other `RedisRateLimiter` may
     ///     use the same limiter.
-    ///   - keyedHash: hashes the idempotency keys of services' claims. Unhashed, such a key would keep a driver's id in
-    ///     Redis after the driver's deletion, because it is stored under the service's id. All processes that use this
-    ///     Redis must have the same function.
+    ///   - keyedHash: hashes the idempotency keys of services' claims, which contain a driver's id. Redis stores them
+    ///     under the service's id, so the driver's deletion does not remove them. All processes that use this Redis
+    ///     must have the same function.
     package init(
         endpoint: RedisEndpoint, timeoutMilliseconds: Int = 50, fallback: LocalRateLimiter, loops: EventLoopGroup,
         keyedHash: @escaping @Sendable (String) -> String, logger: Logger
@@ -86,7 +83,6 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Returns the node that decides for the driver; nil if no node is known.
     private func node(of driver: DriverID) -> RedisNode? {
         usesCluster.load(ordering: .acquiring) ? cluster.node(ofSlot: RedisKeys.slot(of: driver)) : sole
     }
@@ -109,8 +105,8 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Returns the quota of the window in this process, which mirrors this process's charges in Redis. Redis is not
-    /// called, so a request that is refused because of this quota does not wait for Redis.
+    /// Returns the quota of the window in this process. Redis is not called, so a request that is refused because of
+    /// this quota does not wait for Redis.
     package func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
         fallback.quota(of: driver, in: limitClass)
     }
@@ -121,8 +117,8 @@ package final class RedisRateLimiter: Admission {
     /// The key of a new event is in Redis already, as part of the event's charge, until the charge leaves the window.
     /// Sending the key of every new event would double the number of commands.
     ///
-    /// For a repeat, the command is worth its cost. A phone that does not receive the responses is likely to repeat the
-    /// event again.
+    /// For a repeat, the key is sent, because a phone that does not receive the responses probably repeats the event
+    /// again.
     package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)
@@ -138,15 +134,15 @@ package final class RedisRateLimiter: Admission {
 
     /// Charges the window in this process and the window in Redis.
     ///
-    /// The window in Redis may become full first, because it also contains the charges of other processes, and of this
-    /// process before its restart. If Redis replies that its window is full, `quota` reports a full window until the
-    /// window in Redis resets.
+    /// The window in Redis also contains charges of other processes, and of this process before a restart. It may
+    /// therefore be full before the window in this process. If Redis replies so, `quota` reports a full window until
+    /// the window in Redis resets.
     package func charge(_ claim: AdmissionClaim, times: Int) {
         if limits.isOff(claim.limitClass) { return }
         let times = min(times, limits.chargesMax(of: claim.limitClass))
         fallback.charge(claim, times: times)
-        // `quota.resetMilliseconds` counts from the moment when Redis made the charge, which is after `askedAt`. The
-        // time computed from `askedAt` is therefore never later than the reset of the window in Redis.
+        // Redis counts `quota.resetMilliseconds` from a time after `askedAt`. The sum of both is therefore never later
+        // than the reset of the window in Redis.
         let askedAt = fallback.now()
         post(AdmissionScript.charge(inRedis(claim), times: times, limits), of: claim.driver) {
             [limits, fallback, driver = claim.driver, limitClass = claim.limitClass] replies in
@@ -202,7 +198,6 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Deletes the driver's keys now. Returns false if Redis did not delete them.
     @discardableResult
     private func forgetNow(_ driver: DriverID) async -> Bool {
         guard let serving = node(of: driver)?.serving() else { return false }
@@ -237,7 +232,6 @@ package final class RedisRateLimiter: Admission {
         return await askSeveral(claims)
     }
 
-    /// Asks each node about the claims of its own drivers. All nodes are asked at the same time.
     private nonisolated(nonsending) func askSeveral(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
         var groups: [ObjectIdentifier: (node: RedisNode, indexes: [Int])] = [:]
         for (index, claim) in claims.enumerated() {
@@ -258,7 +252,6 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Returns the decision of Redis after reconciling it with the window in this process.
     private func settled(
         _ claim: AdmissionClaim, _ decision: AdmissionDecision, askedAt: Int64
     ) -> AdmissionDecision {

@@ -6,8 +6,8 @@ internal import Sockets
 enum RedisRedirect: Hashable, Sendable {
     /// The slot now belongs to another node. The address is nil if the cluster does not know the address of that node.
     case moved(slot: Int, to: SocketAddress?)
-    /// The slot is moving to another node. The command's keys have moved already or do not exist yet, so the other node
-    /// must execute the command. The other node accepts the command only after ASKING.
+    /// The slot is moving to the node at this address, which must execute the command. That node accepts the command
+    /// only after ASKING.
     case ask(SocketAddress)
     /// The slot is moving, and only some of the command's keys have moved. No node can execute the command until the
     /// other keys have moved too.

@@ -1,17 +1,16 @@
-// Parses bytes into replies, with the reply reader of the C library hiredis. No other file of this module calls
-// hiredis. The reader does not depend on sockets or commands.
+// Parses Redis replies with the C library hiredis. No other file of this module calls hiredis.
 //
-// hiredis calls functions of this file, which build each reply as a tree of `Node`s. A parent node owns the nodes of
-// its nested arrays, and hiredis holds a retained reference to the root node.
+// The callbacks in `ReplyFunctions` build each reply as a tree of `Node`s. A parent node owns its child nodes. hiredis
+// holds a retained reference to the root node.
 //
-// If hiredis discards an incomplete reply, it passes the root to `freeObject`. Otherwise `redisReaderGetReply` returns
-// the root to this file, which then releases the root.
+// If hiredis discards an incomplete reply, it calls `freeObject` with the root node. `feed` releases the root node of a
+// complete reply.
 
 internal import CHiredis
 
 enum RedisReply: Hashable, Sendable {
     case status(String)
-    /// An error reply. Its text begins with a word in capitals that names the kind of error: "READONLY ...".
+    /// The text begins with the kind of error in capitals: "READONLY ...".
     case error(String)
     case integer(Int64)
     case string(String)
@@ -19,7 +18,7 @@ enum RedisReply: Hashable, Sendable {
     case array([RedisReply])
 }
 
-/// The stream is not RESP, or a reply is longer than this client expects. Later bytes of the stream cannot be parsed.
+/// The stream is not RESP, or a reply is too long. The rest of the stream cannot be parsed.
 struct RedisProtocolError: Error, Hashable {}
 
 final class RedisReplyReader {
@@ -28,9 +27,9 @@ final class RedisReplyReader {
 
     /// The size of the replies to expect.
     enum ReplySize {
-        /// The replies to all commands except CLUSTER SLOTS: at most 64 KiB, and at most 64 elements per array.
+        /// For all commands except CLUSTER SLOTS: at most 64 KiB per reply and 64 elements per array.
         case small
-        /// The reply to CLUSTER SLOTS: at most 4 MiB, because it may list each slot as a separate range.
+        /// For CLUSTER SLOTS: at most 4 MiB per reply, because a reply may list each slot as a separate range.
         case slots
 
         fileprivate var bytesMax: Int { self == .small ? 64 * 1024 : 4 * 1024 * 1024 }
@@ -39,8 +38,8 @@ final class RedisReplyReader {
 
     init(_ size: ReplySize = .small) throws(RedisProtocolError) {
         guard let reader = redisReaderCreateWithFunctions(ReplyFunctions.pointer) else { throw RedisProtocolError() }
-        // The value of this pointer is the maximum number of elements of an array. hiredis passes the pointer to the
-        // callbacks, and never dereferences it.
+        // hiredis passes this pointer to the callbacks and never dereferences it. Its value is the maximum number of
+        // elements of an array.
         reader.pointee.privdata = UnsafeMutableRawPointer(bitPattern: size.elementsMax)
         self.reader = reader
         replyBytesMax = size.bytesMax
@@ -68,12 +67,12 @@ final class RedisReplyReader {
     }
 }
 
-/// A reply that is being built. Only the root and arrays have a node. Other elements are stored directly in their
-/// array.
+/// A reply that is being built. The root of a reply and each nested array have a node. Any other element is stored only
+/// in `elements` of its array's node.
 private final class Node {
     private var reply: RedisReply
-    /// The elements of an array. Its nested arrays are kept in `arrays` until the reply is complete, each with its
-    /// index in `elements`.
+    /// The elements of an array. A nested array is an empty array here until `whole` replaces it by the result of its
+    /// node in `arrays`.
     private var elements: [RedisReply] = []
     private var arrays: [(index: Int, node: Node)] = []
 
@@ -82,18 +81,18 @@ private final class Node {
         elements.reserveCapacity(min(elementCount, 64))
     }
 
-    /// The complete reply, built by recursion into nested arrays. hiredis reads at most 7 levels of nesting.
+    /// The recursion is bounded, because hiredis reads at most 7 levels of nested arrays.
     var whole: RedisReply {
         guard case .array = reply else { return reply }
         for array in arrays { elements[array.index] = array.node.whole }
         return .array(elements)
     }
 
-    /// Adds an element, and returns the pointer that hiredis keeps for it. If the element is the root or an array, the
-    /// pointer is the address of its node.
+    /// Adds an element to its parent, and returns the pointer that hiredis keeps for the element. For the root and for
+    /// arrays, this is the address of the element's node.
     ///
-    /// Any other element is stored in its parent and has no node. The pointer is then the parent's address, because
-    /// hiredis only checks that the pointer is not null.
+    /// Other elements have no node. For them, returns the parent's address, because hiredis only checks that the
+    /// pointer is not null.
     static func make(
         _ reply: RedisReply, elementCount: Int = 0, _ task: UnsafePointer<redisReadTask>?
     ) -> UnsafeMutableRawPointer? {
@@ -111,7 +110,7 @@ private final class Node {
 }
 
 private enum ReplyFunctions {
-    /// The callbacks. Threads can share them safely, because they are not changed after their creation.
+    /// The callbacks. Sharing them between threads is safe, because nothing changes them after their creation.
     nonisolated(unsafe) static let pointer: UnsafeMutablePointer<redisReplyObjectFunctions> = {
         let pointer = UnsafeMutablePointer<redisReplyObjectFunctions>.allocate(capacity: 1)
         pointer.initialize(
@@ -124,8 +123,7 @@ private enum ReplyFunctions {
                     default: Node.make(.string(text), task)
                     }
                 },
-                // For an array with too many elements, such as a billion, return null instead of allocating it. Then
-                // hiredis assumes a lack of memory and reports an error.
+                // If an array has too many elements, returns null. hiredis then reports a lack of memory.
                 createArray: { task, count in
                     (0...Int(bitPattern: task?.pointee.privdata)).contains(Int(count))
                         ? Node.make(.array([]), elementCount: Int(count), task) : nil

@@ -7,11 +7,11 @@ final class RedisSentinels: Sendable {
     /// The URL, whose servers are the sentinels.
     private let endpoint: RedisEndpoint
     private let sentinel: RedisEndpoint.Sentinel
-    /// The index of the sentinel that is asked first: the sentinel that gave the last answer. If the primary in that
-    /// answer could not be used, the next sentinel is asked first.
+    /// The index of the sentinel to ask first. `primary(on:)` sets it to the sentinel that answered, and `askAnother`
+    /// to the sentinel after that one.
     private let first = Atomic<Int>(0)
 
-    /// How long one sentinel may take to answer. No request waits during this time.
+    /// How long one sentinel may take to answer. Client requests do not wait for the answer.
     private static let timeoutMilliseconds = 500
 
     init(_ endpoint: RedisEndpoint, _ sentinel: RedisEndpoint.Sentinel) {
@@ -19,8 +19,8 @@ final class RedisSentinels: Sendable {
         self.sentinel = sentinel
     }
 
-    /// Returns the address of the primary, and the index of the sentinel that named it. Asks the sentinels in turn,
-    /// until one of them knows the primary.
+    /// Asks the sentinels in turn until one of them names the primary. Returns the primary's address and this
+    /// sentinel's index.
     func primary(on loop: EventLoop) async throws(RedisFailure) -> (address: SocketAddress, sentinel: Int) {
         let start = first.load(ordering: .relaxed)
         var last = RedisFailure.connection
@@ -38,8 +38,8 @@ final class RedisSentinels: Sendable {
         throw last
     }
 
-    /// Called when the primary that this sentinel named could not be used. The next sentinel is then asked first,
-    /// because a sentinel that cannot reach the other sentinels keeps naming the old primary after a promotion.
+    /// Must be called when the primary that this sentinel named could not be used. `primary(on:)` then asks another
+    /// sentinel first. A sentinel cut off from the other sentinels keeps naming the old primary after a promotion.
     func askAnother(than sentinel: Int) {
         // Several links may report the same sentinel. Only the first report changes `first`.
         _ = first.compareExchange(
@@ -59,8 +59,8 @@ final class RedisSentinels: Sendable {
         return try Self.address(replies.last ?? .null)
     }
 
-    /// Parses the reply: the host and the port, both as strings. The reply is null if the sentinel knows no primary
-    /// with the requested name.
+    /// The reply has the host and the port as strings. It is null if the sentinel knows no primary with the requested
+    /// name.
     static func address(_ reply: RedisReply) throws(RedisFailure) -> SocketAddress {
         if reply == .null { throw .unknownPrimary }
         guard case .array(let elements) = reply, elements.count == 2, case .string(let host) = elements[0],

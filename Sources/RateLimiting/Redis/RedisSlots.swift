@@ -1,13 +1,13 @@
-// The slots of a Redis Cluster: which slot a key has, and which primary has each slot, as CLUSTER SLOTS reports it
-// (redis.io/docs/reference/cluster-spec). Opens no connection.
+// Computes the cluster slot of a key, and parses CLUSTER SLOTS, the reply that lists each primary's slots
+// (redis.io/docs/reference/cluster-spec).
 
 internal import Sockets
 
 enum RedisSlots {
     static let count = 16_384
 
-    /// Returns the slot of a key. Only the hash tag is hashed: the text between the first "{" and the next "}". A key
-    /// without a hash tag, or with an empty one, is hashed as a whole.
+    /// If the key has a hash tag, only the hash tag is hashed: the text between the first "{" and the next "}". If the
+    /// hash tag is missing or empty, the whole key is hashed.
     static func slot(ofKey key: String) -> Int {
         let bytes = key.utf8
         if let open = bytes.firstIndex(of: UInt8(ascii: "{")) {
@@ -36,17 +36,17 @@ enum RedisSlots {
 struct RedisSlotMap: Hashable, Sendable {
     /// The primaries that have slots. No address occurs twice.
     private(set) var primaries: [SocketAddress] = []
-    /// For each slot, the index of its primary in `primaries`; nil if no known primary has the slot.
+    /// For each slot, the index in `primaries` of the slot's primary; nil if the slot has no known primary.
     private(set) var owners = [UInt16?](repeating: nil, count: RedisSlots.count)
 
-    /// The maximum number of primaries. Each takes one connection per event loop.
+    /// The maximum number of primaries. Each primary takes one connection per event loop.
     static let primariesMax = 256
 
     /// Parses a reply to CLUSTER SLOTS. Returns nil if the reply is malformed, lists a slot twice, or names more than
     /// `primariesMax` primaries.
     ///
-    /// - Parameter askedHost: the host of the node that replied. If the reply gives an empty host for a node, this host
-    ///   is meant.
+    /// - Parameter askedHost: the host of the node that sent the reply. An empty host in the reply stands for this
+    ///   host.
     init?(_ reply: RedisReply, askedHost: String) {
         guard case .array(let ranges) = reply else { return nil }
         for range in ranges {
@@ -55,8 +55,8 @@ struct RedisSlotMap: Hashable, Sendable {
                 case .array(let primary) = elements[2], 0 <= first, first <= last, last < RedisSlots.count,
                 case .some(let address) = Self.address(primary, askedHost)
             else { return nil }
-            // The reply names no address for this primary, so its slots stay without an owner here. A later MOVED reply
-            // may name the address.
+            // The address of this primary is unknown, so its slots get no owner. A later MOVED reply may name the
+            // address.
             guard let address else { continue }
             guard let index = add(address) else { return nil }
             for slot in Int(first)...Int(last) {
@@ -78,8 +78,8 @@ struct RedisSlotMap: Hashable, Sendable {
         return UInt16(primaries.count - 1)
     }
 
-    /// Parses the description of a node: the preferred host, the port, the id and, since Redis 7, pairs with the other
-    /// addresses. Returns nil if the elements have another form, and `.some(nil)` if the node's address is not known.
+    /// Parses a node: the host, the port, the id and, since Redis 7, a list with further addresses. Returns nil if the
+    /// node is malformed, and `.some(nil)` if it has no known address.
     private static func address(_ elements: [RedisReply], _ askedHost: String) -> SocketAddress?? {
         guard elements.count >= 2, case .integer(let port) = elements[1], (1...65535).contains(port) else {
             return nil

@@ -1,9 +1,10 @@
-// The servers to which the links of a node connect: those in the URL, the sentinels' primary, or one node of a cluster.
+// Where a connection to Redis leads: to a server of the URL, to the primary that the sentinels name, or to a cluster
+// node.
 
 internal import Sockets
 
 enum RedisSource: Sendable {
-    /// The servers that the URL names. If there are several, they must be nodes of a cluster.
+    /// The servers of the URL. If there are several, they must be nodes of a cluster.
     case servers
     case sentinels(RedisSentinels)
     /// `probeTag` returns a hash tag whose slot belongs to the node; nil if the node has no slot.
@@ -16,8 +17,8 @@ enum RedisSource: Sendable {
             }
     }
 
-    /// Opens a connection. With `.servers`, tries the servers in order until one works, but throws `isCluster` as soon
-    /// as one is a node of a cluster. If no connection can be opened, throws the failure of the last attempt.
+    /// Opens a connection. For `.servers`, tries the servers in the URL's order until one works. Throws `isCluster` as
+    /// soon as a server is a cluster node. If all servers fail, throws the failure of the last server tried.
     func open(
         _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {

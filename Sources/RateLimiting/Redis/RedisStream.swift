@@ -1,5 +1,4 @@
-// The bytes of one connection to a server: plain, or inside TLS. Without TLS, every call goes to the connection
-// directly.
+// One connection to a server, with or without TLS.
 
 internal import Sockets
 
@@ -55,7 +54,7 @@ struct RedisStream: Sendable {
         try await connection.write(tls.encrypted(bytes), until: deadline)
     }
 
-    /// Waits for bytes and passes them to the closure. At the end of the stream, passes an empty buffer.
+    /// Waits for bytes and calls `body` with them. At the end of the stream, calls `body` with an empty buffer.
     func read<Answer>(until deadline: Deadline, _ body: (UnsafeRawBufferPointer) -> Answer) async throws -> Answer {
         guard let tls else { return try await connection.read(until: deadline, body) }
         while true {
@@ -71,7 +70,7 @@ struct RedisStream: Sendable {
         }
     }
 
-    /// Closes the connection without the alert that ends TLS, because Redis does not need the alert.
+    /// Does not send the alert that ends a TLS session, because Redis does not need it.
     func close() {
         connection.close()
     }

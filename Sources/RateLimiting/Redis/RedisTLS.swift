@@ -1,5 +1,4 @@
-// TLS for the connections to Redis: the settings of a URL, and the encryption of one connection. `RedisStream` sends
-// and receives the encrypted bytes.
+// TLS for connections to Redis. `RedisStream` sends and receives the encrypted bytes.
 
 internal import CTLS
 internal import Sockets
@@ -13,13 +12,13 @@ internal import Synchronization
 
 /// The certificates of a `rediss://` URL.
 final class RedisTLS: Hashable, Sendable {
-    /// The paths of PEM files. `ca` has the certificates to trust instead of the system's. `certificate` and `key`
-    /// identify this client to a Redis with the setting `tls-auth-clients`.
+    /// The paths of PEM files. The certificates in `ca` are trusted instead of the system's. If Redis has the setting
+    /// `tls-auth-clients`, `certificate` and `key` identify this client.
     let ca: String?
     let certificate: String?
     let key: String?
-    /// The OpenSSL context, created from the PEM files when they were last read. This object releases the context when
-    /// it creates another one, and in `deinit`. OpenSSL frees a released context when no session uses it any more.
+    /// The OpenSSL context with the contents of the PEM files. Sessions hold references to it, so OpenSSL frees a
+    /// released context only after its last session.
     private let context = Mutex<OwnedContext?>(nil)
 
     private struct OwnedContext: @unchecked Sendable {
@@ -29,7 +28,7 @@ final class RedisTLS: Hashable, Sendable {
         let files: [FileState?]
     }
 
-    /// The attributes of a file that show whether the file was replaced or rewritten.
+    /// Attributes that change when the file is replaced or rewritten.
     private struct FileState: Hashable, Sendable {
         let device: UInt64
         let inode: UInt64
@@ -37,7 +36,6 @@ final class RedisTLS: Hashable, Sendable {
         let modifiedSeconds: Int
         let modifiedNanoseconds: Int
 
-        /// Returns nil if the file does not exist, or its state cannot be read.
         init?(_ path: String) {
             var status = stat()
             guard stat(path, &status) == 0 else { return nil }
@@ -74,11 +72,11 @@ final class RedisTLS: Hashable, Sendable {
         hasher.combine(key)
     }
 
-    /// Creates the TLS session of a connection to `host`, which must be in the server's certificate. The first call
-    /// reads the PEM files. A later call reads them again if one of them has changed.
+    /// Creates the TLS session of a connection to `host`. The server's certificate must contain `host`. The PEM files
+    /// are read by the first call, and again after one of them has changed.
     ///
-    /// Throws `.certificateFiles` if the PEM files cannot be used. The next call then reads the files again. If only
-    /// the system's certificates change, this method does not notice the change.
+    /// Throws `.certificateFiles` if the PEM files cannot be used. Changes of the system's certificates are not
+    /// noticed.
     func session(host: String) throws(RedisFailure) -> RedisTLSSession {
         let files = [ca, certificate, key].map { path in path.flatMap { FileState($0) } }
         return try context.withLock { context throws(RedisFailure) -> RedisTLSSession in
@@ -95,7 +93,8 @@ final class RedisTLS: Hashable, Sendable {
     }
 }
 
-/// The TLS session of one connection. A lock serializes the calls of the reading task and of the writing task.
+/// The TLS session of one connection. The reading task and the writing task may call it at the same time, because a
+/// lock serializes the calls.
 final class RedisTLSSession: Sendable {
     private struct Owned: @unchecked Sendable {
         // Safe to share: used only under the lock of `session`.
@@ -103,7 +102,7 @@ final class RedisTLSSession: Sendable {
     }
 
     private let session: Mutex<Owned>
-    /// A record has at most this many bytes of content (RFC 8446 section 5.1).
+    /// The maximum content of a TLS record (RFC 8446 section 5.1).
     private static let recordBytesMax = 16 * 1024
 
     fileprivate init(_ pointer: OpaquePointer) {
@@ -135,7 +134,7 @@ final class RedisTLSSession: Sendable {
         if !isReceived { throw .tls }
     }
 
-    /// Returns the decrypted bytes of all complete records, and whether the peer ended the connection after them.
+    /// Decrypts all complete records. `isEnd` is true if the peer ended the TLS session after these records.
     func decrypted() throws(RedisFailure) -> (bytes: [UInt8], isEnd: Bool) {
         let (result, content) = session.withLock { owned -> (tls_result, [UInt8]) in
             var content: [UInt8] = []

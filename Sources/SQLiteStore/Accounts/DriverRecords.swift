@@ -17,7 +17,7 @@ package struct DriverRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// Returns all matching drivers, ordered by the time when they were first seen.
+    /// Returns all matching drivers in the order in which they were first seen.
     package func find(_ question: DriverQuery) throws(RecordsUnreadable) -> [DriverRecord] {
         try RecordsFile.read(queue) { db in
             try Row.fetchAll(db, sql: Self.sql(question), arguments: [Self.argument(question)])
@@ -25,8 +25,8 @@ package struct DriverRecords: RecordsReader {
         }
     }
 
-    /// Returns the time when the driver was last deleted; nil if no deletion is recorded. Deletions are recorded under
-    /// the driver's keyed hash, which `digests` computes.
+    /// Returns the time of the driver's latest deletion; nil if none is recorded. A deletion is recorded under a keyed
+    /// hash of the driver's id, which `digests` computes.
     package func erasedAt(
         _ driver: DriverID, _ digests: KeyedHashes
     ) throws(RecordsUnreadable) -> Moment? {

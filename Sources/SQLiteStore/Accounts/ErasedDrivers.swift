@@ -1,5 +1,5 @@
-// Reads the table `erased_driver`, which records deletions under the keyed hash of the driver's id. The writer reads
-// this table before it creates a driver.
+// Reads the table `erased_driver`, which stores a keyed hash of each deleted driver's id. The writer reads this table
+// before it creates a driver.
 
 import Identity
 import JourneyModel

@@ -1,44 +1,42 @@
-// Continues a driver's deletion after its first transaction (Erasing.swift). Rows are rewritten in pieces, one per
-// transaction, so that a driver with a million events does not block other writes. The table `erasure` stores the
-// progress, so the deletion continues after a restart.
+// Continues the deletion of a driver that Erasing.swift began. Each transaction rewrites only some of the driver's
+// rows, because a driver with a million events must not block other writes. The table `erasure` stores the progress, so
+// that the deletion continues after a restart.
 
 import GRDB
 import Identity
 import JourneyModel
 import SharedTables
 
-/// The steps of a driver's deletion, in order. Sessions are rewritten before events, because the idempotency key of an
-/// expiry contains the session's id. An expiry that is stored after the events are rewritten must contain the session's
-/// new id.
+/// The steps of a driver's deletion, in order. Sessions come before events. Otherwise an expiry stored after the step
+/// `events` could contain the session's old id in its idempotency key.
 enum ErasureStep: String, CaseIterable {
     case audit
     case sessions
     case events
     case places
     case eventKinds = "event_kinds"
-    /// The last step. All tables are rewritten by now, but the WAL may still contain the old bytes of rewritten rows.
-    /// After this step, the writer truncates the WAL.
+    /// All tables are rewritten, but the WAL may still contain old bytes of their rows. After this step, the writer
+    /// truncates the WAL.
     case wal
 
     fileprivate var next: ErasureStep? {
         Self.allCases.firstIndex(of: self).flatMap { index in Self.allCases.dropFirst(index + 1).first }
     }
 
-    /// Whether the writer's caches stay valid in this step. The caches hold drivers, shared texts, and which drivers
-    /// use which texts.
+    /// Whether this step changes no rows that the writer caches: drivers, shared texts, and the records of their use.
     fileprivate var keepsDriverCache: Bool { self == .audit || self == .events || self == .wal }
 }
 
 /// The result of one transaction of a deletion.
 struct ErasurePiece {
-    /// The step at which the deletion continues; nil when it is complete.
+    /// The step at which the deletion continues; nil when the deletion is complete.
     var step: ErasureStep?
     var rowCount = 0
     /// Whether this was the last piece.
     fileprivate var completes = false
     fileprivate var keepsDriverCache = true
 
-    /// Marks the writer's caches as invalid, because the transaction changes rows that they hold.
+    /// Makes the writer empty its caches, because the transaction changes rows that they hold.
     mutating func changesDrivers() { keepsDriverCache = false }
 
     var effects: ChangeEffects { ChangeEffects(purgesWAL: completes, keepsDriverCache: keepsDriverCache) }
@@ -52,7 +50,7 @@ struct ErasureProgress {
     private var last: Int64?
     private var eventCount: Int64
 
-    /// SQL condition that is true for a row of `event` if the deletion of the event's driver is not complete.
+    /// SQL condition on a row of `event`: its driver's deletion is in progress.
     static let isUnderWaySQL = "EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = event.driver)"
 
     static func begin(_ driver: Int64, _ digest: [UInt8], _ db: Database) throws {
@@ -82,12 +80,11 @@ struct ErasureProgress {
         (self.driver, pseudonym, self.step, last, eventCount) = (driver, row[0], step, row[2], row[3])
     }
 
-    /// Rewrites at most `rowsMax` rows, and continues with the next step when a step has no rows left. Events of one
-    /// millisecond are always rewritten together, even beyond `rowsMax`. If two calls rewrote them, their order would
-    /// change.
+    /// Rewrites at most `rowsMax` rows, in one or more steps. May exceed `rowsMax` to finish the events of one
+    /// millisecond. If two calls rewrote these events, their order would change.
     ///
-    /// If nothing is left to rewrite, completes the deletion, and the writer then truncates the WAL. If `mayComplete`
-    /// is false, a call that rewrites the last rows leaves the completion to the next call.
+    /// Completes the deletion when no row is left to rewrite. If `mayComplete` is false, a call that has rewritten rows
+    /// leaves the completion to the next call.
     mutating func advance(rowsMax: Int, mayComplete: Bool, _ db: Database) throws -> ErasurePiece {
         var piece = ErasurePiece(step: step)
         while let step = piece.step, piece.rowCount < rowsMax {
@@ -122,8 +119,8 @@ struct ErasureProgress {
         }
     }
 
-    /// Returns where the next piece of `rowsMax` rows ends: the value of `column` in the last row of the piece. Returns
-    /// nil if fewer than `rowsMax` rows are left.
+    /// Returns the value of `column` in the last of the next `rowsMax` rows, in the order of `column`; nil if fewer
+    /// rows are left.
     private func end(_ table: String, _ column: String, _ rowsMax: Int, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(
             db.cachedStatement(
@@ -159,18 +156,19 @@ struct ErasureProgress {
         return (db.changesCount, end == nil)
     }
 
-    /// Replaces the ids, idempotency keys, sequences and times that the client sent, because these values could
-    /// identify the driver. The order of the events stays the same:
+    /// Replaces the ids, idempotency keys, sequences and times that the client sent, because they could identify the
+    /// driver. The new values must not change the order of the events.
     ///
-    /// Within a millisecond, events are ordered by sequence, then by members that the deletion keeps, then by the bytes
-    /// of event_id and idempotency key.
+    /// Events of one millisecond are ordered by sequence, then by members that this function does not change, then by
+    /// the bytes of event_id and idempotency key.
     ///
-    /// - A sequence becomes its rank among the sequences of its millisecond.
-    /// - A new idempotency key ends with a number of fixed length: the event's rank by time, event_id and old key.
-    /// - event_id becomes NULL, which means that it equals the key.
+    /// - The new sequence is the old sequence's rank among the sequences of the same millisecond.
+    /// - The new idempotency key ends with the event's rank by time, event_id and old key. This number has a fixed
+    ///   length.
+    /// - event_id becomes NULL, which means that it equals the idempotency key.
     ///
-    /// A client can write any information into the digits and the offset of a time. Only two facts about a time are
-    /// therefore kept: the moment, and whether the time had a fraction of a second.
+    /// A client can write any data into the digits and the offset of a time. The only facts kept are the moment and
+    /// whether the time had a fraction of a second.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: Database) throws -> (Int, Bool) {
         // `last` is the time of the last rewritten event.
         let start = last.map { $0 + 1 } ?? .min
@@ -192,12 +190,11 @@ struct ErasureProgress {
         return (rows.count, last == nil)
     }
 
-    /// Gives the event an idempotency key that ends with the event's rank, `place`. Removes the other values that could
-    /// identify the driver. The text of `occurred_at` becomes one of the two forms that can be computed from the moment
-    /// (OccurredAtColumn.swift).
+    /// Gives the event an idempotency key that ends with `place`, and removes the other identifying values.
+    /// `occurred_at` becomes one of the two texts that can be computed from the moment (OccurredAtColumn.swift).
     ///
-    /// If an old release stored the event, only the metadata contains the state that the phone reported. The fold needs
-    /// this state, so it is stored in the column `previous_state` when the metadata is removed.
+    /// In an event of an old release, only the metadata contains the state that the phone reported. The fold needs this
+    /// state, so it is copied to `previous_state` when the metadata is removed.
     private func rewriteEvent(
         _ event: Int64, place: Int64, sequencePlace: Int64, _ keys: EventKeyTable, _ db: Database
     ) throws {
@@ -219,9 +216,8 @@ struct ErasureProgress {
 
     // MARK: Shared texts
 
-    /// Overwrites the texts that only this driver uses, and deletes this driver's rows of `table`, which record the use
-    /// of the texts. A text that other drivers use too identifies no one, so it remains until the last of them is
-    /// deleted.
+    /// Overwrites the texts that only this driver uses, and deletes the driver's rows of `table`, which record the use
+    /// of texts. A text that other drivers also use identifies nobody, so it remains until its last driver is deleted.
     private func rewriteTexts(
         _ table: String, _ column: String, _ rowsMax: Int, _ db: Database,
         _ overwrite: (String, StatementArguments, Database) throws -> Void
@@ -243,7 +239,7 @@ struct ErasureProgress {
     }
 
     private func rewriteEventKinds(_ condition: String, _ arguments: StatementArguments, _ db: Database) throws {
-        // Each row of `event_kind` gets a different source, because the table must not have two equal rows.
+        // Each row of `event_kind` gets its own source, because no two rows may be equal.
         try db.execute(
             sql: """
                 UPDATE event_kind SET source = ?3 || '-' || id, schema_version = '1.0',

@@ -1,6 +1,6 @@
-// The list of deletions, each with its time and the keyed hash of the driver's id. Without the signing key, the list
-// identifies no one, so it may be kept longer than any backup. The list is read from a database, or from a file
-// printed by `dwell driver erasures`.
+// Reads the list of deletions from a database, or from a file printed by `dwell driver erasures`. The list contains
+// only keyed hashes of driver ids. Without the signing key it identifies nobody, so it may be kept longer than any
+// backup.
 
 import Foundation
 import GRDB
@@ -9,7 +9,7 @@ import JourneyModel
 import SharedTables
 
 package enum ErasureRecords {
-    /// Maximum size of a list in bytes. Real lists are far smaller. A list of this size still fits into memory.
+    /// Maximum size of a list, so that a list always fits into memory. Real lists are far smaller.
     private static let listBytesMax = 256 * 1024 * 1024
 
     /// Returns the deletions in the file at `path`, oldest first. The file is a database of Dwell or a printed list.
@@ -36,9 +36,8 @@ package enum ErasureRecords {
         return try handle.read(upToCount: 16) == Data("SQLite format 3\0".utf8)
     }
 
-    /// Returns the deletions in a database of any version of Dwell, even a version newer than this binary. After a
-    /// downgrade, `dwell restore` replaces such a database, but keeps it. The replaced database is often the only
-    /// record of the latest deletions.
+    /// Also reads databases of newer versions of Dwell. After a downgrade, `dwell restore` replaces such a database but
+    /// keeps its file. This file is often the only record of the latest deletions.
     private static func database(_ path: String) throws -> [RecordedErasure] {
         let queue = try RecordsFile.connect(path)
         defer { try? queue.close() }
@@ -49,14 +48,14 @@ package enum ErasureRecords {
     }
 
     private static func list(_ path: String) throws -> [RecordedErasure] {
-        // Reads one byte more than a list may have, so that a longer file is noticed without reading all of it.
+        // One byte more than the maximum is enough to notice that the file is too long.
         let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
         defer { try? handle.close() }
         let data = try handle.read(upToCount: listBytesMax + 1) ?? Data()
         guard data.count <= listBytesMax, let text = String(bytes: data, encoding: .utf8) else {
             throw RecordsUnreadable("neither a database nor a list of deletions")
         }
-        // Even a list without deletions has a first line, so an empty file is incomplete.
+        // Even a list without deletions has a heading.
         guard !text.isEmpty else { throw RecordsUnreadable("the file is empty, without even the first line of a list") }
         var announced = 0
         var erasures: [RecordedErasure] = []
@@ -69,8 +68,8 @@ package enum ErasureRecords {
                 throw RecordsUnreadable("line \(index + 1) is not from a list printed by dwell driver erasures")
             }
         }
-        // The list may have more entries than its heading says, because an operator may have appended a list of an
-        // older version. Such a list has no heading.
+        // The list may have more deletions than announced. An operator may have appended a list of an older version,
+        // which has no heading.
         guard erasures.count >= announced else {
             throw RecordsUnreadable("the list is truncated: it has \(erasures.count) of \(announced) deletions")
         }
@@ -85,8 +84,8 @@ package enum ErasureRecords {
         return words.count == 3 && words[0] == "#" && words[1] == "deletions:" ? Int(words[2]) : nil
     }
 
-    /// Returns how many deletions in the database at `path` are missing from the database at `other`, or are recorded
-    /// there with an earlier time.
+    /// Returns the number of deletions in the database at `path` that the database at `other` lacks or has with an
+    /// earlier time.
     static func count(in path: String, missingFrom other: String) throws -> Int {
         let known = try database(other).reduce(into: [[UInt8]: Moment]()) { $0[$1.digest] = $1.at }
         return try database(path).count { erasure in known[erasure.digest].map { $0 < erasure.at } ?? true }

@@ -1,8 +1,8 @@
-// Searches for remains of a deleted driver, for `dwell verify-erased`. It searches every column of every table. It also
-// searches the bytes of the database file and its WAL, which may contain rows that no query finds.
+// Searches for remains of a deleted driver, for `dwell verify-erased`. Searches all columns of all tables. Also
+// searches the bytes of the database file and the WAL, which may contain rows that no query finds.
 //
-// The search is read-only. It is independent of the code that deletes, so that it also finds what an error in that code
-// leaves behind.
+// The search does not use the code of deletions, so that it also finds what a defect in that code leaves behind. It
+// writes nothing.
 
 import Foundation
 import GRDB
@@ -17,7 +17,7 @@ package import SharedTables
 #endif
 
 package struct ErasureScan: ErasureSearch {
-    /// Minimum length of an identifier in bytes. A shorter one would match by chance.
+    /// Minimum length of an identifier in bytes. A shorter identifier would match by chance.
     package static let identifierBytesMin = 4
 
     /// Number of bytes read at a time.
@@ -30,8 +30,8 @@ package struct ErasureScan: ErasureSearch {
         self.path = path
     }
 
-    /// Returns every column that contains an identifier. Also returns the first position of each identifier in the
-    /// database file, its WAL and its journal. Throws if a file or the database cannot be read.
+    /// Returns every column that contains an identifier. Also returns each identifier's first position in the database
+    /// file, in the WAL and in the journal. Throws if a file or the database cannot be read.
     package func find(_ identifiers: [String]) throws -> [ErasureFinding] {
         let columns = try read { db in
             try Self.columns(db).flatMap { table, column in
@@ -47,17 +47,17 @@ package struct ErasureScan: ErasureSearch {
         return columns + files
     }
 
-    /// Returns the tables and columns that still have data of the deleted driver. The receipt of the deletion
-    /// identifies the driver. Returns nil if no deletion has this receipt.
+    /// Returns the tables and columns that still have data of a deleted driver. `receipt` is the receipt of the
+    /// deletion. Returns nil if no deletion has this receipt.
     package func leftovers(ofReceipt receipt: String) throws -> [String]? {
         try read { db in
             let driver = try Row.fetchOne(
                 db, sql: "SELECT driver FROM audit WHERE action = 'erased' AND reason = ?", arguments: [receipt])
             guard let driver else { return nil }
-            // Nothing was stored about a deleted driver who has no row.
+            // If the driver has no row, nothing was stored about the driver.
             guard let row = driver[0] as Int64? else { return [] }
-            // A backup of an older version does not record which drivers use a text. In such a backup, texts that only
-            // this driver uses cannot be recognised.
+            // Backups of older versions do not record which drivers use a text. In such a backup, a driver's remaining
+            // texts cannot be recognised.
             let texts = try db.tableExists("place_use") ? Self.remainingTextQueries : []
             let erasure = try db.tableExists("erasure") ? Self.incompleteErasureQueries : []
             let purchases = try Self.remainingPurchaseQueries.filter { try db.tableExists($0.name) }
@@ -74,9 +74,8 @@ package struct ErasureScan: ErasureSearch {
         }
     }
 
-    /// Returns whether the hash table `event_key` still has an entry for an old idempotency key of the driver. A
-    /// deletion gives each event a new key, and therefore a new place in the table. Any other place that lists such an
-    /// event belongs to an old key.
+    /// Returns whether the hash table `event_key` lists one of the events at a wrong place. Such an entry belongs to
+    /// the key that the event had before the deletion.
     private static func hasOldKey(_ events: Set<Int64>, _ db: Database) throws -> Bool {
         guard try db.tableExists("event_key") else { return false }
         let keys = try EventKeyTable(db)
@@ -88,8 +87,8 @@ package struct ErasureScan: ErasureSearch {
         return false
     }
 
-    // In these queries and the following ones, ?1 is the driver's row number, and ?2 is the list of the driver's events
-    // (DriverEvents).
+    // In the queries below, ?1 is the driver's row number, and ?2 is the list of the driver's event ids
+    // (`DriverEvents.list`).
 
     private static let incompleteErasureQueries = [
         ("the deletion is not complete, its row in erasure", "SELECT 1 FROM erasure WHERE driver = ?1")
@@ -104,9 +103,8 @@ package struct ErasureScan: ErasureSearch {
         } + [
             ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ?1 AND driver_id NOT LIKE 'erased-%'"),
             ("session.session_id", "SELECT 1 FROM session WHERE driver = ?1 AND session_id NOT LIKE 'erased-%'"),
-            // The second pattern matches the key of an expiry, an event that the server stores when a session's
-            // deadline has passed. If an expiry is stored after the deletion, its key contains the new id that the
-            // deletion gave the session.
+            // The second pattern matches the key of an expiry, the event that the server stores after a session's
+            // deadline. The key of an expiry stored after the deletion contains the session's new id.
             (
                 "event.idempotency_key",
                 """
@@ -120,8 +118,8 @@ package struct ErasureScan: ErasureSearch {
             ("audit.address", "SELECT 1 FROM audit WHERE driver = ?1 AND address IS NOT NULL"),
             ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ?1 AND request_id IS NOT NULL"),
             ("audit.sid", "SELECT 1 FROM audit WHERE driver = ?1 AND sid IS NOT NULL"),
-            // A client can write arbitrary digits into a time, and they could identify the driver. A deletion rewrites
-            // the text of each time into one of the two forms below. Any other text was therefore not rewritten.
+            // A client's text of a time could identify the driver. A deletion replaces the text by one of the two forms
+            // below. A text of another form was not replaced.
             (
                 "event.occurred_at",
                 """
@@ -130,13 +128,13 @@ package struct ErasureScan: ErasureSearch {
                     strftime('%Y-%m-%dT%H:%M:%SZ', occurred_at_ms / 1000.0, 'unixepoch'))
                 """
             ),
-            // A deletion replaces each sequence by its rank among the events of its millisecond, which is a small
-            // number. A sequence of ten million or more was not replaced, and may be a phone number.
+            // A deletion replaces each sequence by a small rank. A sequence number of at least 10,000,000 was not
+            // replaced, and may be a phone number.
             ("event.sequence", "SELECT 1 FROM \(DriverEvents.listedSQL("?2")) WHERE sequence >= 10000000"),
         ]
 
-    /// Queries for what a deletion should have removed: texts that only this driver uses, and the rows that record the
-    /// driver's use of texts. Texts that other drivers use too may remain.
+    /// Finds texts that only this driver uses, and rows that record the driver's use of texts. Texts that other drivers
+    /// also use may remain.
     private static let remainingTextQueries: [(name: String, sql: String)] = [
         (
             "place.place_id",
@@ -178,8 +176,8 @@ package struct ErasureScan: ErasureSearch {
         return try queue.read(value)
     }
 
-    /// Returns the columns of all tables. For `event_row`, returns the columns of the view `event` instead, which gives
-    /// the texts as they were sent.
+    /// Returns the columns of all tables. The view `event` replaces the table `event_row`, because the view has the
+    /// texts as clients sent them.
     private static func columns(_ db: Database) throws -> [(table: String, column: String)] {
         try Row.fetchAll(
             db,
@@ -206,11 +204,10 @@ package struct ErasureScan: ErasureSearch {
         try files.flatMap { file in try search(file, for: identifiers) }
     }
 
-    /// Reads the file in overlapping chunks, so that a match across the border of two chunks is found. A UUID is
-    /// searched for as a text and in the form in which `event.key` stores it.
+    /// Reads the file in overlapping chunks, to find matches that lie in two chunks. Searches for a UUID both as text
+    /// and in the binary form of `event.key`.
     private static func search(_ file: String, for identifiers: [String]) throws -> [ErasureFinding] {
-        // This function does not open the file with FileHandle, because the error messages of FileHandle are not meant
-        // for operators.
+        // Not opened with FileHandle, because its error messages are not meant for operators.
         let descriptor = open(file, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw MaintenanceRefusal(errnoAt: file) }
         let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)

@@ -1,14 +1,13 @@
-// `EventErasure` on SQLite. The driver's id is replaced by a pseudonym, and ErasureProgress rewrites the other rows in
-// pieces.
+// `EventErasure` on SQLite. `beginErasure` replaces the driver's id by a pseudonym. ErasureProgress rewrites the
+// driver's other rows in pieces.
 
 package import Engine
 import GRDB
 package import SharedTables
 
 extension SQLiteEventStore: EventErasure {
-    /// Called before the transaction that begins a deletion. If that transaction also completes the deletion, the
-    /// writer truncates the WAL while all requests wait. To shorten this wait, most of the WAL is copied into the
-    /// database file here.
+    /// Called before a deletion begins. At the end of the deletion, all requests wait while the writer truncates the
+    /// WAL. To shorten this wait, most of the WAL is copied into the database file now.
     package func prepareErasure() async { await copyWAL() }
 
     package func beginErasure(
@@ -42,11 +41,10 @@ extension SQLiteEventStore: EventErasure {
         let rowsMax = pace.rowsPerErasurePiece
         var step: ErasureStep? = .audit
         while let next = step {
-            // A server that stops must not wait for a long deletion. The next start of the server continues the
-            // deletion.
+            // A stopping server must not wait for a long deletion. The deletion continues at the next start.
             if Task.isCancelled { throw .cancelled }
-            // The step `wal` rewrites no rows. After this step, the writer truncates the WAL while all requests wait.
-            // To shorten this wait, most of the WAL is copied into the database file here.
+            // After the step `wal`, all requests wait while the writer truncates the WAL. To shorten this wait, most of
+            // the WAL is copied into the database file now.
             if next == .wal { await copyWAL() }
             let advance = { @Sendable (db: Database) throws -> ErasurePiece in
                 var progress = try ErasureProgress(of: driver, db)

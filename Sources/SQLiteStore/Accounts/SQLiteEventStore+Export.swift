@@ -60,21 +60,21 @@ extension SQLiteEventStore: EventExport {
             from: "event CROSS JOIN event_kind ON event_kind.id = event.kind WHERE event.id = ?1 AND driver = ?2")
     }
 
-    /// A function that returns the row numbers of at most `limit` rows of the driver, beginning with the row after
-    /// `last`. If `last` is nil, it begins with the driver's first row.
+    /// Returns at most `limit` row numbers of the driver's rows, in the order of the export. The list begins after the
+    /// row `last`, or with the first row if `last` is nil.
     private typealias Keys =
         @Sendable (_ driver: Int64, _ last: Int64?, _ limit: Int, _ db: Database) throws -> [Int64]
 
     private static let sessionKeys: Keys = { driver, last, limit, db in
-        // Without the unary plus, SQLite would scan the rows of all drivers in the order of the row numbers, to avoid
-        // sorting. With the plus, SQLite finds the driver's rows in the index by driver.
+        // The unary plus makes SQLite use the index by driver. Otherwise SQLite would scan the rows of all drivers, to
+        // avoid sorting.
         try Int64.fetchAll(
             db, sql: "SELECT id FROM session WHERE driver = ? AND +id > ? ORDER BY +id LIMIT ?",
             arguments: [driver, last ?? 0, limit])
     }
 
-    /// Returns events in the order of the driver's chain, the linked list of the driver's events (EventChain.swift). A
-    /// walk through the chain can continue after the event `last` without reading the events before `last`.
+    /// Returns events in the order of the driver's chain (EventChain.swift). A walk through the chain can begin at the
+    /// event `last` without reading earlier events.
     private static let eventKeys: Keys = { driver, last, limit, db in
         let chain = try EventChain(db)
         let place = try last.flatMap { try chain.link($0)?.place }
@@ -88,9 +88,8 @@ extension SQLiteEventStore: EventExport {
         return keys
     }
 
-    /// Returns an export list of rows, each identified by its row number. Each column has a name, from which
-    /// `ExportColumn` derives the JSON member, and its SQL expression. `source` is the rest of the query: it selects
-    /// one row by its number and its driver. `more` writes further members, and gets the row number as its first
+    /// `ExportColumn` derives the JSON member from a column's name. `source` is the rest of the query, and must select
+    /// the row with number ?1 of the driver ?2. `more` writes further members of the row whose number is its first
     /// argument.
     private static func list(
         _ name: String, keys: @escaping Keys, columns: [(name: String, sql: String)], from source: String,

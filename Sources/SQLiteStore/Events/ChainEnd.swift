@@ -1,20 +1,18 @@
-// The end of a driver's chain, the linked list of the driver's events (EventChain.swift). `ChainEnd` has everything
-// that is needed to append an event that comes after all others. The driver's row stores this value, so that appending
-// such an event reads no row of another event.
+// The end of a driver's chain, the linked list of the driver's events (EventChain.swift). The driver's row stores this
+// value. An event that comes after all others is therefore appended without reading another event's row.
 
-/// The driver's last event in the order (corrected_at_ms, id), and the climb of this event. A climb begins with the
-/// event itself. Each step leads to the nearest earlier event with a higher level (`EventChain.level`).
+/// The climb of the driver's last event in the order (corrected_at_ms, id). A climb begins with the event itself. Each
+/// step leads to the nearest earlier event with a higher level (`EventChain.level`).
 ///
-/// The column `driver.chain` is NULL if the driver has no events. Otherwise it has the following form, with each number
-/// in zigzag and LEB128 encoding:
+/// The column `driver.chain` is NULL if the driver has no events. Otherwise it contains the following numbers, each in
+/// zigzag and LEB128 encoding:
 ///
 ///     chain = corrected_at_ms of the last event, its id, then for each further event of the climb
 ///             its id minus the id before it
 struct ChainEnd: Equatable {
     /// `corrected_at_ms` of the last event. 0 without events.
     private(set) var time: Int64 = 0
-    /// The ids of the events of the climb (defined at `ChainEnd`), the highest level first. The last id is that of the
-    /// driver's last event.
+    /// The ids of the climb's events, the earliest event first. The last id belongs to the driver's last event.
     private(set) var climb: [Int64] = []
 
     init() {}
@@ -26,8 +24,8 @@ struct ChainEnd: Equatable {
     /// The id of the driver's last event; nil without events.
     var last: Int64? { climb.last }
 
-    /// Returns whether a new event with this `corrected_at_ms` comes after all others. Also true if `time` is the time
-    /// of the last event, because the new event has the highest id.
+    /// Returns whether a new event with this `corrected_at_ms` comes after all others. This includes the time of the
+    /// last event, because the new event has a higher id.
     func isBefore(_ time: Int64) -> Bool { climb.isEmpty || time >= self.time }
 
     /// Appends an event that comes after all others. Returns the ids for the event's columns `previous` and `jump`.
@@ -41,11 +39,11 @@ struct ChainEnd: Equatable {
         return (previous, jump)
     }
 
-    /// Adds an event that is not the last in the order. The event joins the climb only if its level is higher than the
-    /// level of every later event. Earlier events then stay in the climb only if their level is higher than the new
-    /// event's.
+    /// Adds an event that is not the last. It joins the climb only if its level is higher than the level of every later
+    /// event. Earlier events with the same or a lower level then leave the climb.
     ///
-    /// - Parameter isLater: returns whether an event of the climb, given by its id, comes after the new event.
+    /// - Parameter isLater: takes the id of an event in the climb, and returns whether this event comes after the new
+    ///   event.
     mutating func insert(_ id: Int64, isLater: (Int64) -> Bool) {
         let level = EventChain.level(of: id)
         let later = climb.firstIndex(where: isLater) ?? climb.endIndex

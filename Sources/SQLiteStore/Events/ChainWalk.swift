@@ -1,5 +1,5 @@
-// Walks through a driver's chain, the linked list of the driver's events (EventChain.swift), in either direction. The
-// list is in the order (corrected_at_ms, id). The walk reads links only when the caller asks for further events.
+// Walks through a driver's chain (EventChain.swift) in either direction. The chain is a linked list of the driver's
+// events in the order (corrected_at_ms, id). An event's links are read only when the caller asks for the event.
 
 struct ChainWalk {
     enum Direction {
@@ -12,9 +12,8 @@ struct ChainWalk {
     private let times: ClosedRange<Int64>
     /// In a backward walk, contains only the next event, or nothing at the end.
     ///
-    /// In a forward walk, a stack of visited events that come after `current`, with the earliest event on top. Before
-    /// the first step, the top is the next event. In each later step, `nextForward` first searches backwards from the
-    /// top to the event directly after `current`.
+    /// In a forward walk, a stack of events after `current` that were read already, with the earliest event on top.
+    /// Links lead only backwards, so `nextForward` searches from the top back to the event directly after `current`.
     private var path: [ChainLink] = []
     /// Forward: the event that was returned last.
     private var current: ChainLink?
@@ -73,9 +72,9 @@ struct ChainWalk {
         return link
     }
 
-    /// Returns the ids of the next events: at least `count`, and also the rest of the last event's millisecond. All
-    /// events of a millisecond are returned together, because the fold sorts them in another order than the chain
-    /// (FoldOrder.swift). Returns fewer than `count` only if no more events are left.
+    /// Returns the ids of the next `count` events, and of all other events in the last event's millisecond. The fold
+    /// sorts the events of a millisecond, so it needs all of them (FoldOrder.swift). Returns fewer than `count` ids
+    /// only if no more events are left.
     mutating func next(_ count: Int) throws(SQLiteError) -> [Int64] {
         var ids: [Int64] = []
         while ids.count < count {
@@ -86,8 +85,8 @@ struct ChainWalk {
         return ids
     }
 
-    /// Returns the ids of all events of the next millisecond (`corrected_at_ms`), in the order of the chain. The fold
-    /// sorts them in another order (FoldOrder.swift). Returns an empty list when no event is left.
+    /// Returns the ids of the next event and of all other events with the same `corrected_at_ms`, in the order of the
+    /// chain. Returns an empty list when no event is left.
     mutating func nextMillisecond() throws(SQLiteError) -> [Int64] {
         guard let first = try next() else { return [] }
         var ids = [first.id]

@@ -1,5 +1,5 @@
-// The ids of a driver's events in the order of time, for code that reads through GRDB. Such code first finds the ids
-// and then selects the rows by id, because no index finds a driver's events (EventChain.swift).
+// Finds the ids of a driver's events in the order of time, for code that uses GRDB. The code then selects the rows by
+// id, because no index leads to a driver's events (EventChain.swift).
 
 import GRDB
 import GRDBSQLite
@@ -7,14 +7,12 @@ import GRDBSQLite
 struct DriverEvents {
     private enum Source {
         case chain(ChainWalk)
-        /// The rows of a database file of an old release. Such a file has an index by driver and time instead of chains
-        /// (linked lists of events).
+        /// A database file of an old release has an index by driver and time instead of chains.
         case rows(RowCursor)
     }
 
     private var source: Source
-    /// For `.rows`: a row that was read but not returned yet. It is the first event of the next millisecond. It was
-    /// read to find the end of the millisecond before.
+    /// For `.rows`: an event that `nextMillisecond` has read but not returned yet.
     private var kept: (id: Int64, time: Int64)?
 
     /// - Parameter times: the wanted range of `corrected_at_ms`.
@@ -37,7 +35,7 @@ struct DriverEvents {
         source = .chain(try ChainWalk(try EventChain(db), from: end.last, direction, times: times))
     }
 
-    /// Whether each driver's events form a chain (linked list). False for a database file of an old release.
+    /// False for a database file of an old release, which has no chains.
     static func hasChains(_ db: Database) throws -> Bool {
         try db.columns(in: "event").contains { $0.name == "previous" }
     }
@@ -89,7 +87,7 @@ struct DriverEvents {
     // MARK: Statements
 
     /// Returns the beginning of a FROM clause that reads the events whose ids are in the SQL parameter `parameter`.
-    /// Callers bind the result of `list` to this SQL parameter.
+    /// Callers bind the result of `list` to it.
     static func listedSQL(_ parameter: String = "?") -> String {
         "json_each(\(parameter)) AS listed CROSS JOIN event ON event.id = listed.value"
     }
@@ -100,7 +98,7 @@ struct DriverEvents {
     }
 }
 
-/// The rows that a query returns for a driver's events. Reads a few hundred events at a time.
+/// The rows that a query returns for a driver's events, read in batches.
 struct DriverEventRows {
     private static let batch = 256
 
@@ -126,7 +124,6 @@ struct DriverEventRows {
 }
 
 extension EventChain {
-    /// Creates an `EventChain` on the connection of a GRDB read or write that is in progress.
     convenience init(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")

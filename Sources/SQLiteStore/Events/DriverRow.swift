@@ -1,12 +1,11 @@
-// A driver's row in the database: the head, what is known about the phone's clock, and more. A cached row is not read
-// again. It is written once for each transaction that changes it, even if the transaction stores many events of the
-// driver.
+// A driver's row in the table `driver`, and a cache of these rows for the writer. A transaction writes a changed row
+// only once, even if it stores many events of the driver.
 
 import Engine
 import JourneyModel
 
-/// The row of one driver. The type is a class, so that its users change the cached row in place. If a caller throws
-/// after a change, the whole cache must be emptied.
+/// A class, so that callers change the cached row in place. If a caller throws after a change, the whole cache must be
+/// emptied.
 final class DriverRow {
     /// The last event in the contract's order.
     struct Head {
@@ -21,10 +20,9 @@ final class DriverRow {
     fileprivate var hasNewClockMemory = false
     /// Nil while no event at or after `floor` is stored.
     var head: Head?
-    /// The time at which the fold begins, if retention has deleted earlier events. Nil if the fold begins at the first
-    /// event.
+    /// If retention has deleted events, the time at which the fold begins; otherwise nil.
     let floor: Moment?
-    /// `Fold.rulesVersion` of the release that folded the driver's events. 0 while a refold is not complete.
+    /// `Fold.rulesVersion` of the release that folded the driver's events; 0 while a refold is not complete.
     private(set) var rules: Int64
     /// The end of the driver's chain of events (EventChain.swift).
     private(set) var chain: ChainEnd
@@ -36,10 +34,10 @@ final class DriverRow {
     private(set) var recentChanges: [UInt8]
     /// Whether `recentChanges` has changed. The column is written only if true.
     fileprivate(set) var hasNewChanges = false
-    /// The row number of the place (charger or merchant) whose use was stored last (TextReferences.swift).
+    /// The place (charger or merchant) whose use by this driver was recorded last (TextReferences.swift).
     var lastPlace: Int64?
-    /// Whether the row is in the cache. If so, its changes may be written later, because every lookup finds the row in
-    /// the cache. Otherwise, the next lookup reads the database, so changes must be written at once.
+    /// Whether the row is in the cache. If it is not, its changes must be written at once, because the next lookup
+    /// reads the database.
     fileprivate var isRemembered = false
     fileprivate var isToBeWritten = false
 
@@ -59,8 +57,8 @@ final class DriverRow {
         self.recentChanges = recentChanges
     }
 
-    /// If the event comes after all others, appends it to the driver's chain and returns the ids for its columns
-    /// `previous` and `jump`. Otherwise changes nothing and returns nil.
+    /// Returns nil and changes nothing if the event does not come after all others. Otherwise appends it to the
+    /// driver's chain, and returns the ids for its columns `previous` and `jump`.
     func append(_ event: Int64, at time: Int64) -> (previous: Int64?, jump: Int64?)? {
         guard chain.isBefore(time) else { return nil }
         hasNewChain = true
@@ -74,16 +72,14 @@ final class DriverRow {
         return try change(&chain)
     }
 
-    /// Sets what is known about the phone's clock. Most events change nothing here, and the column `clock_memory` is
-    /// then not written.
     func remember(_ memory: ClockMemory) {
         if memory == clockMemory { return }
         clockMemory = memory
         hasNewClockMemory = true
     }
 
-    /// Returns the row number of the journey's session if that session has the id `sessionID`; otherwise nil. A journey
-    /// names only sessions of its own driver, so the owner of the session is not compared.
+    /// Returns the row number of the journey's session if its id is `sessionID`; otherwise nil. The session's driver is
+    /// not compared, because a journey names only sessions of its own driver.
     func sessionRow(named sessionID: String) -> Int64? {
         guard let session = journey.session, let current = journey.journey.sessionID,
             haveSameBytes(current, sessionID)
@@ -91,8 +87,8 @@ final class DriverRow {
         return session
     }
 
-    /// Sets `journey`, the journey after the driver's last event in the order. `event` is the event that changed the
-    /// journey. If readers of the journey's stream would see a difference, also records a change.
+    /// Sets the journey after the head event. If readers of the journey's stream would see a difference, records a
+    /// change with the cause `event`.
     func move(to journey: StoredJourney, by event: Int64) {
         let isSeen =
             self.journey.journey.state != journey.journey.state
@@ -110,10 +106,10 @@ final class DriverRow {
         hasNewChanges = true
     }
 
-    /// Sets the result of a refold. The refold has applied the fold rules of this release or a correction of settings.
+    /// Sets the result of a refold by the fold rules of this release or by a correction of settings.
     ///
-    /// If the new journey differs from the stored one, deletes the recent changes, because no event caused the
-    /// difference. A reader that reconnects to the stream then gets the current state instead of single changes.
+    /// If the journey changes, deletes the recent changes, because no event caused the new journey. A reader that
+    /// reconnects to the stream then gets the current state instead of the missed changes.
     func replaceFold(head: Head?, journey: StoredJourney) {
         rules = Fold.rulesVersion
         self.head = head
@@ -131,31 +127,29 @@ final class DriverRow {
 
     var isRefolding: Bool { rules == 0 }
 
-    /// Whether the driver's events must be refolded before anything else is done with them.
+    /// Whether the driver's events must be refolded before any other use.
     var needsRefold: Bool { rules < Fold.rulesVersion }
 
-    /// Whether a release with newer fold rules has folded the driver's events.
     var isOfNewerRelease: Bool { rules > Fold.rulesVersion }
 }
 
-/// A cache of recently used rows of the table `driver`, with the changes by the current transaction. `forget` must be
-/// called after every rollback, after other code has changed the table, and when another connection has written.
+/// Caches rows of the table `driver`, with the current transaction's unwritten changes. `forget` must be called after
+/// every rollback, and when other code or another connection has changed the table.
 ///
 /// Only `writeChanged` writes the changes of cached rows to the database. It must be called before other code reads or
 /// changes the table, before a savepoint is created or released, and before COMMIT.
 final class DriverCache {
-    /// The maximum number of cached drivers. Each takes less than a kilobyte.
+    /// The maximum number of cached drivers. A cached driver takes less than a kilobyte.
     private static let rememberedMax = 8192
 
     /// The cached rows by driver_id. Only drivers with an ASCII driver_id are cached (Texts.swift says why).
     private var remembered: [String: DriverRow] = [:]
-    /// Rows with changes that are not written yet, in the order of their first change. All these rows are also in the
-    /// cache.
+    /// Cached rows with unwritten changes.
     private var changed: [DriverRow] = []
     private let find: PreparedStatement
     private let add: PreparedStatement
     private let update: PreparedStatement
-    /// A buffer for the bytes of the column `chain`. It is reused for all rows, so that a write allocates no new array.
+    /// Reused for the column `chain` of all rows, so that a write allocates no array.
     private var chainBytes: [UInt8] = []
 
     init(on connection: OpaquePointer) throws(SQLiteError) {
@@ -172,7 +166,6 @@ final class DriverCache {
             """, on: connection)
     }
 
-    /// SQLite looks up the text of a session or a place only if the row number in the driver's row is not NULL.
     private static let findSQL = """
         SELECT driver.id, last_correction_ms, head_event, head_corrected_at_ms,
             state, session, (SELECT session_id FROM session WHERE session.id = driver.session),
@@ -199,8 +192,7 @@ final class DriverCache {
         return row
     }
 
-    /// Adds a row to the cache. If the cache is full, first writes all changed rows and empties the cache. An active
-    /// driver is cached again with the driver's next event.
+    /// If the cache is full, first writes all changed rows and empties the cache.
     private func remember(_ row: DriverRow) throws(SQLiteError) {
         guard row.driver.rawValue.isASCII else { return }
         if remembered.count >= Self.rememberedMax {
@@ -241,7 +233,7 @@ final class DriverCache {
         return row
     }
 
-    /// Writes a changed row. A cached row is written at the next `writeChanged`. Any other row is written at once.
+    /// A cached row is written at the next `writeChanged`, any other row at once.
     func write(_ row: DriverRow) throws(SQLiteError) {
         guard row.isRemembered else { return try writeNow(row) }
         if row.isToBeWritten { return }

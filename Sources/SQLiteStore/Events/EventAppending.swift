@@ -1,10 +1,8 @@
-// Appends one event inside the writer's transaction. A repeat of a stored event gets the outcome of that event. Any
-// other event is refused, or stored and folded.
+// Appends one event inside the writer's transaction: recognises a repeat of a stored event, refuses the event, or
+// stores and folds it. Also registers sessions.
 //
-// This file also registers sessions.
-//
-// Every possible refusal comes before the event's first write. A refused event therefore leaves nothing behind, even
-// without a savepoint.
+// Every check that may refuse an event comes before the event's first write. A refused event therefore leaves nothing
+// behind, even without a savepoint.
 
 import Engine
 import Identity
@@ -22,7 +20,7 @@ final class EventAppending {
     let folding: EventFolding
     private let refolding: Refolding
     private let refolds: RefoldTable
-    /// Counts the refolds of late events against the rate limits. If nil, refolds are not counted.
+    /// Charges the rate limits for refolds of late events. If nil, refolds are not charged.
     private let charging: (any RefoldCharging)?
     /// The refold budget of the current transaction.
     var budget = RefoldBudget()
@@ -50,12 +48,11 @@ final class EventAppending {
         forget()
     }
 
-    /// Empties the caches. Must be called when the caches may differ from the database, in two cases:
+    /// Empties the caches and drops their unwritten changes. Must be called in two cases:
     ///
     /// - Another connection, or other work such as a deletion, may have changed drivers or shared texts. The caller
-    ///   must first write the changed rows of the cache, because this function drops unwritten changes.
-    /// - A transaction or a savepoint was rolled back, so unwritten changes must be dropped. In this case,
-    ///   `noteRollback` calls this function.
+    ///   must first write the changed rows of the cache.
+    /// - A transaction or a savepoint was rolled back. `noteRollback` then calls this function.
     func forget() {
         internTables.forget()
         uses.forget()
@@ -67,30 +64,28 @@ final class EventAppending {
 
     enum Appended {
         case outcome(EventOutcome)
-        /// The event is not completely processed, because a refold of the driver is not complete. The associated value
-        /// must be appended again when the refold continues. If its `isStored` is true, the event is already stored and
-        /// has itself begun the refold.
+        /// A refold of the driver is not complete. The caller must append the associated value again when the refold
+        /// continues. If its `isStored` is true, the event is already stored and began the refold.
         case waits(PreparedAppend)
     }
 
     func append(_ append: PreparedAppend) throws(SQLiteError) -> Appended {
         let driver = try drivers.row(of: append.request.driver)
         if let driver, try isOfNewerRelease(driver) {
-            // If `isStored` is true, this event was stored earlier and began a refold. A newer release has taken over
-            // that refold, so the outcome is unknown. Otherwise, this request has stored nothing.
+            // If `isStored` is true, the event was stored and began a refold, which a newer release has taken over. The
+            // outcome is therefore unknown. If `isStored` is false, nothing was stored.
             let reason = SQLiteError.foldedByNewerRelease.message
             return .outcome(.failed(append.isStored ? .unknown(reason) : .unavailable(reason)))
         }
         if let driver, driver.needsRefold, try !refold(driver).isComplete { return .waits(append) }
         if let driver, let stored = try repeated(append, of: driver) { return .outcome(stored) }
-        // If `isStored` is true, this event was stored earlier and began a refold. It is not found under its key any
-        // more, because its driver was deleted meanwhile. A driver's own request fails, and a service gets the outcome
-        // for an unknown driver.
+        // If `isStored` is true, the event was stored, but its driver was deleted before the refold was complete. A
+        // driver's own request fails. A service gets the same outcome as for an unknown driver.
         if append.isStored {
             return .outcome(append.request.service == nil ? .failed(.driverErased) : .driverNotFound)
         }
-        // A service may have sent a wrong driver id. Its event must neither create a driver nor be added to a deleted
-        // driver, whose id is a pseudonym.
+        // A service may send a wrong driver id. The event must not create a driver. It must also not be added to a
+        // deleted driver, whose id is a pseudonym.
         if append.request.service != nil, driver == nil || append.request.driver.isPseudonym {
             return .outcome(.driverNotFound)
         }
@@ -114,8 +109,8 @@ final class EventAppending {
         case opens(String)
     }
 
-    /// Returns nil if the event must be refused. This is so if the session belongs to another driver, or if it does not
-    /// exist and only registered sessions may be used.
+    /// Returns nil if the event must be refused: its session belongs to another driver, or does not exist although it
+    /// must be registered.
     private func sessionUse(_ append: PreparedAppend, driver: DriverRow?) throws(SQLiteError) -> SessionUse? {
         guard let sessionID = append.request.submission.sessionID else { return SessionUse.none }
         if let current = driver?.sessionRow(named: sessionID) { return .known(current) }
@@ -128,8 +123,7 @@ final class EventAppending {
     private func store(
         _ append: PreparedAppend, driver: DriverRow?, session: SessionUse
     ) throws(SQLiteError) -> Appended {
-        // The members of the request are read in place, because a copy of the request would cost a dozen retains and
-        // releases.
+        // No local copy of `append.request`, because a copy would cost a dozen retains and releases.
         let receivedAt = append.request.receivedAt
         let driver = if let driver { driver } else { try newDriver(append.request.driver, at: receivedAt) }
         let clock = ClockCorrection(append.request, memory: driver.clockMemory)
@@ -171,8 +165,8 @@ final class EventAppending {
                     journey: driver.journey.journey, chargesRefold: charged >= RefoldCharges.rowsPerCharge)))
     }
 
-    /// Returns the settings that determine the event's time limits. They are stored with the event, so that every later
-    /// fold uses the same ones.
+    /// Returns the settings that determine the event's time limits. Their version is stored with the event, so that
+    /// every later fold uses the same settings.
     private func settings(
         of append: PreparedAppend, driver: DriverRow, session: SessionUse
     ) throws(SQLiteError) -> VersionedSettings {
@@ -187,8 +181,8 @@ final class EventAppending {
                 registered: registered, event: submission.chargerID, sessionID: submission.sessionID))
     }
 
-    /// When a deadline of the driver's present session has passed, the server stores an event that ends the session.
-    /// Returns the settings whose version is stored with that event.
+    /// Returns the settings whose version is stored with the expiry, the event that the server stores after a session's
+    /// deadline.
     func settings(ofExpiryOf driver: DriverRow, _ request: ExpiryRequest) throws(SQLiteError) -> VersionedSettings {
         guard let rules = request.rules else { return request.settings }
         let choice = rules.choice(for: SettingsSubject(driver: driver.driver, appVersion: nil, at: request.now))
@@ -201,8 +195,8 @@ final class EventAppending {
     /// Adds an event to the driver's fold. If `mark` of the result is set, the event began a refold that this
     /// transaction does not complete.
     ///
-    /// - Parameter sharingTime: the number of stored events with the same corrected time as the event. SQLite had to
-    ///   sort these events to find the new event's position, so they count against the rate limit like refolded events.
+    /// - Parameter sharingTime: the number of stored events with the new event's corrected time. They are charged like
+    ///   refolded events, because SQLite had to sort them to find the new event's position.
     func fold(
         _ new: consuming NewEventRow, into driver: DriverRow, sharingTime: Int = 0
     ) throws(SQLiteError) -> EventFolding.Folded {
@@ -216,9 +210,8 @@ final class EventAppending {
         return folded
     }
 
-    /// Adds a driver. Throws `.driverWasErased` if the driver was deleted a moment ago, because the request may have
-    /// been sent before the deletion. The new row is the first write of a request, so a request must not be refused
-    /// after this call.
+    /// Throws `.driverWasErased` if the driver was deleted so recently that the request may be older than the deletion.
+    /// This is the request's first write, so the request must not be refused after this call.
     private func newDriver(_ id: DriverID, at now: Moment) throws(SQLiteError) -> DriverRow {
         if let erased, try erased.isSettling(id, at: now) { throw .driverWasErased }
         return try drivers.add(id, at: now)
@@ -232,24 +225,24 @@ final class EventAppending {
         }
     }
 
-    /// Returns whether a release with newer fold rules has folded the driver's events, or is refolding them now. During
-    /// an update, the old process and the new process may use the database at the same time.
+    /// Returns whether a release with newer fold rules has folded or is refolding the driver's events. During an
+    /// update, processes of two releases may use the database.
     func isOfNewerRelease(_ driver: DriverRow) throws(SQLiteError) -> Bool {
         if driver.isOfNewerRelease { return true }
         guard driver.isRefolding, let mark = try refolds.mark(of: driver.id) else { return false }
         return mark.rules > Fold.rulesVersion
     }
 
-    /// Refolds as many of the driver's events as the transaction's budget still allows. `isComplete` of the result is
-    /// true when no event is left to refold.
+    /// Refolds as many of the driver's events as the transaction's budget still allows. `isComplete` of the result
+    /// tells whether all events are refolded.
     ///
-    /// Must be called before anything else is done with the events. Otherwise a fold could mix the rules of two
+    /// Must be called before any other use of the driver's events. Otherwise a fold could mix the rules of two
     /// releases, or use a half-finished refold.
     ///
     /// - Parameters:
     ///   - correction: the correction of settings to apply if no other refold of the driver is in progress.
-    ///   - reporting: the row number of the correction whose counts the caller takes from the result. If the refold
-    ///     applies a different correction, its counts are kept for `takeUnreported`.
+    ///   - reporting: the row number of a correction of settings. If the refold applies another correction, the counts
+    ///     of that other correction are kept for `takeUnreported`.
     func refold(
         _ driver: DriverRow, correction: Refolding.Correction? = nil, reporting: Int64? = nil, now: Moment? = nil
     ) throws(SQLiteError) -> Refolding.Piece {

@@ -1,18 +1,15 @@
-// A driver's events as a singly linked list in the order (corrected_at_ms, id), instead of an index. Storing an event
-// that comes after all others changes only the page of the event's row and the page of the driver's row. Any position
-// can be found in few steps.
+// A driver's events form a linked list in the order (corrected_at_ms, id), which replaces an index. Appending an event
+// after all others changes only two pages: the page of the event's row and the page of the driver's row.
 //
-// Each event has two links. `previous` is the event directly before it, and `jump` is the nearest earlier event with a
-// higher level. A search among n events reads O(log² n) of them at worst, and about 2 log n on average.
+// Each event has two links. `previous` leads to the event directly before it, and `jump` to the nearest earlier event
+// with a higher level. A search among n events reads about 2 log n events on average, and O(log² n) at worst.
 //
-// The level is a function of the id alone: half of the events have level 0, a quarter level 1, and so on. The links
-// therefore depend only on which events are stored, not on the order in which they arrived.
+// An event's level is computed from its id: half of the ids have level 0, a quarter level 1, and so on. The links
+// therefore depend only on which events are stored.
 //
-// When retention deletes events, it updates `previous` of the remaining events and leaves `jump` unchanged. If the
-// target of a jump no longer exists, a search follows `previous` instead. No new event gets the id of a deleted one, so
-// a jump never leads to a wrong event.
+// Retention updates `previous` when it deletes events, but leaves `jump` unchanged. If the target of a jump no longer
+// exists, a search follows `previous` instead. Ids are never reused, so a jump never leads to a wrong event.
 
-/// The position of an event in the order of its driver's events.
 struct ChainPlace: Hashable, Comparable {
     /// `corrected_at_ms`.
     var time: Int64
@@ -76,14 +73,13 @@ final class EventChain {
 
     // MARK: Search
 
-    /// Searches backwards for the earliest event at or after `place`. The search begins at the last element of `path`,
-    /// which must be at or after `place`.
+    /// Searches backwards for the earliest event at or after `place`, beginning at the last element of `path`. This
+    /// element must itself be at or after `place`.
     ///
-    /// Appends each visited event to `path`, so that the result is the last element of `path`. Events that a jump skips
-    /// are not visited.
+    /// Appends each visited event to `path`. The last element is then the result. Events that a jump skips are not
+    /// visited.
     ///
-    /// - Parameter beyond: the id of an event that is known to be before `place`. The search therefore does not read
-    ///   the row of this event.
+    /// - Parameter beyond: the id of an event that is known to be before `place`. The search does not read its row.
     func descend(_ path: inout [ChainLink], to place: ChainPlace, beyond: Int64? = nil) throws(SQLiteError) {
         let current = beyond
         var beyond = beyond
@@ -104,22 +100,20 @@ final class EventChain {
 
     // MARK: Changes
 
-    /// The links of a new event that does not come last, and the later events whose links change because of the new
-    /// event.
+    /// The links of a new event that does not come last, and the later events that must link to the new event.
     struct Insertion {
         var previous: Int64?
         var jump: Int64?
         /// The event after the new one.
         fileprivate var next: Int64
-        /// The later events whose `jump` becomes the new event.
+        /// The later events whose `jump` must lead to the new event.
         fileprivate var jumping: [Int64] = []
     }
 
-    /// Finds the links of a new event that does not come last. Updates `end`, but changes nothing in the database.
-    /// After the new event's row is stored, `link` must be called to change the links of later events.
+    /// Finds the links of a new event that does not come last. Updates `end`, but changes nothing in the database. The
+    /// caller must store the new event's row and then call `link`.
     ///
-    /// A later event jumps to the nearest earlier event with a higher level. The new event becomes the target of a
-    /// later event's jump under two conditions:
+    /// The `jump` of a later event must lead to the new event under two conditions:
     ///
     /// - The new event has a higher level than the later event.
     /// - No event between the two has a higher level than the later event.
@@ -145,16 +139,15 @@ final class EventChain {
         return insertion
     }
 
-    /// Makes the links of later events lead to the new event `id`, as `insertion` says. Must be called after the row of
-    /// the new event is stored.
+    /// Makes later events link to the new event `id`. Must be called after the new event's row is stored.
     func link(_ insertion: Insertion, to id: Int64) throws(SQLiteError) {
         try setPrevious(of: insertion.next, to: id)
         for later in insertion.jumping { try setJump(of: later, to: id) }
     }
 
-    /// Searches backwards from `start` for the first event with a level higher than `level`. The search follows jumps,
-    /// because the events that a jump skips have at most the level of the event with the jump. If an event has no jump,
-    /// no earlier event has a higher level.
+    /// Searches backwards from `start` for the nearest event with a level above `level`. The search may follow jumps,
+    /// because no skipped event has a higher level than the event with the jump. Before an event without a jump, no
+    /// event has a higher level.
     private func nearest(from start: Int64?, above level: Int) throws(SQLiteError) -> Int64? {
         var id = start
         while let current = id {
@@ -166,13 +159,12 @@ final class EventChain {
         return nil
     }
 
-    /// Removes events from the driver's chain (the linked list of events) by updating `previous` of the remaining
-    /// events. Afterwards, the caller must delete the rows of the removed events. Returns the id of the last remaining
-    /// event; nil if none remains.
+    /// Removes events from the driver's chain by updating `previous` of the remaining events. The caller must then
+    /// delete the rows of the removed events. Returns the id of the last event that remains; nil if none remains.
     func unlink(_ links: [ChainLink], from end: ChainEnd) throws(SQLiteError) -> Int64? {
         var last = end.last
-        // The remaining event directly after a run of removed events. Each removed event of the run changes `previous`
-        // of `after`. The column is written once, at the end of the run.
+        // The remaining event directly after a run of removed events. Its `previous` is written only once, at the end
+        // of the run.
         var after: ChainLink?
         var isWritten = true
         for gone in links.sorted(by: { $0.place > $1.place }) {
@@ -195,7 +187,7 @@ final class EventChain {
         return last
     }
 
-    /// Computes the end of the chain whose last event is `last`, from the rows of the chain's events.
+    /// Computes, from the events' rows, the end of the chain whose last event is `last`.
     func end(at last: Int64?) throws(SQLiteError) -> ChainEnd {
         guard let last else { return ChainEnd() }
         let time = try requiredLink(last).time

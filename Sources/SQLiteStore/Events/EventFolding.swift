@@ -1,13 +1,11 @@
-// The fold in the database. Adds an event at its position in the order, and updates the verdicts of later events and
-// the driver's head. If the new event shows that a deadline has passed, the same transaction stores the expiry event
-// for that deadline.
+// Adds an event to the driver's fold. Updates the verdicts of later events and the driver's head. If the event shows
+// that a deadline has passed, the same transaction stores the expiry for that deadline.
 //
-// If a late event changes more events than one transaction may refold, Refolding.swift continues the refold. This file
-// reads no clock.
+// If one transaction may not refold all events that a late event changes, Refolding.swift continues the refold. This
+// file reads no clock.
 //
-// Invariant: if a deadline passes between two consecutive stored events, its expiry is stored between them. The
-// invariant holds after every transaction, except for drivers whose refold is incomplete. If a new event is the first
-// after a deadline, the expiry of that deadline is therefore not stored yet.
+// Invariant: if a deadline passes between two consecutive stored events, its expiry is stored between them. This holds
+// after every transaction, except for drivers whose refold is incomplete.
 
 import Engine
 import JourneyModel
@@ -33,17 +31,17 @@ final class EventFolding {
 
     struct Folded {
         var verdict: Verdict
-        /// The number of stored events that were refolded because the new event is late, or falls into the same second
-        /// as the head.
+        /// The number of stored events that were refolded. It is 0 unless the new event is late or falls into the
+        /// head's second.
         var rowCount = 0
-        /// The progress of the refold that the event began; nil if the refold is complete. While the refold is not
-        /// complete, the driver's journey and the verdicts of the remaining events are out of date.
+        /// The progress of the refold that the event began; nil if no refold is left to do. Until the refold is
+        /// complete, the driver's journey and the remaining events' verdicts are out of date.
         var mark: RefoldMark?
     }
 
-    /// Adds the event at its position in the order, and updates the driver's head. If the event comes after the
-    /// previous head, the cost does not depend on the journey's length. If the event is late, refolds at most `rowsMax`
-    /// events, then the rest of the last millisecond.
+    /// Adds the event at its position in the order, and updates the driver's head. The cost does not depend on the
+    /// journey's length if the event comes after the head. For a late event, refolds at most `rowsMax` events, then the
+    /// rest of the last event's millisecond.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor {
             return Folded(verdict: try addBelowFloor(new, to: driver))
@@ -64,9 +62,8 @@ final class EventFolding {
 
     // MARK: The head's second
 
-    /// Folds an event that falls into the same second as the head, the driver's last event in the order. The events of
-    /// this second are in memory. The result is the same as that of `foldLate`, which would read them from the
-    /// database.
+    /// Folds an event of the head's second. The stored events of this second are in memory. `foldLate` would read them
+    /// from the database, with the same result.
     private func fold(
         _ new: consuming NewEventRow, into second: consuming HeadSecond, of driver: DriverRow
     ) throws(SQLiteError) -> Folded {
@@ -92,8 +89,7 @@ final class EventFolding {
         var hasMetStoredJourney = false
         var walk = FoldWalk(from: second.before)
         let visit = { (step: FoldWalk.Step) throws(SQLiteError) -> Bool in
-            // This step cannot be an expiry event, because no deadline of the journey `before` passes before this
-            // second.
+            // A step is never an expiry here, because no deadline lies between the journey `before` and this second.
             guard case .event(let folded) = step else { return true }
             if folded.row.id == FoldWalk.newEvent {
                 new.take(folded)
@@ -120,17 +116,15 @@ final class EventFolding {
         return Folded(verdict: new.verdict, rowCount: stored.count)
     }
 
-    /// Adds an event below the driver's floor, the time before which retention has deleted events. Because earlier
-    /// events are missing, the effect of the new event cannot be determined. It is stored without effect, and retention
-    /// deletes it later.
+    /// Stores, without effect, an event from before the driver's floor. Its effect cannot be determined, because
+    /// retention has deleted earlier events. Retention deletes this event later.
     private func addBelowFloor(_ new: NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
         _ = try events.add(new, to: driver)
         return new.verdict
     }
 
-    /// If the event comes after the head, returns its index among the events of its second; 0 if no stored event shares
-    /// this second. Returns nil if the event comes before the head, or must first be ordered among the events of its
-    /// second.
+    /// Returns nil if the event comes before the head, or must be sorted among the events of its second. Otherwise
+    /// returns the event's index among the events of its second.
     private func placeAfterHead(_ event: OrderedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
         guard let head = driver.head else { return 0 }
         if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
@@ -141,8 +135,8 @@ final class EventFolding {
     }
 
     private func addAfterHead(_ new: consuming NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
-        // If this event is the first of its second, later events may share the second and then need the journey before
-        // this event. In all other cases, the journey is not copied.
+        // Later events of the same second need the journey before this second. Only the first event of a second
+        // therefore copies the journey.
         let before = new.secondPlace == 0 ? driver.journey : nil
         try new.apply(to: driver.journey)
         let id = try events.add(new, to: driver)
@@ -156,9 +150,8 @@ final class EventFolding {
         return verdict
     }
 
-    /// Adds a late event. First folds it together with the stored events of its second, starting from the journey
-    /// before that second. Then folds later events until the journey equals the stored one, or until `rowsMax` events
-    /// are refolded.
+    /// Adds a late event. Folds it with the stored events of its second, and then folds later events. Stops when the
+    /// journey equals the stored one, or when `rowsMax` events are refolded.
     private func foldLate(
         _ new: NewEventRow, into driver: DriverRow, rowsMax: Int
     ) throws(SQLiteError) -> Folded {
@@ -227,9 +220,8 @@ final class EventFolding {
 
     // MARK: Expiries
 
-    /// Returns the expiry of the journey's deadline if that deadline lies before `event`; otherwise nil. The returned
-    /// row contains the verdict on the expiry and the journey after it. Its receive time and settings are copied from
-    /// `cause`, the new event that is being added.
+    /// If a deadline of the journey lies before `event`, returns its expiry, already folded; otherwise nil. The expiry
+    /// gets the receive time and the settings of `cause`, the new event.
     private func expiry(
         before event: OrderedEvent, from running: StoredJourney, cause: NewEventRow
     ) throws(SQLiteError) -> NewEventRow? {
@@ -251,9 +243,9 @@ final class EventFolding {
         return expiry
     }
 
-    /// Returns the expiry of a deadline that passes in a refolded journey, with its verdict and the journey after it.
-    /// The expiry gets the receive time and the settings version of `next`. `next` is the late event that caused the
-    /// refold, or else the first event after the deadline.
+    /// Returns the expiry, already folded, of a deadline that passes during a refold. It gets the receive time and the
+    /// settings version of `next`. `next` is the late event that caused the refold, or else the first event after the
+    /// deadline.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,
         driver: DriverRow
@@ -305,7 +297,6 @@ extension NewEventRow {
 }
 
 extension FoldedEventRow {
-    /// Creates the row of a folded event as it is stored now.
     fileprivate init(_ folded: Refolded) {
         self = folded.row
         verdict = folded.verdict
@@ -333,9 +324,8 @@ extension FoldedEventRow {
 }
 
 extension StoredJourney {
-    /// Sets the row numbers of the sessions and places (chargers and merchants) that the journey names. Must be called
-    /// after `event` was applied to `before`. The row numbers are taken from `before` and `event`, which name all these
-    /// sessions and places too.
+    /// Sets the row numbers of the sessions and chargers that the journey names. Must be called after `event` was
+    /// applied to `before`. `before` or `event` names each of these sessions and chargers too, with its row number.
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {

@@ -1,6 +1,6 @@
-// Computes an event's place in the hash table `event_key`: the driver's row number, followed by the first bits of
-// SHA-256(secret ‖ driver ‖ key). The places of a driver's events are therefore close to each other, and a batch of
-// events changes few pages.
+// Computes a key's place in the hash table `event_key`: the driver's row number, followed by the first bits of
+// SHA-256(secret ‖ driver ‖ key). A driver's keys are therefore close together, and a batch of events changes few
+// pages.
 //
 // Each database has its own secret, so that a client cannot choose keys with the same place.
 
@@ -51,9 +51,8 @@ struct EventKeyHash: Sendable {
             let digest = SHA256.hash(data: UnsafeRawBufferPointer(buffer))
             let first = digest.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) }
             let hash = Int64(first >> (64 - UInt64(bits)))
-            // The mask drops the highest bits of large driver numbers. Drivers above 2^(62 - bits) may therefore share
-            // places with other drivers, which only costs a comparison. The result is at most half of the largest
-            // integer, so a search can count upwards without overflow.
+            // The mask keeps the result below 2^62, so that a search can count upwards without overflow. Drivers with
+            // numbers above 2^(62 - bits) may share places with other drivers, which only costs a comparison.
             return (driver << Int64(bits)) & (.max >> 1) | hash
         }
     }

@@ -1,14 +1,14 @@
-// The table `event_key`: which idempotency keys are stored already, and with which event. It is a hash table with open
+// The table `event_key`, which finds the stored event with a given idempotency key. It is a hash table with open
 // addressing. EventKeyHash computes a key's place.
 //
-// If the computed place is taken, the event is listed at the next free place. There is never a free place between the
-// computed place and the event, so a search ends at the first free place.
+// An event is listed at the first free place at or after its computed place. No place between the two is ever free, so
+// a search ends at the first free place.
 //
-// The table lists every event up to the number `event_key_progress.listed_through`. The writer keeps the keys of later
-// events in memory, and moves them here later (KeyMove.swift).
+// The table lists every event up to the number `event_key_progress.listed_through`. The writer keeps the keys of newer
+// events in memory until it moves them here (KeyMove.swift).
 //
-// Before the move, other code may delete a later event or change its key. That code calls `remove`, and for a new key
-// also `add`. Both functions note the event's number in `event_key_early`, and the move leaves out the noted events.
+// Before this move, other code may delete a newer event or change its key. `remove` and `add` then note the event's
+// number in `event_key_early`, and the move skips the event.
 //
 // Not Sendable: used only on the queue of its connection.
 
@@ -24,8 +24,8 @@ final class EventKeyTable {
     private let move: PreparedStatement
     private let remove: PreparedStatement
     private let connection: OpaquePointer
-    /// These two statements are prepared at their first use, because a database from before migration 27 lacks their
-    /// tables.
+    /// `noteEarly` and `addLater` are prepared at their first use, because databases from before migration 27 lack the
+    /// tables that they use.
     private var noteEarly: PreparedStatement?
     private var addLater: PreparedStatement?
     /// Prepared at its first use, because only `dwell check` uses it.
@@ -34,7 +34,7 @@ final class EventKeyTable {
     init(on connection: OpaquePointer) throws(SQLiteError) {
         self.connection = connection
         hash = try EventKeyHash(on: connection)
-        // `dwell check` also reads databases from before migration 27, which renamed the column `event` to `number`.
+        // Migration 27 renamed the column `event` to `number`. `dwell check` also reads older databases.
         let isRenamed = try PreparedStatement(
             "SELECT 1 FROM pragma_table_info('event_key') WHERE name = 'number'", on: connection
         ).first({ _ throws(SQLiteError) in }, read: { _ in true })
@@ -49,8 +49,8 @@ final class EventKeyTable {
         remove = try PreparedStatement("DELETE FROM event_key WHERE place = ?1", on: connection)
     }
 
-    /// Creates an `EventKeyTable` on the connection of a GRDB read or write that is in progress. The table in the
-    /// database must exist.
+    /// Creates an `EventKeyTable` on the connection of a GRDB read or write that is in progress. The database must have
+    /// the table `event_key`.
     convenience init(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
@@ -58,8 +58,8 @@ final class EventKeyTable {
         try self.init(on: connection)
     }
 
-    /// Searches from the computed place `place` up to the first free place. Calls `read` with the row number of each
-    /// listed event, until `read` returns a value. Returns this value; nil if there is none.
+    /// Calls `read` with the event at `place` and at each following place, up to the first free place. Stops when
+    /// `read` returns a value, and returns this value.
     func first<Value>(
         from place: Int64, _ read: (Int64) throws(SQLiteError) -> Value?
     ) throws(SQLiteError) -> Value? {
@@ -71,7 +71,8 @@ final class EventKeyTable {
         return nil
     }
 
-    /// Lists an event. Throws `.twoEventsWithOneKey` if the table lists another event of the driver with the key.
+    /// Lists an event. Throws `.twoEventsWithOneKey` if the table already lists another event of the driver with this
+    /// key.
     func add(_ event: Int64, under key: StoredKey, of driver: Int64) throws(SQLiteError) {
         var place = hash.place(of: key, of: driver)
         while try !add(event, at: place) {
@@ -83,8 +84,8 @@ final class EventKeyTable {
         try noteEarly(event)
     }
 
-    /// Lists an event whose key the writer kept in memory. Does nothing if the table already lists the event. Also does
-    /// nothing if the event is noted in `event_key_early`: other code has then changed or deleted it.
+    /// Lists an event whose key the writer kept in memory. Does nothing if the event is already listed. Also does
+    /// nothing if `event_key_early` has the event, because other code has changed or deleted it.
     func addLater(_ entry: PlacedEvents.Entry) throws(SQLiteError) {
         let addLater = try prepared(
             \.addLater,
@@ -104,14 +105,14 @@ final class EventKeyTable {
         }
     }
 
-    /// Removes an event from the table. Must be called while the event's row still exists and has the listed key. If
-    /// the event is not listed yet, notes that the writer must not list it later.
+    /// Removes an event from the table, or notes that the writer must not list it later. Must be called before the
+    /// event's row is deleted or gets another key.
     func remove(_ event: Int64) throws(SQLiteError) {
         try noteEarly(event)
         guard var gap = try place(ofListed: event) else { return }
         try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, gap) }
-        // A search ends at the first free place. An event whose search begins at or before the gap would therefore no
-        // longer be found. Such an event is moved into the gap, and its old place becomes the new gap.
+        // The gap would stop a search before it reaches a following event, if the search begins at or before the gap.
+        // Such an event is moved into the gap, and its old place becomes the new gap.
         var place = gap + 1
         while let next = try self.event(at: place) {
             if let beginning = try beginning(of: next), beginning <= gap {
@@ -132,9 +133,9 @@ final class EventKeyTable {
     struct Search {
         /// The place at which the search begins.
         var beginning: Int64
-        /// The place of the hash table at which the search finds the event; nil if the search does not find the event.
+        /// The place at which the search finds the event; nil if the search does not find the event.
         var place: Int64?
-        /// The other events that the search meets, before it finds the event or ends.
+        /// The other events that the search passes.
         var others: [Int64] = []
     }
 
@@ -153,7 +154,6 @@ final class EventKeyTable {
         return search
     }
 
-    /// Returns whether the two events exist and have the same driver and key.
     func haveSameKey(_ one: Int64, _ other: Int64) throws(SQLiteError) -> Bool {
         let compareKeys = try prepared(
             \.compareKeys,
@@ -171,8 +171,7 @@ final class EventKeyTable {
         return found ?? false
     }
 
-    /// Returns the place of the hash table at which the search for an event's key begins; nil if the event does not
-    /// exist.
+    /// Returns the computed place of the event's key; nil if the event does not exist.
     private func beginning(of event: Int64) throws(SQLiteError) -> Int64? {
         try findKeyOfEvent.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, event)
@@ -235,8 +234,8 @@ extension SQLiteError {
 }
 
 extension EventKeyTable {
-    /// SQL of the common table expression `listed (place, event)`, for queries on read connections. It has the events
-    /// that are listed from the place ?1 up to the next free place.
+    /// A WITH clause that defines `listed (place, event)`: the events listed from the place ?1 up to the next free
+    /// place. For queries on read connections.
     static let listedSQL = """
         WITH RECURSIVE listed (place, event) AS (
             SELECT place, number FROM event_key WHERE place = ?1

@@ -1,5 +1,5 @@
-// Finds the event with a given idempotency key. Memory lists the newest events (NewestKeys), and the table `event_key`
-// lists all others. An event is added to memory in the transaction that stores it.
+// Finds the event with a given idempotency key. The newest events are listed in memory (NewestKeys), all others in the
+// table `event_key`. The transaction that stores an event also adds it to memory.
 //
 // Not Sendable: used only on the queue of its connection.
 
@@ -11,11 +11,11 @@ final class EventKeys {
     private let findUnlisted: PreparedStatement
     /// All events in memory up to this number are committed.
     private var committedNumber: Int64 = 0
-    /// Whether memory is complete for the current transaction. If true, memory has every event that the transaction
-    /// sees and that `event_key` does not list, and has no event that was rolled back.
+    /// If true, memory is correct for the current transaction. It has every visible event that `event_key` does not
+    /// list, and no event that was rolled back.
     private var isCurrent = false
-    /// The last key that a search did not find, with its place in the hash table `event_key`. The writer searches for a
-    /// key right before it adds the event, so `add` need not search for the same key again.
+    /// The key for which `first` last found no event, with its place in `event_key`. `add` need not search for this key
+    /// again.
     private var lastNew: (driver: Int64, key: StoredKey, place: Int64)?
 
     init(on connection: OpaquePointer, newest: NewestKeys) throws(SQLiteError) {
@@ -37,8 +37,8 @@ final class EventKeys {
             """, on: connection)
     }
 
-    /// Calls `read` with the row number of each event that may have the key, until `read` returns a value, and returns
-    /// this value. Returns nil if `read` returned none. `read` must compare the driver and the key.
+    /// Calls `read` with each event that may have the key. `read` must compare the driver and the key. Stops when
+    /// `read` returns a value, and returns this value.
     func first<Value>(
         _ key: StoredKey, of driver: Int64, _ read: (Int64) throws(SQLiteError) -> Value?
     ) throws(SQLiteError) -> Value? {
@@ -53,16 +53,16 @@ final class EventKeys {
         return nil
     }
 
-    /// Returns the row number for the next event. It is higher than that of every earlier event, even of a deleted one.
+    /// Returns the row number for the next event. Numbers of deleted events are never used again.
     ///
-    /// Must be called before the event's row is written. This function may read the rows of all events that memory
-    /// lacks, and the new event's row must not be among them.
+    /// Must be called before the event's row is written. Otherwise this function could read that row into memory, and
+    /// `add` would add the event again.
     func nextNumber() throws(SQLiteError) -> Int64 {
         try bringUpToDate()
         return newest.lastNumber + 1
     }
 
-    /// Adds the event that got its number from `nextNumber`. Throws `.twoEventsWithOneKey` if the driver has another
+    /// Adds an event whose number `nextNumber` has returned. Throws `.twoEventsWithOneKey` if the driver already has an
     /// event with the key.
     func add(_ event: Int64, under key: StoredKey, of driver: Int64) throws(SQLiteError) {
         let place: Int64
@@ -90,20 +90,20 @@ final class EventKeys {
 
     /// Removes the events of the open transaction from memory.
     ///
-    /// For a savepoint, must be called after the rollback. The events that were stored before the savepoint are then
-    /// read from their rows again. For a transaction, must be called before the rollback, because another process may
-    /// store events with the same numbers afterwards.
+    /// Must be called after the rollback of a savepoint. The transaction's remaining events are then read again from
+    /// their rows. Must be called before the rollback of a transaction, because another process may store events with
+    /// the same numbers after it.
     func noteRollback() {
         forget()
         moving.noteRollback()
         newest.remove(after: committedNumber)
     }
 
-    /// Must be called before COMMIT. Brings memory up to date, so that it never lacks a committed event of this
-    /// process. Then moves keys to `event_key`.
+    /// Must be called before COMMIT. Adds events that memory lacks, so that memory has every event that this process
+    /// commits. Then moves keys to `event_key`.
     ///
-    /// Does nothing if no key was used yet. A command that stores no events therefore does not read the rows of the
-    /// newest events.
+    /// Does nothing if this process has not used any key yet. A command that stores no events therefore does not read
+    /// the rows of the newest events.
     func finishTransaction() throws(SQLiteError) {
         guard newest.lastNumber >= 0 else { return }
         try bringUpToDate()

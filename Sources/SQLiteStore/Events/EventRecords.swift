@@ -7,12 +7,11 @@ package import JourneyModel
 package struct EventRecords: RecordsReader {
     private let queue: DatabaseQueue
 
-    /// The maximum number of events in one result. A journey has a few dozen events, and a person would need an hour to
-    /// read 10,000 events.
+    /// The maximum number of events in one result. A journey has only a few dozen events.
     package static let eventsMax = 10_000
 
-    /// Opens the file read-only. The file may be of an older version of Dwell. Such a file can be read if
-    /// RecordedEventRows has a substitute for each column that the file lacks.
+    /// Opens the file read-only. A file of an older version of Dwell can be read if RecordedEventRows has a substitute
+    /// for each column that the file lacks.
     package init(path: String) throws(RecordsUnreadable) {
         queue = try RecordsFile.open(path)
     }
@@ -21,9 +20,9 @@ package struct EventRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// Returns all events of the session's driver, from the first event of the session's journey to the last event of
-    /// the session. If an event of another journey closed the session, the result ends with that event. Events of other
-    /// sessions may lie in between.
+    /// Returns the driver's events from the first event of the session's journey to the session's last event. If an
+    /// event of another journey closed the session, the result ends with that event. Events of other sessions in
+    /// between are included.
     ///
     /// If there are more than `eventsMax` such events, returns only the last `eventsMax`. Returns nil if no event names
     /// the session.

@@ -1,5 +1,5 @@
-// Reads a driver's events in the order of the fold, by following the driver's chain, which is a linked list. The chain
-// is ordered by time. Events of the same millisecond are sorted when they are read (FoldOrder.swift).
+// Reads a driver's events in the order of the fold. Follows the driver's chain, which is in the order of time
+// (EventChain.swift). SQLite sorts the events of one millisecond (FoldOrder.swift).
 //
 // The parameter `last` is always the id of the last event in the driver's chain (`ChainEnd.last`). It is nil for a
 // driver without events.
@@ -8,19 +8,19 @@ import Engine
 import JourneyModel
 
 extension EventTable {
-    /// Where a new event belongs among a driver's stored events, if it is not the last one in the order of the fold.
+    /// The position of a late event in the order of the fold.
     struct Position {
-        /// The last event that comes before the new event and does not share its second (`sharesSecond`). The fold
-        /// begins with the journey after this event. `secondPlace` describes an exception.
+        /// The nearest earlier event that does not share the new event's second (`sharesSecond`). The fold begins with
+        /// the journey after this event. `secondPlace` describes an exception.
         ///
-        /// Nil if there is no such event from the driver's floor on. The floor is the time before which retention has
-        /// deleted events. The fold then begins with the journey at the floor.
+        /// Nil if no such event is stored at or after the driver's floor. The fold then begins with the journey at the
+        /// floor.
         var predecessor: FoldedEventRow?
-        /// Nil if fewer than `OrderWithinSecond.searchedMax` stored events share the new event's second, which is the
-        /// usual case. The fold orders only the first `searchedMax` events of a second.
+        /// Nil in the usual case: fewer than `OrderWithinSecond.searchedMax` stored events share the new event's
+        /// second. The fold sorts only that many events of a second.
         ///
-        /// If the second already has that many events, the new event comes after all of them. `secondPlace` is then the
-        /// new event's index in the second, and `predecessor` is the last event of the second.
+        /// If the second already has `searchedMax` events, the new event comes after all events of the second.
+        /// `secondPlace` is then its index in the second, and `predecessor` the second's last event.
         var secondPlace: Int64?
     }
 
@@ -51,8 +51,8 @@ extension EventTable {
         return count
     }
 
-    /// Returns the driver's last event before `time`, in the order of the fold. Ignores events before `floor`, the time
-    /// before which retention has deleted events. Returns nil if there is none.
+    /// Returns the last event before `time` in the order of the fold; nil if there is none. Ignores events before
+    /// `floor`.
     func last(from last: Int64?, before time: Moment, notBefore floor: Moment?) throws(SQLiteError) -> FoldedEventRow? {
         var found: FoldedEventRow?
         try forEach(from: last, backTo: floor, startingAt: time.advanced(byMilliseconds: -1)) { row in
@@ -62,8 +62,8 @@ extension EventTable {
         return found
     }
 
-    /// Calls `visit` with the driver's events from the time `start` on, in order, until `visit` returns false. `visit`
-    /// may change the event's row in the database.
+    /// Calls `visit` with the driver's events from the time `start` on, in the order of the fold. Stops when `visit`
+    /// returns false. `visit` may change the event's row in the database.
     ///
     /// - Parameter prepare: called with the ids of events before their rows are read. All events of a millisecond are
     ///   in one call.
@@ -76,8 +76,8 @@ extension EventTable {
         try visitAll(&walk, isBackward: false, prepare: prepare, visit)
     }
 
-    /// Calls `visit` with the driver's events backwards from the time `start` to the time `floor`, until `visit`
-    /// returns false. Both times are included. If `floor` is nil, goes back to the first event.
+    /// Calls `visit` with the driver's events in reverse order, from the time `start` back to the time `floor`, both
+    /// included. Stops when `visit` returns false.
     private func forEach(
         from last: Int64?, backTo floor: Moment?, startingAt start: Moment,
         visit: (FoldedEventRow) throws(SQLiteError) -> Bool
@@ -88,9 +88,8 @@ extension EventTable {
         try visitAll(&walk, isBackward: true, visit)
     }
 
-    /// Calls `visit` with the events to which `walk` leads, until `visit` returns false. Most calls visit only a few
-    /// events. The first statement therefore reads only one millisecond, and each later statement reads about twice as
-    /// many events as the one before.
+    /// Most calls visit only a few events. The first query therefore reads one millisecond. Each further query reads
+    /// about twice as many events as the query before it.
     private func visitAll(
         _ walk: inout ChainWalk, isBackward: Bool,
         prepare: ([Int64]) throws(SQLiteError) -> Void = { _ throws(SQLiteError) in },

@@ -1,10 +1,9 @@
-// Finds rows of `event` by idempotency key, reads rows in the order of the fold, and adds rows. If a refold gives a
-// stored event another result, updates the event's row.
+// Reads and adds rows of `event`. Updates the row of an event when a refold gives the event another result.
 
 import Engine
 import JourneyModel
 
-/// An event to be inserted, with the row numbers of the driver, the session and the other rows that it references.
+/// An event to be inserted, with the row numbers of all rows that it references.
 struct NewEventRow {
     var driver: Int64
     var append: PreparedAppend
@@ -35,11 +34,11 @@ struct FoldedEventRow {
     /// server, and for an event whose time has a fraction of a second.
     var secondPlace: Int64?
     var closedSession: Int64?
-    /// Two row numbers in `settings_version`. `settingsVersion` is that of the settings stored with the event. If an
-    /// operator's correction replaces these settings in the fold, `foldSettings` is the row number of the replacement;
-    /// otherwise it is nil.
+    /// Row numbers in `settings_version`. `settingsVersion` belongs to the settings stored with the event. If an
+    /// operator's correction replaces these settings in the fold, `foldSettings` belongs to the replacement; otherwise
+    /// it is nil.
     ///
-    /// `event` has the durations of `foldSettings`, or those of `settingsVersion` if `foldSettings` is nil.
+    /// The durations in `event` are those of `foldSettings`, or those of `settingsVersion` if `foldSettings` is nil.
     var settingsVersion: Int64
     var foldSettings: Int64?
     /// Whether `foldSettings` differs from the stored value.
@@ -57,15 +56,13 @@ struct StoredKeyRow {
 
 /// The column `event.digest`.
 enum EventDigest {
-    /// Returns the first 16 bytes of an event's SHA-256 (`PreparedAppend.digest`). They suffice to distinguish a
-    /// repeated event from a different one, because different events never have equal bytes by chance. If a driver
-    /// constructs two such events, only that driver's own data suffers.
+    /// Returns the first 16 bytes of an event's SHA-256 (`PreparedAppend.digest`). Two different events never have the
+    /// same 16 bytes by chance. A driver who constructs such events harms only that driver's own data.
     static func stored(_ digest: [UInt8]) -> ArraySlice<UInt8> { digest.prefix(16) }
 }
 
 final class EventTable {
     let keys: EventKeys
-    /// The links between a driver's events. EventTable+Order.swift follows these links to read events.
     let chain: EventChain
     private let findKey: PreparedStatement
     private let add: PreparedStatement
@@ -75,10 +72,10 @@ final class EventTable {
     private let findBase: PreparedStatement
 
     /// - Parameters:
-    ///   - newestKeys: the memory for the keys of the newest events. It is filled at the first use of a key.
+    ///   - newestKeys: the memory for the keys of the newest events. It is filled when a key is first used.
     ///   - derivesEvidence: whether `forEach` computes `previous_state` and `second_place` for rows of old releases,
-    ///     which did not store these values. False for a refold that writes, because such a refold first stores the
-    ///     values (Refolding.swift).
+    ///     which lack these values. A refold that writes passes false, because it first stores the values
+    ///     (Refolding.swift).
     init(
         on connection: OpaquePointer, newestKeys: NewestKeys = NewestKeys(), derivesEvidence: Bool = false
     ) throws(SQLiteError) {
@@ -128,8 +125,8 @@ final class EventTable {
             ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37)
         """
 
-    /// Callers append WHERE. They also append ORDER BY if there may be several rows. CROSS JOIN makes `event` the
-    /// outermost table of the join.
+    /// Callers append WHERE and, for several rows, ORDER BY. CROSS JOIN makes SQLite read `event` before the other
+    /// tables.
     private static let foldedSQL = foldedSQL(previousState: "previous_state", secondPlace: "second_place")
 
     private static func foldedSQL(previousState: String, secondPlace: String) -> String {
@@ -154,14 +151,15 @@ final class EventTable {
     /// SQL expression for the row number of the settings that the fold uses for an event.
     static let foldSettingsSQL = "coalesce(event.fold_settings, event.settings_version)"
 
-    /// SQL expression for the state that the phone reported with an event. Old releases stored it only in the metadata.
+    /// SQL expression for the state that the phone reported with an event of an old release. These releases stored the
+    /// state only in the metadata.
     static var evidenceSQL: String {
         let states = JourneyState.allCases.map { "WHEN '\($0.rawValue)' THEN \($0.code)" }.joined(separator: " ")
         return "CASE json_extract(metadata, '$.previous_state') \(states) END"
     }
 
-    /// Like `foldedSQL`, but computes `previous_state` and `second_place` for rows in which an old release left them
-    /// empty. The alias `second_place` hides the column of the same name, so ORDER BY uses the computed value.
+    /// Like `foldedSQL`, but computes `previous_state` and `second_place` if an old release left them empty. The alias
+    /// `second_place` hides the stored column, so ORDER BY uses the computed value.
     private static let derivedSQL = foldedSQL(
         previousState: """
             coalesce(previous_state, CASE WHEN instr(metadata, '"previous_state"') > 0 THEN \(evidenceSQL) END)
@@ -172,7 +170,6 @@ final class EventTable {
                 ORDER BY event.id) - 1 END) AS second_place
             """)
 
-    /// Returns the stored event with the same idempotency key as `append`. Returns nil if there is none.
     func stored(underKeyOf append: PreparedAppend, of driver: Int64) throws(SQLiteError) -> StoredKeyRow? {
         let key = StoredKey(append.request.submission.idempotencyKey)
         return try keys.first(key, of: driver) { (event) throws(SQLiteError) in
@@ -197,8 +194,8 @@ final class EventTable {
     /// Must be called after a rollback, and when other code or another connection may have added events.
     func forget() { keys.forget() }
 
-    /// Adds a row at its position in the driver's chain of events. Changes `driver.chain`, so the driver must be
-    /// written afterwards. Returns the row number.
+    /// Adds a row at its position in the driver's chain, and returns the row number. The caller must then write the
+    /// driver, because `driver.chain` has changed.
     func add(_ event: NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Int64 {
         let id = try keys.nextNumber()
         let time = event.clock.corrected.millisecondsSinceEpoch
@@ -288,8 +285,7 @@ final class EventTable {
         return rows
     }
 
-    /// Returns the journey at the driver's floor, the time before which retention has deleted events. Nil for a driver
-    /// without a floor.
+    /// Returns the journey at the driver's floor; nil for a driver without a floor.
     func base(of driver: Int64) throws(SQLiteError) -> StoredJourney? {
         try findBase.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)

@@ -3,12 +3,12 @@
 //
 // ExpiryScheduler (Engine) decides when these functions are called.
 //
-// An expiry is stored exactly once, even if several servers try to store it. Each server begins a transaction with
-// BEGIN IMMEDIATE and only then reads the driver's row. The first transaction removes the deadline from the row, so the
-// others find nothing to store.
+// Several servers may try to store the same expiry, but only one succeeds. Each begins its transaction with BEGIN
+// IMMEDIATE before it reads the driver's row. The first transaction removes the deadline from the row, so the other
+// servers find nothing to store.
 //
-// In addition, an expiry's idempotency key is computed from its session, kind and deadline. EventKeys therefore refuses
-// a second expiry for the same deadline.
+// An expiry's idempotency key is computed from its session, kind and deadline. EventKeys therefore also refuses a
+// second expiry for the same deadline.
 
 import Engine
 import JourneyModel
@@ -36,11 +36,11 @@ final class ExpiryStoring {
     /// Returns at most `driversMax` drivers with a due deadline, the earliest deadline first. Continues after the
     /// driver `request.after`.
     ///
-    /// Leaves out drivers whose refold is not complete. Also leaves out drivers whose events a release with newer fold
-    /// rules has folded, because that release stores their expiries.
+    /// Leaves out drivers whose refold is not complete. Also leaves out drivers folded by a release with newer fold
+    /// rules, because that release stores their expiries.
     ///
-    /// Reads the database, which may lack changes that are only in the cache. The caller must therefore call
-    /// `DriverCache.writeChanged` before.
+    /// The caller must first call `DriverCache.writeChanged`, because this function reads the database and not the
+    /// cache.
     func due(_ request: ExpiryRequest) throws(SQLiteError) -> [DueDriver] {
         var due: [DueDriver] = []
         try findDue.forEach { (bindings) throws(SQLiteError) in
@@ -58,8 +58,8 @@ final class ExpiryStoring {
         return due
     }
 
-    /// If the driver has an unfinished refold, continues it. Then stores the expiry event for the driver's due
-    /// deadline. Returns false if no deadline is due, or if the refold is still not complete.
+    /// Continues the driver's refold, if any, and then stores the expiry for the due deadline. Returns false if the
+    /// refold is still not complete, or if no deadline is due.
     func expire(_ due: DueDriver, _ request: ExpiryRequest) throws(SQLiteError) -> Bool {
         guard let driver = try appending.drivers.row(of: due.id) else { return false }
         if driver.needsRefold, try !appending.refold(driver).isComplete { return false }

@@ -4,8 +4,7 @@
 import JourneyModel
 
 extension ImpliedSteps {
-    /// SQL expression that turns the column `implied` into a JSON array of the names of the steps. The bits are in the
-    /// order of the steps.
+    /// SQL expression that turns the column `implied` into a JSON array of step names, in the order of the steps.
     static let jsonSQL: String = {
         let names = (0..<8).compactMap { bit in
             ImpliedSteps(rawValue: 1 << bit).names.first.map { "iif(implied & \(1 << bit), ',\"\($0)\"', '')" }

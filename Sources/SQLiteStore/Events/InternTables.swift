@@ -1,5 +1,5 @@
-// The tables of values that repeat from event to event (kinds of events, places, settings), with a cache of their row
-// numbers. Finds the row number of a value, and adds a row for a new value.
+// Finds or adds the rows of values that many events share: kinds of events, places and settings. Caches the row
+// numbers.
 //
 // The cache may hold rows that the current transaction has added. `forget()` must therefore be called after a rollback.
 // Only ASCII values are cached (Texts.swift says why).
@@ -9,7 +9,7 @@ import JourneyModel
 
 final class InternTables {
     /// The maximum number of cached values per table. An installation has far fewer kinds and settings than this, but
-    /// may have more places. Places that are not in the cache are read from the database.
+    /// may have more places.
     private static let rememberedMax = 10_000
 
     private struct Kind: Hashable {
@@ -36,8 +36,7 @@ final class InternTables {
                 && appState?.isASCII ?? true
         }
 
-        /// Returns whether `submission` and `sender` have exactly the members of this kind. The kind's texts must be
-        /// ASCII.
+        /// The texts of this kind must be ASCII.
         func matches(_ submission: EventSubmission, _ sender: OrderedEvent.Sender) -> Bool {
             self.sender == sender && name == submission.name && hasSession == (submission.sessionID != nil)
                 && submission.spelling.hasSameBytes(asASCII: spelling)
@@ -66,9 +65,9 @@ final class InternTables {
     }
 
     private var kinds: [Kind: KindRow] = [:]
-    /// For each event name, the kind that was used last. The index is the name's `lifecycleRank`; all diagnostic names
-    /// share one rank. This kind is compared first, because nearly all events of a name have the same kind, and
-    /// comparing is faster than hashing.
+    /// The most recently used kind of each event name, at the index `lifecycleRank`. All diagnostic names share one
+    /// index. This kind is compared first, because most events of a name have the same kind, and comparing is faster
+    /// than hashing.
     private var lastKinds: [(kind: Kind, row: KindRow)?] = []
     private var places: [String: PlaceRow] = [:]
     private var settings: [String: Int64] = [:]
@@ -160,8 +159,8 @@ final class InternTables {
         return row
     }
 
-    /// - Parameter isCharger: true if the event names the place as its charger. An existing row of the place is then
-    ///   marked as a charger's, because an earlier event may have named the place as its merchant.
+    /// - Parameter isCharger: true if the event names the place as its charger. If an earlier event named the place as
+    ///   its merchant, the place's row is then marked as a charger's.
     func place(_ placeID: String?, isCharger: Bool) throws(SQLiteError) -> Int64? {
         guard let placeID else { return nil }
         let isASCII = placeID.isASCII
@@ -215,8 +214,7 @@ final class InternTables {
         return id
     }
 
-    /// Adds a row to the cache. If the cache is full, empties it first. A value that is still used is cached again with
-    /// its next event.
+    /// If the cache is full, empties it first. A value that is still used is cached again with its next event.
     private static func remember<Key: Hashable, Row>(_ row: Row, as key: Key, in memory: inout [Key: Row]) {
         if memory.count >= rememberedMax { memory.removeAll(keepingCapacity: true) }
         memory[key] = row

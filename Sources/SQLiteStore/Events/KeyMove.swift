@@ -1,16 +1,15 @@
-// Moves the idempotency keys of the newest events from memory to `event_key`. Many keys are written at a time, in the
-// order of their places (EventKeyHash.swift), so that the rows of a page are written together.
+// Moves the idempotency keys of the newest events from memory to `event_key`. Writes many keys at a time, in the order
+// of their places (EventKeyHash.swift), so that rows of the same page are written together.
 //
-// A move begins when `event_key` lacks `NewestKeys.countMax` events. For each event stored during the move, two keys
-// become due, so a move of n keys ends after about n/2 further events. A transaction writes the due keys once there are
-// enough of them (`NewestKeys.pieceMin`).
+// A move begins when `event_key` lacks `NewestKeys.countMax` events. Each event stored during the move makes two keys
+// due, so a move of n keys ends after about n/2 further events. A transaction writes the due keys if there are enough
+// (`NewestKeys.pieceMin`).
 //
-// The table `event_key_progress` records how far the move is. A process continues any move that it finds in progress:
-// its own from before a restart, or that of another process.
+// The table `event_key_progress` records how far a move is. A process can therefore continue a move that another
+// process began, or that a restart interrupted.
 //
-// The number of events that `event_key` lacks is therefore bounded, even if every process runs only for a short time.
-// The table `event_key_early` lists events that other code changed before their move (EventKeyTable.swift). It is
-// bounded too, because the end of a move deletes its rows.
+// The number of events that `event_key` lacks is therefore bounded, even if each process runs only briefly.
+// `event_key_early` (EventKeyTable.swift) is bounded too, because the end of a move deletes the rows of its events.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -18,23 +17,21 @@ import Dispatch
 import Synchronization
 
 final class KeyMove {
-    /// If a new move of keys has at most this number of events, they are sorted immediately, which takes less than a
-    /// millisecond. Otherwise they are sorted on another thread.
+    /// A move of at most this number of events sorts them on the writer's thread, in less than a millisecond. A larger
+    /// move sorts them on another thread.
     private static let sortedHereMax = 10_000
     /// Maximum number of keys that a transaction writes. A full group of requests (`Writer.groupMax`) makes only half
-    /// of this number due. Keys with the same place in `event_key` are always written together, even beyond this
-    /// maximum.
+    /// as many keys due. Keys with the same place are written together, even beyond this maximum.
     private static let pieceMax = 4 * Writer.groupMax
 
     /// The row of `event_key_progress`.
     struct Progress {
         /// `event_key` lists every event up to this number.
         var listedThrough: Int64
-        /// The number of the last event of the move of keys that is in progress. If no move is in progress, this number
-        /// is not higher than `listedThrough`.
+        /// The highest event number of the move in progress. If no move is in progress, it is at most `listedThrough`.
         var movingThrough: Int64
-        /// The place in `event_key` that the move in progress has reached. The keys that belong at lower places are
-        /// already written.
+        /// The place in `event_key` that the move has reached. The keys that belong at lower places are already
+        /// written.
         var movedPlace: Int64
 
         var isMoving: Bool { movingThrough > listedThrough }
@@ -65,16 +62,15 @@ final class KeyMove {
         forgetEarly = try PreparedStatement("DELETE FROM event_key_early WHERE number <= ?1", on: connection)
     }
 
-    /// Takes over the committed progress, which another process may have changed. If a move of keys is in progress in
-    /// which this process does not take part yet, it takes part from now on. Memory must then contain exactly the
-    /// events of the move.
+    /// Sets the committed progress, which another process may have changed. If a move is in progress that this process
+    /// has not joined, joins the move. Memory must then contain exactly the events of the move.
     func goOn(from progress: Progress) {
         self.progress = progress
         if progress.isMoving, sorted == nil { begin(sortsHere: true) }
     }
 
-    /// If a move of keys is in progress, writes the due keys. Otherwise begins a move if `event_key` lacks enough
-    /// events (`NewestKeys.countMax`). Must be called before COMMIT, when memory has all events that `event_key` lacks.
+    /// Writes the due keys of the move in progress. Without a move, begins one if `event_key` lacks
+    /// `NewestKeys.countMax` events. Must be called before COMMIT, when memory has all events that `event_key` lacks.
     func writePiece() throws(SQLiteError) {
         guard var next = progress else { return }
         guard next.isMoving else {
@@ -138,9 +134,8 @@ final class KeyMove {
             let byPlace = entries.sorted { $0.place < $1.place }
             sorted.entries.withLock { $0 = byPlace }
         }
-        // With `sortsHere`, the events are sorted on this thread, so that the current transaction can already write
-        // keys. If another thread sorted them, a process that runs only one transaction would never contribute to the
-        // move of keys.
+        // With `sortsHere`, the current transaction can already write keys. Otherwise a process that runs only one
+        // transaction would never contribute to the move.
         if sortsHere || entries.count <= Self.sortedHereMax {
             sort()
         } else {

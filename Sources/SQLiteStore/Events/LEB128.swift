@@ -1,6 +1,5 @@
-// Encodes whole numbers in few bytes, for the columns that hold lists of numbers. LEB128 puts seven bits of the number
-// into each byte, the lowest bits first. Numbers that may be negative are first converted by zigzag encoding, so that
-// small negative numbers are short too.
+// Encodes lists of integers compactly for database columns. LEB128 puts seven bits of a number into each byte, the
+// lowest bits first. Zigzag encoding makes small negative numbers short too.
 
 enum LEB128 {
     static func append(_ value: UInt64, to bytes: inout [UInt8]) {

@@ -1,21 +1,19 @@
-// The idempotency keys of the newest events, in memory. Their rows of `event_key` are written later, many at a time, so
-// that they share pages (KeyMove.swift). If each row were written immediately, a page of a large table would be read,
-// logged and copied for that one row.
+// Keeps the idempotency keys of the newest events in memory. Their rows of `event_key` are written later, many at a
+// time (KeyMove.swift). Writing each row at once would read, log and copy a page of a large table for a single row.
 //
 // Memory and `event_key` together list every event. When a process starts, it fills its memory from the rows of
 // `event_row` that `event_key` does not list yet.
 //
-// For each event, memory has only its number and its place in `event_key`, which is a hash of the driver and the key.
-// Callers must therefore compare the driver and the full key with those in the event's row.
+// Memory has only an event's number and its place in `event_key`, a hash of the driver and the key. Callers must
+// therefore compare the driver and the full key in the event's row.
 
 import Synchronization
 
 final class NewestKeys: Sendable {
     private struct State {
-        /// The events that were added last.
+        /// The events that are not part of a move.
         var filling = PlacedEvents()
-        /// The events of the move of keys in progress, all older than those in `filling`. The move is writing their
-        /// rows of `event_key`. Nil if no move is in progress.
+        /// The events of the move in progress; nil without a move. They are older than all events in `filling`.
         var moving: PlacedEvents?
         var removalCount = 0
         var lastNumber: Int64 = -1
@@ -23,17 +21,16 @@ final class NewestKeys: Sendable {
 
     /// When this number of events is in memory, a move (KeyMove.swift) begins to write them to `event_key`.
     ///
-    /// With a higher number, a move would write more rows to each page. But the server would need more memory, 24 bytes
-    /// for each event and 16 more during a move. It would also start more slowly, because it reads up to 1.5 times this
-    /// number of events.
+    /// A higher number would let a move write more rows per page. But it would take more memory: 24 bytes per event,
+    /// and 16 more during a move. It would also slow down the start, which reads up to 1.5 times this number of events.
     ///
-    /// The number is a little below a power of two (262,144). When the array of entries is full, it doubles its
-    /// capacity, so a number just above the power of two would waste memory.
+    /// The number is a little below a power of two (262,144), because a full array of entries doubles its capacity. A
+    /// number just above the power of two would waste memory.
     static let countMax = 250_000
 
     let countMax: Int
-    /// Minimum number of keys that a transaction writes at a time, so that they share pages. Only the last piece of a
-    /// move of keys may have fewer.
+    /// A transaction that writes keys writes at least this number, so that they share pages. Only the last transaction
+    /// of a move may write fewer.
     var pieceMin: Int { min(64, countMax) }
     private let state = Mutex(State())
 
@@ -50,9 +47,8 @@ final class NewestKeys: Sendable {
 
     /// The number of times that events were removed from memory.
     ///
-    /// A reader searches for an event in memory and in its snapshot of `event_key`. If events are removed from memory
-    /// meanwhile, for example when a move of keys ends, the event may be in neither. This number has then changed, and
-    /// the reader must search again.
+    /// A reader searches memory and its snapshot of `event_key`. If a move ends meanwhile, an event may be in neither
+    /// of them. If this number has changed during the search, the reader must search again.
     var removalCount: Int { state.withLock { $0.removalCount } }
 
     /// Returns the events whose keys belong at this place of `event_key`.
@@ -64,7 +60,7 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Adds an event whose number is higher than those of all others.
+    /// The event's number must be higher than the numbers of all earlier events.
     func add(_ event: Int64, at place: Int64) {
         state.withLock { state in
             state.filling.add(PlacedEvents.Entry(place: place, event: event))
@@ -82,8 +78,8 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Removes all events from memory. `event_key` must list all events up to `listedThrough`. The caller must then
-    /// read the events with higher numbers from their rows and add them again.
+    /// Removes all events from memory. `event_key` must list all events up to `listedThrough`. The caller must then add
+    /// the events with higher numbers again, from their rows.
     func removeAll(listedThrough: Int64) {
         state.withLock { state in
             state.filling = PlacedEvents()
@@ -93,8 +89,8 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Begins a move of keys to `event_key`, with all events that are in memory now. Returns them in the order of
-    /// addition. Until `endMove`, `events(at:)` finds them as before.
+    /// Begins a move of all events in memory to `event_key`. Returns them in the order of addition. `events(at:)` still
+    /// finds them until `endMove`.
     func beginMove() -> [PlacedEvents.Entry] {
         state.withLock { state in
             let full = state.filling
@@ -104,7 +100,7 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Drops the events that `beginMove` returned. Must be called when their rows in `event_key` are committed.
+    /// Must be called when the moved events' rows in `event_key` are committed.
     func endMove() {
         state.withLock { state in
             state.moving = nil
@@ -113,8 +109,8 @@ final class NewestKeys: Sendable {
     }
 }
 
-/// A hash table in memory with open addressing. Its keys are places in `event_key`, and its values are events; several
-/// events may have the same place. Each event takes 24 bytes, and `entries` keeps the order of addition.
+/// A hash table with open addressing, which finds events by their place in `event_key`. Several events may have the
+/// same place. An event takes 24 bytes.
 struct PlacedEvents {
     struct Entry: Hashable, Sendable {
         /// The place of the event's key (EventKeyHash).
@@ -123,8 +119,8 @@ struct PlacedEvents {
     }
 
     private(set) var entries: [Entry] = []
-    /// Each slot is an index in `entries` plus one, or 0 if the slot is free. The number of slots is a power of two, or
-    /// 0 while there are no entries.
+    /// An index in `entries` plus one, or 0 for a free slot. The number of slots is a power of two, or 0 without
+    /// entries.
     private var slots: [UInt32] = []
 
     func events(at place: Int64) -> [Int64] {
@@ -149,9 +145,8 @@ struct PlacedEvents {
         }
     }
 
-    /// Removes the last entries: those whose events have higher numbers than `last`. Their slots can simply be freed,
-    /// because slots are filled in the order of addition. A search for an earlier entry never passes the slot of a
-    /// later one.
+    /// Removes the entries whose events have higher numbers than `last`. These entries were added after all others.
+    /// Their slots can simply be freed, because a search for an earlier entry never passes the slot of a later one.
     mutating func remove(after last: Int64) {
         while let entry = entries.last, entry.event > last {
             var slot = firstSlot(of: entry.place)

@@ -1,12 +1,12 @@
-// The column `event.occurred_at_text`. Most clients write a time in one of two forms. A text of these forms can be
-// computed from the moment, so a text is stored only if it has another form.
+// Most clients write times in one of two forms, which can be computed from the moment. The column
+// `event.occurred_at_text` therefore stores only texts of other forms.
 
 import JourneyModel
 
 enum OccurredAtColumn {
-    /// Returns the column's value for a time that was sent as `text`. From this value and the moment, the column
-    /// `event.occurred_at` computes `text` again. Nil stands for the form `2026-01-31T08:00:00.000Z`, the empty text
-    /// for `2026-01-31T08:00:00Z`.
+    /// Returns the column's value for a time that was sent as `text`. Nil stands for the form
+    /// `2026-01-31T08:00:00.000Z`, the empty text for `2026-01-31T08:00:00Z`. The column `event.occurred_at` computes
+    /// `text` from this value and the moment.
     static func text(_ text: String, at moment: Moment) -> String? {
         let form: Form =
             text.utf8.withContiguousStorageIfAvailable { Self.form(of: $0, at: moment) }

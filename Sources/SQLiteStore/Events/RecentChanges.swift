@@ -1,5 +1,5 @@
-// The last changes of a driver's journey. The stream of the journey replays them to a reader that reconnects. They are
-// stored in the driver's row, which every event reads and writes anyway.
+// The most recent changes of a driver's journey. The journey's stream replays them to a reader that reconnects. They
+// are in the driver's row, because storing an event reads and writes this row anyway.
 //
 // A change is the journey as it was right after an event was added. A late event does not alter the changes that are
 // recorded already.
@@ -33,8 +33,8 @@ struct RecentChanges {
 
     private(set) var changes: [Change]
 
-    /// Decodes the column. If the bytes are not in this format, the result is an empty list and not an error. The
-    /// server therefore still accepts the driver's events, and a reader of the journey's stream gets the current state.
+    /// Decodes the column. Malformed bytes give an empty list and not an error, so that the server still accepts the
+    /// driver's events. A reader of the journey's stream then gets the current state.
     init(bytes: [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         changes = []
@@ -45,8 +45,8 @@ struct RecentChanges {
     /// Whether older changes may have been dropped.
     var isFull: Bool { changes.count >= Self.countMax }
 
-    /// Appends a change to the column, and drops the oldest changes beyond `countMax`. This function runs for nearly
-    /// every event. To save time, it copies the bytes of the other changes instead of encoding these changes again.
+    /// Appends a change, and drops the oldest changes beyond `countMax`. Does not decode the other changes, because
+    /// this function runs for nearly every event.
     static func append(_ change: Change, to bytes: inout [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         var count = 0
@@ -112,15 +112,13 @@ private struct ChangeReader {
             endedBy: ending.flatMap { Journey.Ending(code: Int64(bitPattern: $0)) })
     }
 
-    /// Skips one change without creating a `Change`. Returns false in the cases in which `change()` returns nil: the
-    /// bytes are not a change, or none are left.
+    /// Skips one change. Returns false if the bytes are not a change, or if no bytes are left.
     mutating func skipChange() -> Bool {
         let start = position
         guard position < bytes.count else { return false }
         let head = bytes[position]
         position += 1
-        // A change has one number for the event. For each bit of `head` that is set above the bits of the state, one
-        // more number follows.
+        // After `head` come the event's number and one more number for each bit that is set outside `stateMask`.
         let isKnown = head < 128 && JourneyState(code: Int64(head & ChangeForm.stateMask)) != nil
         guard isKnown, (0...(head & ~ChangeForm.stateMask).nonzeroBitCount).allSatisfy({ _ in number() != nil }) else {
             position = start

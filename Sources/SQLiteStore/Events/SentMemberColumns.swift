@@ -4,16 +4,15 @@ import GRDB
 import JourneyModel
 
 enum SentMemberColumns {
-    /// The columns of `SentMembers`, each with the name of its member and its SQL expression, in a query on
-    /// `event CROSS JOIN event_kind`.
+    /// The name and the SQL expression of each column, for a query on `event CROSS JOIN event_kind`.
     static let all = columns()
 
     /// Returns the SQL for these columns.
     ///
     /// - Parameters:
-    ///   - details: the SQL expression for the column `details`. If no server of this version has opened the file yet,
-    ///     the file lacks this column, and the caller passes a substitute.
-    ///   - sender: the SQL expression for the column `sender`, or a substitute in the same case.
+    ///   - details: the SQL expression for the column `details`. The caller passes a substitute if the file lacks this
+    ///     column, because no server of this version has opened it.
+    ///   - sender: the SQL expression for the column `sender`, or a substitute if the file lacks this column.
     static func sql(details: String = "details", sender: String = "sender") -> String {
         columns(details: details, sender: sender).map { "\($0.sql) AS \($0.name)" }.joined(separator: ", ")
     }
@@ -34,7 +33,7 @@ enum SentMemberColumns {
 }
 
 extension SentMembers {
-    /// Reads the columns of `SentMemberColumns`. `first` is the index of the first one.
+    /// `first` is the index of the first of the `SentMemberColumns`.
     init(_ row: Row, at first: Int) {
         self.init(
             source: row[first], appState: row[first + 1], chargerID: row[first + 2], merchantID: row[first + 3],

@@ -1,4 +1,4 @@
-// The owner of each session. A session_id belongs only to the driver that first opened or registered it.
+// The table of sessions. A session_id belongs only to the driver that first opened or registered it.
 
 import Engine
 import JourneyModel
@@ -17,8 +17,8 @@ final class SessionTable {
     private let forgetUnused: PreparedStatement
     private let findRegisteredCharger: PreparedStatement
 
-    /// The maximum number of unused sessions among a driver's last `recentMax` sessions. A session is unused if it was
-    /// registered but has no event.
+    /// The maximum number of unused sessions among a driver's newest `recentMax` sessions. A session is unused if it
+    /// was registered but has no event.
     static let unusedMax = 100
     private static let recentMax = 200
 
@@ -33,9 +33,8 @@ final class SessionTable {
             """, on: connection)
         findRegisteredCharger = try PreparedStatement(
             "SELECT registered_charger FROM session WHERE id = ?1 AND registered_charger IS NOT NULL", on: connection)
-        // Of the driver's recent unused sessions, keeps the newest ?3 and deletes the others. Also keeps every session
-        // that the driver's journey or the journey in `journey_base` names. The driver's newest session is never
-        // deleted, because SQLite might give its row number to a later session.
+        // Deletes unused sessions, except the newest ?3 and those that the driver's journey or `journey_base` names.
+        // The driver's newest session is never deleted, because SQLite might give its row number to a later session.
         forgetUnused = try PreparedStatement(
             """
             DELETE FROM session WHERE id IN (
@@ -59,7 +58,6 @@ final class SessionTable {
         }
     }
 
-    /// Returns the charger with which the session was registered, or nil if there is none.
     func registeredCharger(of session: Int64) throws(SQLiteError) -> String? {
         try findRegisteredCharger.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, session)
@@ -85,8 +83,8 @@ final class SessionTable {
         }
     }
 
-    /// Examines only the driver's last `recentMax` sessions. Of the unused sessions among them, keeps the newest
-    /// `unusedMax` and deletes the others. The limit protects against a driver who registers sessions without end.
+    /// If the driver has more than `unusedMax` unused sessions, deletes the oldest ones above this number. Examines
+    /// only the newest `recentMax` sessions. The limit protects against a driver who registers sessions without end.
     func forgetUnusedBeyondMax(of driver: Int64) throws(SQLiteError) {
         try forgetUnused.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)

@@ -5,23 +5,23 @@ import GRDB
 import JourneyModel
 
 enum SimulatedDriverRows {
-    /// Selects the row numbers of simulated drivers, by the index on driver_id. The prefix of their ids ends with `-`.
-    /// The upper bound is the prefix with `.` in place of this `-`, because `.` follows `-` in ASCII.
+    /// Uses the index on driver_id. The ids of simulated drivers have a prefix that ends with `-`. The upper bound ends
+    /// with `.` instead, because `.` follows `-` in ASCII.
     static let select = """
         SELECT id FROM driver
         WHERE driver_id >= '\(DriverID.simulatedPrefix)' AND driver_id < '\(DriverID.simulatedPrefix.dropLast()).'
         """
 
-    /// Tables whose column `driver` refers to a driver. The events (`event_row`) are deleted first, then the rows of
-    /// the other tables in this order. A table comes before the tables to which it refers.
+    /// Tables with a column `driver`. Events (`event_row`) are deleted first, and then the rows of the other tables in
+    /// this order. A table comes before every table to which it refers.
     static let tables = [
         "refold", "erasure", "corrected_journey", "push_outbox", "event_row", "session_code", "session", "journey_base",
         "place_use", "event_kind_use", "device",
         "sign_in_session", "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit",
         "app_account_token", "consumption_consent",
     ]
-    /// Tables whose rows are not deleted with their driver. Instead, their column `driver` is set to NULL. They hold
-    /// purchases that Apple signed, and another account may become the owner of such a purchase.
+    /// Tables whose column `driver` is set to NULL when the driver is deleted. Their rows are purchases that Apple
+    /// signed, and another account may become the owner of such a purchase.
     static let tablesWithoutDriver = ["purchase"]
 
     static func remove(driversMax: Int, _ db: Database) throws -> SimulatedDriversRemoved {
@@ -31,9 +31,8 @@ enum SimulatedDriverRows {
         for driver in drivers {
             let events = try DriverEvents.all(of: driver, db)
             for event in events { try keys.remove(event) }
-            // A consumer of the feed counts missing row numbers as lost events. Simulated events are never forwarded,
-            // so the events deleted here are not lost. The consumer will add their number to `lost_count` when it reads
-            // past the gaps, so this number is subtracted beforehand.
+            // A consumer of the feed counts missing row numbers as lost events in `lost_count`. Simulated events are
+            // never forwarded, so they are not lost. Their number is subtracted here, before the consumer adds it.
             try db.execute(
                 sql: """
                     UPDATE feed_consumer SET lost_count = lost_count - (

@@ -1,5 +1,4 @@
-// Reads a driver's current journey and its recent changes from the driver's row. The queries are plain SQL, through
-// GRDB.
+// Reads a driver's current journey and its recent changes from the driver's row.
 
 import Engine
 import GRDB
@@ -15,7 +14,7 @@ enum StoredChanges {
         var recent: RecentChanges
     }
 
-    /// Returns the journey and the recent changes in the driver's row; nil for an unknown driver.
+    /// Returns nil for an unknown driver.
     static func storedHead(of driver: DriverID, _ db: Database) throws -> StoredHead? {
         let row = try Row.fetchOne(
             db.cachedStatement(
@@ -53,7 +52,7 @@ enum StoredChanges {
     }
 
     /// Returns the changes after the event `id`. Returns nil if the reader must get the current state instead, for
-    /// example because some of these changes are no longer stored.
+    /// example because some of the changes are no longer stored.
     private static func missed(after id: Int64, newest: Int64, _ storedHead: StoredHead?) -> [RecentChanges.Change]? {
         guard id >= 0, id <= newest else { return nil }
         guard let storedHead else { return [] }
@@ -61,8 +60,8 @@ enum StoredChanges {
             // A refold by new fold rules or by a correction of settings may have deleted the recorded changes. The
             // reader may have seen the state from before the refold, so it gets the current state.
             //
-            // This applies even if the journey is in IDLE and the reader's `id` is 0. A correction may have been made
-            // and later undone, and the reader may have seen the corrected state with the id 0.
+            // This applies even if the journey is in IDLE and `id` is 0. With the id 0, the reader may have seen the
+            // effect of a correction that was undone later.
             return nil
         }
         guard !storedHead.recent.isFull || oldest.event <= id else { return nil }
@@ -95,8 +94,7 @@ enum StoredChanges {
             source: row[4])
     }
 
-    /// If there are more new events than this, `committedChanges` does not list their drivers but returns `.any`. A
-    /// server that stores ten thousand events a second reaches this number in one second.
+    /// If there are more new events than this, `committedChanges` returns `.any` instead of a list of drivers.
     private static let eventsMax: Int64 = 10_000
 
     static func committedChanges(after id: Int64?, _ db: Database) throws -> CommittedChanges {

@@ -1,5 +1,5 @@
-// Queries about committed events, on read connections. Their speed matters less than that of the writer's statements,
-// so they are plain SQL through GRDB.
+// Queries about committed events on read connections. They use GRDB, because they need not be as fast as the writer's
+// statements.
 
 import Engine
 import GRDB
@@ -20,9 +20,8 @@ package struct TimelineEntry: Hashable, Sendable {
 }
 
 enum StoredEvents {
-    /// Returns the outcome for an event whose idempotency key the driver has used before: `.replayed` if the event
-    /// repeats the stored one, `.keyReused` if it is a different event. Returns nil if the driver has not used the key
-    /// yet.
+    /// Returns nil if the driver has no stored event with the idempotency key of `submission`. If `submission` repeats
+    /// the stored event, returns `.replayed`. If it is a different event, returns `.keyReused`.
     static func outcome(
         of submission: EventSubmission, digest: [UInt8], driver: DriverID, _ newest: NewestKeys, _ db: Database
     ) throws -> EventOutcome? {

@@ -1,5 +1,5 @@
-// A journey as it is stored: the fold's value, with the row numbers of the sessions and places that it names. The fold
-// works with ids, the tables with row numbers. A stored journey holds both, so neither has to be looked up.
+// A journey with the row numbers of the sessions and chargers that it names. The fold needs their ids, and the tables
+// need their row numbers. With both at hand, neither has to be looked up.
 
 import Engine
 import JourneyModel

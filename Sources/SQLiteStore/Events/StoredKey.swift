@@ -16,7 +16,8 @@ struct StoredKey: Equatable {
 
     private let form: Form
     private let text: String
-    /// The 16 bytes of the UUID, in their order in memory. Both numbers are 0 if the key is stored as text.
+    /// The UUID. In memory, the two numbers are its 16 bytes in their order. Both numbers are 0 if the key is stored as
+    /// text.
     private let uuid: (UInt64, UInt64)
 
     init(_ text: String) {
@@ -27,8 +28,8 @@ struct StoredKey: Equatable {
         uuid = scanned.map { ($0.high.bigEndian, $0.low.bigEndian) } ?? (0, 0)
     }
 
-    /// Returns the UUID that `text` contains in the form of RFC 9562, section 4; nil for any other text. The letters
-    /// must all be in lower case or all in upper case. A UUID without letters counts as lower case.
+    /// Returns the UUID if the bytes have the form of RFC 9562, section 4; otherwise nil. The letters must all be in
+    /// lower case or all in upper case. A UUID without letters counts as lower case.
     private static func scan(_ bytes: UnsafeBufferPointer<UInt8>) -> (form: Form, high: UInt64, low: UInt64)? {
         guard bytes.count == 36 else { return nil }
         var (high, low): (UInt64, UInt64) = (0, 0)

@@ -1,8 +1,8 @@
 // Reads a driver's sessions and their events, with plain SQL through GRDB. Every query for a session also compares the
 // driver, so that another driver's session is never found.
 //
-// Statements that run once for each session of a page are prepared once per connection. SQLite takes about ten times as
-// long to prepare them as to run them.
+// Statements that run for each session of a page are cached per connection, because preparing them takes about ten
+// times as long as running them.
 
 import Engine
 import GRDB
@@ -16,8 +16,8 @@ enum StoredSessions {
         FROM driver JOIN session ON session.driver = driver.id
         """
 
-    /// SQL condition for the sessions that are shown. It is false for a session that has no events and no registration
-    /// left after retention. The row of such a session remains for one of three reasons:
+    /// SQL condition for the sessions that are shown. Retention may have removed all events and the registration of a
+    /// session. Such a session is not shown, but its row remains for one of three reasons:
     ///
     /// - The driver's journey names the session as the previous one.
     /// - The journey at the driver's floor names the session.
@@ -63,8 +63,8 @@ enum StoredSessions {
             })
     }
 
-    /// Returns the journey as it was after one of the session's events: the last one after which the journey still
-    /// named the session. If another journey's event closed the session while it was in progress, returns a journey in
+    /// Finds the last of the session's events after which the journey still named the session. Returns the journey
+    /// after this event. If another journey's event closed the session while it was in progress, returns a journey in
     /// SESSION_ENDED instead.
     ///
     /// - Returns: a journey without the session's id. Nil if there is no such event, for example because all events of
@@ -86,8 +86,7 @@ enum StoredSessions {
             endedBy: StoredEvents.ending(row[3]))
     }
 
-    /// If an event of another journey closed the session while the session was in progress, returns why the session
-    /// ended. Otherwise returns nil.
+    /// If an event of another journey closed the session, returns why the session ended; otherwise nil.
     private static func closing(of session: Int64, after milliseconds: Int64, _ db: Database) throws -> Journey.Ending?
     {
         let find = try db.cachedStatement(
@@ -116,8 +115,8 @@ enum StoredSessions {
                 session: try summary(row, db), events: Array(events.prefix(limit)), hasMore: events.count > limit))
     }
 
-    /// Returns the session's first `limit` events, or, with a cursor, the first `limit` events after the cursor's
-    /// event. `from` is the corrected time of the cursor's event, so the query reads no events from before that time.
+    /// Returns the session's first `limit` events after the event `cursor`. If `cursor` is nil, begins with the first
+    /// event. `from` is the corrected time of the event `cursor`, so that the query need not read earlier events.
     private static func events(
         of session: Int64, from: Int64, after cursor: Int64?, limit: Int, _ db: Database
     ) throws -> [SessionEvent] {

@@ -1,12 +1,10 @@
-// Records, for each text that clients choose freely, which drivers use it. Such texts are in tables that all drivers
-// share (`place`, `event_kind`). The deletion of a driver also removes the texts that only this driver uses, and finds
-// them here without a scan of all events.
+// Records which drivers use the texts that clients choose freely. All drivers share the tables with these texts
+// (`place`, `event_kind`). With these records, the deletion of a driver finds the texts that only this driver uses.
 
 import JourneyModel
 
-/// Records each use of a text only once, and caches recent uses. The cache may hold uses that the current transaction
-/// has recorded, so `forget()` must be called after a rollback. It must also be called when other code has changed the
-/// tables.
+/// Records each use only once, and caches recent uses. `forget()` must be called after a rollback, because the cache
+/// may hold uses of the current transaction. It must also be called when other code has changed the tables.
 final class TextReferences {
     private struct Use: Hashable {
         var driver: Int64
@@ -63,9 +61,8 @@ final class TextReferences {
 enum UsualTexts {
     static let sources: Set<String> = ["ios_native", "android_native", "web", "server"]
 
-    /// SQL condition that is true for a row of `event_kind` if no text in it was chosen freely by a client. The name of
-    /// a diagnostic event is chosen freely. Diagnostic events have the highest lifecycle rank, so the condition on the
-    /// rank excludes them.
+    /// SQL condition on a row of `event_kind`: clients have chosen none of its texts freely. Clients choose the names
+    /// of diagnostic events, so the condition on the lifecycle rank excludes these events.
     static let sql = """
         (lifecycle_rank < \(EventName.diagnostic("d").lifecycleRank)
             AND source IN ('ios_native', 'android_native', 'web', 'server') AND schema_version = '1.0')

@@ -1,8 +1,8 @@
 // Compares texts byte by byte, as SQLite, the contract and the fold do. Swift's `==` also accepts canonically
 // equivalent texts, for example K and the Kelvin sign.
 //
-// A dictionary compares its keys by `==`, so a cache that has texts as keys holds only ASCII texts. Two ASCII texts are
-// equal only if they have the same bytes.
+// Dictionaries compare keys by `==`. A cache with texts as keys therefore holds only ASCII texts, which are equal only
+// if they have the same bytes.
 
 extension String {
     var isASCII: Bool {
@@ -15,11 +15,11 @@ extension String {
         }
     }
 
-    /// Returns whether this text has the same bytes as `remembered`, which must be ASCII. Compares the byte counts and
-    /// then uses `==`, which is faster than `haveSameBytes`.
+    /// Returns whether this text has the same bytes as `remembered`, which must be ASCII. Compares by `==`, because
+    /// `==` is faster than `haveSameBytes`.
     ///
-    /// The result is the same as that of a byte comparison. An equivalent text with other bytes contains characters
-    /// outside ASCII. Each of them takes at least two bytes, so this text is longer.
+    /// The comparison of the byte counts makes `==` exact. A text that is equivalent to an ASCII text but has other
+    /// bytes is longer. Its characters outside ASCII take at least two bytes each.
     func hasSameBytes(asASCII remembered: String) -> Bool {
         utf8.count == remembered.utf8.count && self == remembered
     }

@@ -16,13 +16,12 @@ struct ChainCheck {
         while let row = try rows.next() { counts[row[0], default: 0] += 1 }
     }
 
-    /// Returns what is wrong with the driver's chain of events, one sentence for each problem.
     func problems(of driver: Int64, _ db: Database) throws -> [String] {
         let chain = try EventChain(db)
         let end = try DriverEvents.end(of: driver, db)
         var problems: [String] = []
-        // The end that the chain should have after the events checked so far. It determines the links that the next
-        // event must have.
+        // The correct end of the chain after the events checked so far. It determines the correct links of the next
+        // event.
         var built = ChainEnd()
         var count = 0
         do throws(SQLiteError) {
@@ -35,8 +34,7 @@ struct ChainCheck {
                 }
                 let expected = built.append(link.id, at: link.time)
                 var isJump = link.jump == expected.jump
-                // The link `jump` may lead to a deleted event. This is no error, because retention does not update
-                // these links.
+                // `jump` may lead to a deleted event, because retention does not update it.
                 if !isJump, let jump = link.jump { isJump = try chain.link(jump) == nil }
                 if link.previous != expected.previous || !isJump {
                     let links = [link.previous, link.jump, expected.previous, expected.jump].map { $0 ?? 0 }

@@ -47,7 +47,7 @@ package enum DatabaseBackup {
         guard DatabaseCopy.exists(file) else { return try replaceUnopened(file, by: new) }
         do {
             // `locked` copies the WAL into the earlier backup. The earlier backup is therefore complete even if this
-            // process is killed before the new one is in place.
+            // process is killed before the new backup replaces it.
             let queue = try locked(file)
             defer { try? queue.close() }
             try DatabaseFiles.removeLogs(of: file)
@@ -59,8 +59,8 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Replaces the earlier backup if SQLite cannot open it or if it is gone. A backup that is gone may have left a WAL
-    /// or a journal, which is removed.
+    /// Replaces an earlier backup that SQLite cannot open or that no longer exists. Even without the backup, its WAL or
+    /// its journal may exist, so both are removed.
     private static func replaceUnopened(_ file: String, by new: String) throws {
         guard try !DatabaseFiles.isInUse(file) else { throw backupInUse(file) }
         try DatabaseFiles.removeLogs(of: file)
@@ -88,10 +88,9 @@ package enum DatabaseBackup {
     }
 
     /// Replaces the database at `path` with the backup `file`. The database must not be open in any process. Keeps the
-    /// old files under another name and returns this name; returns nil if there were no old files.
+    /// old files under another name, and returns this name; nil if there were no old files.
     ///
-    /// If only a WAL is there, without its database, the WAL is kept under another name too. Otherwise SQLite would
-    /// apply it to the backup.
+    /// A WAL without its database is renamed too, because SQLite would apply it to the backup.
     ///
     /// - Parameter stamp: the suffix of the old database's new name.
     package static func restore(
@@ -139,8 +138,7 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Whether the error shows that SQLite cannot lock the file exclusively because the file is damaged, or is not a
-    /// database.
+    /// Whether SQLite cannot lock the file because the file is damaged or not a database.
     private static func preventsLock(_ error: DatabaseError) -> Bool {
         [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
     }
@@ -157,8 +155,8 @@ package enum DatabaseBackup {
     /// Opens the database, copies the WAL into the database file, and locks the database until the returned queue is
     /// closed. Throws SQLITE_BUSY if another connection has the database open.
     ///
-    /// Until then, no other process can open the database. The connection is in exclusive locking mode, so it keeps the
-    /// lock that it took to remove the WAL.
+    /// While the queue is open, no other process can open the database. In exclusive locking mode, the connection keeps
+    /// the lock that it took to remove the WAL.
     static func locked(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.busyMode = .immediateError
@@ -170,8 +168,8 @@ package enum DatabaseBackup {
                 // only with exclusive access.
                 let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
                 guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
-                // If the database was not in WAL mode, the change of the journal mode took no lock, so this statement
-                // takes it.
+                // If the database was not in WAL mode, changing the journal mode took no lock. This statement then
+                // takes the lock.
                 try db.execute(sql: "BEGIN EXCLUSIVE; ROLLBACK")
             }
         } catch {
@@ -181,7 +179,7 @@ package enum DatabaseBackup {
         return queue
     }
 
-    /// Creates an empty file. From the moment of its creation, only its owner can read it.
+    /// Creates an empty file. At no time can anybody but its owner read it.
     static func create(_ path: String) throws {
         guard FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]) else {
             let folder = DatabaseCopy.folder(of: path)

@@ -1,9 +1,9 @@
 // `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the result of the
 // fold.
 //
-// Folds each driver's events in memory, from the first event or from the floor (the time before which retention has
-// deleted events). Compares the result for each event with the stored one, and the final journey with the journey in
-// the driver's row.
+// Folds each driver's events in memory. Begins at the driver's floor (the time before which retention has deleted
+// events) or at the first event. Compares each result with the stored one, and the last journey with the journey in the
+// driver's row.
 //
 // Writes nothing and reads each driver in one snapshot, so a server may run meanwhile.
 
@@ -16,11 +16,10 @@ package struct DatabaseCheck: Sendable {
     package struct Report: Hashable, Sendable {
         package var drivers = 0
         package var events = 0
-        /// Number of drivers that the check skips, because their refold is not complete, or has not begun
-        /// (`beforeRefold`). Their stored verdicts may therefore still differ from the results of the fold.
+        /// Number of skipped drivers: their refold is not complete, or has not begun (`beforeRefold`). Their stored
+        /// verdicts may differ from the results of the fold.
         package var refolding = 0
-        /// Number of deleted drivers whose deletion is not complete: some of their rows must still be rewritten. They
-        /// are checked like all other drivers.
+        /// Number of drivers whose deletion is not complete. They are checked like all other drivers.
         package var erasing = 0
         /// The first problems, one sentence each. Empty if there are none.
         package var problems: [String] = []
@@ -55,8 +54,8 @@ package struct DatabaseCheck: Sendable {
         try run(beforeRefold: false, progress)
     }
 
-    /// - Parameter beforeRefold: true for a database that a server of this release has not refolded yet. Drivers that
-    ///   an older release folded are then skipped. Drivers whose refold is in progress are always skipped.
+    /// - Parameter beforeRefold: whether to skip drivers folded by an older release, because no server of this release
+    ///   has refolded them yet. Drivers whose refold is in progress are always skipped.
     func run(
         beforeRefold: Bool, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) -> Report {
@@ -115,10 +114,8 @@ package struct DatabaseCheck: Sendable {
 }
 
 extension DatabaseCheck {
-    /// The number of events whose keys are looked up in one snapshot.
     private static let keysPerRead = 10_000
 
-    /// Looks up the idempotency key of every event.
     private func checkKeys(_ problems: inout [String]) throws {
         guard var check = try queue.read({ db in try KeyCheck(db) }) else { return }
         while problems.count < Self.problemsMax,
@@ -141,7 +138,7 @@ private struct CheckedFold {
         self.driver = driver
     }
 
-    /// Checks all events and the driver's row. Returns the number of events.
+    /// Returns the number of checked events.
     mutating func run(_ db: Database) throws -> Int {
         let floor = try beginAtFloor(db)
         var rows = try DriverEventRows(
@@ -157,9 +154,8 @@ private struct CheckedFold {
         return count
     }
 
-    /// Starts from the journey at the driver's floor (the time before which retention has deleted events), if there is
-    /// a floor. Returns the floor in milliseconds. Events below the floor are not checked, because their effect can no
-    /// longer be determined.
+    /// If the driver has a floor, starts from the journey at the floor. Returns the floor in milliseconds. Events
+    /// before the floor are not checked, because their effect can no longer be determined.
     private mutating func beginAtFloor(_ db: Database) throws -> Int64 {
         let floor = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
         let base = try Row.fetchOne(db, sql: Self.baseSQL, arguments: [driver])
@@ -200,7 +196,7 @@ private struct CheckedFold {
         previous = (id, event)
     }
 
-    /// Checks whether the stored order of the events of one second is the order that the fold finds for them.
+    /// Checks that the events of one second are stored in the order that the fold determines.
     private mutating func compareSecond() {
         defer { second.removeAll(keepingCapacity: true) }
         guard second.count > 1 else { return }

@@ -1,5 +1,4 @@
-// The numbers of events and drivers, and the time of the last event. They help an operator to recognise a database
-// before it is replaced.
+// A summary of a database. It helps an operator to recognise the database before a restore replaces it.
 
 import Foundation
 import GRDB
@@ -8,7 +7,7 @@ package import JourneyModel
 package struct DatabaseContents: Hashable, Sendable {
     package var events: Int
     package var drivers: Int
-    /// The receive time of the last event; nil if there is no event.
+    /// The receive time of the event that was stored last; nil without events.
     package var lastReceivedAt: Moment?
 
     /// Reads the file at `path`, which may be in use. Throws `MigrationRefusal` if the file is not a database of Dwell,
@@ -39,8 +38,8 @@ package struct RestorePlan: Sendable {
         case missing
         /// The database is damaged. The associated value is SQLite's message.
         case unreadable(String)
-        /// The database is Dwell's, but its migrations do not match those of this version, so its contents are not
-        /// counted. The associated value is the reason.
+        /// Dwell's database, but with other migrations than those of this version, so its contents are not counted. The
+        /// associated value is the reason.
         case ofAnotherVersion(String)
         /// The file is empty, or a database of another program. The associated value is the reason.
         case foreign(String)
@@ -49,8 +48,8 @@ package struct RestorePlan: Sendable {
 
     package var backup: DatabaseContents
     package var current: Current
-    /// Number of deletions of drivers that are recorded in the database but not in the backup. The restore would undo
-    /// these deletions. Nil if the deletions cannot be read, because the database is damaged or of another version.
+    /// Number of driver deletions that the restore would undo: the database records them, but the backup does not. Nil
+    /// if the deletions cannot be read, because the database is damaged or of another version.
     package var undoneErasures: Int? = 0
 
     /// Why the operator must confirm the restore, in one of three cases:
@@ -88,8 +87,7 @@ extension DatabaseBackup {
             var plan = RestorePlan(backup: backup, current: try current(path))
             switch plan.current {
             case .missing, .foreign: break
-            // Even if the contents could be counted, the deletions may be unreadable. An error is therefore ignored, so
-            // that it does not prevent the restore.
+            // Unreadable deletions must not prevent the restore, so an error is ignored.
             case .holds, .unreadable, .ofAnotherVersion:
                 plan.undoneErasures = try? ErasureRecords.count(in: path, missingFrom: file)
             }

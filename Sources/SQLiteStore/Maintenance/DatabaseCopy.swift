@@ -24,7 +24,7 @@ package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConver
         MaintenanceRefusal("\(path) is in use: stop the server first")
     }
 
-    /// Creates the refusal from `errno`, which the preceding system call on the file has set.
+    /// `errno` must be that of the preceding system call on the file.
     init(errnoAt path: String) {
         description = "\(path): \(String(cString: strerror(errno)))"
     }
@@ -52,9 +52,8 @@ enum DatabaseCopy {
     /// Number of pages copied in one step. 256 pages of 4 KiB are 1 MiB, so progress is reported for each MiB.
     private static let pagesPerStep: CInt = 256
 
-    /// Copies one snapshot of `source` to the file at `path`, which must be empty or missing. The snapshot includes
-    /// everything committed before the call, and later commits do not delay the copy. Returns the snapshot's row
-    /// counts.
+    /// Copies one snapshot of `source` to the file at `path`, which must be empty or missing. Commits during the copy
+    /// are not copied, and do not delay the copy. Returns the snapshot's row counts.
     static func copy(
         _ source: DatabaseQueue, to path: String, _ progress: (MaintenanceProgress) -> Void
     ) throws -> RowCounts {
@@ -62,8 +61,8 @@ enum DatabaseCopy {
         defer { try? copy.close() }
         return try copy.writeWithoutTransaction { destination in
             try source.read { db in
-                // The transaction keeps the snapshot of its first read. Without a transaction, SQLite's backup would
-                // start over with every commit of the server.
+                // This transaction holds one snapshot. Without it, SQLite's backup would start over with every commit
+                // of the server.
                 let counts = try rowCounts(db)
                 try withoutActuallyEscaping(progress) { progress in
                     do {
@@ -71,8 +70,8 @@ enum DatabaseCopy {
                             progress(MaintenanceProgress(done: $0.completedPageCount, total: $0.totalPageCount))
                         }
                     } catch let error as DatabaseError {
-                        // If a step of the backup fails, the step returns an error code, but the connection does not
-                        // have this error yet. GRDB's error therefore has the wrong message "not an error".
+                        // When a step of the backup fails, the connection does not know the error yet. GRDB's error
+                        // therefore has the wrong message "not an error".
                         let failure = DatabaseError(resultCode: error.extendedResultCode)
                         // Nothing is written to the source. If a disk is full, it is therefore the disk of the copy.
                         guard error.resultCode == .SQLITE_FULL else { throw failure }

@@ -12,20 +12,18 @@ import Foundation
 #endif
 
 enum DatabaseFiles {
-    /// Suffixes of the log files that SQLite applies to a database when it opens the database. The shared-memory file
-    /// is not one of them, because SQLite recreates it from the WAL.
+    /// Suffixes of the log files that SQLite applies when it opens a database. SQLite recreates the shared-memory file
+    /// from the WAL, so that file is not among them.
     private static let logs = ["-wal", "-journal"]
 
     /// SQLite's lock ranges (sqlite.org/fileformat2.html, "The WAL-Index"; `PENDING_BYTE` in SQLite's os.h). A process
-    /// that has the database open in WAL mode holds one lock in the database file and another lock in the shared-memory
-    /// file.
+    /// that has the database open in WAL mode holds a lock in each range.
     private static let locks = (database: (start: 0x4000_0000, length: 512), sharedMemory: (start: 120, length: 9))
 
-    /// Replaces the database at `path`, if any, with `new`. Keeps existing files, including WAL and journal, under the
-    /// name `old`.
+    /// Moves `new` to `path`. Keeps an existing database, its WAL and its journal under the name `old`.
     ///
-    /// Returns the path of the kept database. If there was no database, returns the path of the kept WAL or journal;
-    /// nil if there was no file at all.
+    /// Returns the path of the kept database. If there was none, returns the path of the kept WAL or journal; nil if
+    /// there was no file at all.
     static func takePlace(of path: String, _ new: String, keepingAt old: String) throws -> String? {
         if try isInUse(path) { throw MaintenanceRefusal.inUse(path) }
         var kept: String?
@@ -65,24 +63,21 @@ enum DatabaseFiles {
         (logs + ["-shm", ".sock"]).map { resolved(path) + $0 } + [path + ".jwt-key"]
     }
 
-    /// Returns whether the path, after its symbolic links are resolved, leads to no file or to a regular file. Returns
-    /// false for a directory, a device such as /dev/null, a pipe or a socket.
+    /// Follows symbolic links. Returns false for a directory, a device such as /dev/null, a pipe or a socket.
     static func isMissingOrRegular(_ path: String) -> Bool {
         var status = stat()
         return stat(path, &status) != 0 || status.st_mode & S_IFMT == S_IFREG
     }
 
-    /// Returns the path of the database at `path` if it exists; otherwise the path of its WAL or journal, if one is
-    /// left.
+    /// Returns the path of the database if it exists; otherwise the path of its WAL or journal, if one is left.
     static func existing(of path: String) -> String? {
         ([""] + logs).map { path + $0 }.first { DatabaseCopy.exists($0) }
     }
 
-    /// Returns whether a WAL or a journal is beside the database at `path`.
     static func hasLogs(of path: String) -> Bool { logs.contains { DatabaseCopy.exists(path + $0) } }
 
-    /// Removes the WAL, the journal and the shared-memory file of the database at `path`, durably. Even after a power
-    /// failure, SQLite can therefore not apply these logs to a file that takes the database's place.
+    /// Durably removes the WAL, the journal and the shared-memory file of the database at `path`. Even after a power
+    /// failure, SQLite cannot apply them to a file that replaces the database.
     static func removeLogs(of path: String) throws {
         for suffix in logs + ["-shm"] {
             guard unlink(path + suffix) == 0 || errno == ENOENT else {

@@ -1,5 +1,5 @@
 // Checks that the rows to which an event refers exist. The table of events has no foreign keys, because SQLite would
-// check them for every stored event. `dwell check` and every backup and restore run this check instead.
+// check them for every stored event. `dwell check`, backups and restores run this check instead.
 //
 // The check also compares `event_key` with the events: each row must list an existing event, and the number of rows
 // must be right. Only `dwell check` looks up each key (KeyCheck.swift).
@@ -7,12 +7,12 @@
 import GRDB
 
 enum EventReferences {
-    /// Returns the first problem; nil if there is none. Also returns nil for a database of an old release, whose table
+    /// Returns the first problem; nil if there is none. A database of an old release is not checked, because its table
     /// of events has foreign keys.
     static func problem(_ db: Database) throws -> String? {
         guard try db.tableExists("event_key") else { return nil }
         if let problem = try String.fetchOne(db, sql: damagedEventSQL) { return "a row of event \(problem)" }
-        // The check also accepts databases from before migration 27, which renamed the column `event` to `number`.
+        // Migration 27 renamed the column `event` to `number`. The check also accepts older databases.
         let isRenamed = try db.columns(in: "event_key").contains { $0.name == "number" }
         let keys = isRenamed ? "event_key" : "(SELECT place, event AS number FROM event_key) AS event_key"
         if try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(keys) WHERE \(isMissingSQL))") == true {
@@ -37,8 +37,8 @@ enum EventReferences {
 
     private static let isMissingSQL = "NOT EXISTS (SELECT 1 FROM event_row WHERE event_row.id = event_key.number)"
 
-    /// Returns a function that takes the SQL of a column with event numbers. The function returns an SQL condition:
-    /// whether `event_key` must list the event with this number.
+    /// Returns a function that converts the SQL of an event number to an SQL condition. The condition is true if
+    /// `event_key` must list the event with this number.
     static func isListedSQL(_ db: Database) throws -> (String) -> String {
         guard try db.tableExists("event_key_progress") else { return { _ in "TRUE" } }
         return { number in
@@ -55,7 +55,7 @@ enum EventReferences {
         ("fold_settings", "settings_version"),
     ]
 
-    /// Examines all events in one pass. Selects a text that says what is wrong with the first damaged event.
+    /// Selects a text that describes the first damaged event. Examines all events in one pass.
     private static let damagedEventSQL = """
         SELECT problem FROM (
             SELECT CASE

@@ -9,8 +9,8 @@
 #endif
 
 enum FreeSpace {
-    /// Minimum number of free bytes. It is enough for the largest group of writes, and for the bytes that the next
-    /// checkpoint adds to the database file.
+    /// Minimum number of free bytes. It is enough for the largest group of writes, and for the growth of the database
+    /// file at the next checkpoint.
     static let bytesMin = 1 << 20
 
     /// Returns the number of bytes that this process may still write on the disk of the file at `path`. Returns nil if

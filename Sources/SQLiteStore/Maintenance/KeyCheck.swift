@@ -1,8 +1,8 @@
 // Checks that no two events of a driver have the same idempotency key, and that the writer finds each event by its key.
 // `dwell check` runs this check.
 //
-// Searches for each key as the writer does: in `event_key` for the events that this table lists, in memory for all
-// others. Only the newest events are not listed, so the check keeps only these in memory.
+// Searches for each key as the writer does: in `event_key`, or in memory if `event_key` does not list the event. Only
+// the newest events are not listed, so the check needs little memory.
 
 import GRDB
 
@@ -11,15 +11,15 @@ struct KeyCheck {
     private let sql: String
     /// The number of the event that was examined last.
     private var last: Int64 = 0
-    /// The examined events that need not be listed yet.
+    /// The examined events that `event_key` need not list yet.
     private var unlisted = PlacedEvents()
 
     /// Returns nil for a database of an old release, which has an index by key instead of the table `event_key`.
     init?(_ db: Database) throws {
         guard try db.tableExists("event_key") else { return nil }
         keys = try EventKeyTable(db)
-        // A database from before migration 29 has no column `moved_place`. Releases of that time started an interrupted
-        // move from the beginning. An unfinished move therefore does not show which of its events are already listed.
+        // Before migration 29, the column `moved_place` was missing, and an interrupted move began again. An unfinished
+        // move in such a database does not show which of its events are already listed.
         let hasMovedPlace =
             try db.tableExists("event_key_progress")
             && db.columns(in: "event_key_progress").contains { $0.name == "moved_place" }
@@ -42,9 +42,9 @@ struct KeyCheck {
     /// Examines one event. The event must be listed if `isListed` is true, or if its key belongs at a place of
     /// `event_key` below `movedPlace`.
     ///
-    /// - Parameter movedPlace: the place of `event_key` that the move of keys has reached
-    ///   (`KeyMove.Progress.movedPlace`). The move has already written the keys that belong at lower places. If the
-    ///   event is newer than the events of the move, `movedPlace` is 0.
+    /// - Parameter movedPlace: the place that the move of keys has reached (`KeyMove.Progress.movedPlace`). The move
+    ///   has already written the keys that belong at lower places. 0 for an event that is newer than the events of the
+    ///   move.
     private mutating func examine(
         _ event: Int64, of driver: Int64, isListed: Bool, movedPlace: Int64, _ problems: inout [String]
     ) throws {

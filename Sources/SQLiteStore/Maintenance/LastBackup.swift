@@ -18,9 +18,8 @@ extension SQLiteEventStore {
 }
 
 extension DatabaseBackup {
-    /// Records in the database at `path` that `file` is a verified copy of this database. Fails for a read-only
-    /// database, and for one that lacks the table `last_backup`. The backup is valid even then, so this function is
-    /// called separately, after the backup.
+    /// Records in the database at `path` that `file` is a verified copy of it. Fails if the database is read-only or
+    /// lacks the table `last_backup`. The backup is valid even if this function fails.
     package static func record(_ file: String, of path: String, at now: Moment) throws(MaintenanceRefusal) {
         do {
             let attributes = try FileManager.default.attributesOfItem(atPath: file)
@@ -28,13 +27,13 @@ extension DatabaseBackup {
             var configuration = Configuration()
             configuration.label = "dwell.backup.record"
             configuration.busyMode = .timeout(DatabaseOpening.busyTimeoutSeconds)
-            // This connection runs no checkpoints. They are left to the server, which copies the WAL at its own pace.
+            // This connection runs no checkpoints, because the server copies the WAL at its own pace.
             configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
             let queue = try DatabaseQueue(path: path, configuration: configuration)
             defer { try? queue.close() }
-            // If no server runs, closing this connection copies the WAL into the database file. The unallocated space
-            // of the copied pages may contain removed data. The file layers (`addFileLayers`) must be installed before
-            // that, because they zero that space.
+            // If no server runs, closing this connection copies the WAL into the database file. Free space in the
+            // copied pages may contain deleted data. The file layers (`addFileLayers`) zero this space, so they must be
+            // installed first.
             try queue.writeWithoutTransaction { db in
                 guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else { return }
                 try DatabaseOpening.addFileLayers(db)

@@ -1,5 +1,5 @@
-// The metrics of the writer's queue, of the files and of the free disk space. They are updated only when somebody reads
-// the metrics.
+// Metrics of the writer's queue, of the database's files and of the free disk space. They are updated only when
+// somebody reads the metrics.
 
 package import CoreMetrics
 import Engine
@@ -14,7 +14,7 @@ extension MetricFamily {
 }
 
 extension SQLiteEventStore {
-    /// Returns a function that writes the current values to metrics of `factory`. `path` is the path of the database.
+    /// Returns a function that writes the current values to metrics of `factory`. `path` is the database's path.
     package func sampler(path: String, _ factory: any MetricsFactory) -> @Sendable () -> Void {
         let path = DatabaseFiles.resolved(path)
         let waiting = factory.gauge(.writesWaiting)

@@ -1,5 +1,5 @@
-// Lists of drivers and search results, for the operator page. Each query examines a bounded number of rows, which it
-// finds by a key or an index. OperatorListTests checks SQLite's query plan for each query.
+// Lists of drivers and search results, for the operator page. Each query finds its rows by a key or an index, and
+// examines a bounded number of rows. OperatorListTests checks the query plans.
 
 package import Engine
 import GRDB
@@ -91,8 +91,8 @@ extension SQLiteEventStore {
         }
     }
 
-    /// Of the charger ids of registered sessions, returns those that begin with `text`: at most `limit`, in ascending
-    /// order. Many sessions may have the same charger. The next id is therefore found by a new search in the index.
+    /// Returns at most `limit` charger ids of registered sessions that begin with `text`, in ascending order. Each id
+    /// is found by a new search in the index, because many sessions may have the same charger.
     private static func registeredChargers(from text: String, limit: Int, _ db: Database) throws -> [String] {
         var found: [String] = []
         let end = text + "\u{10FFFF}"
@@ -114,8 +114,8 @@ extension SQLiteEventStore {
         \(sessionColumnsSQL) FROM session CROSS JOIN driver ON driver.id = session.driver
         WHERE session_id >= ?1 AND session_id < ?2 ORDER BY session_id LIMIT ?3
         """
-    /// Selects the chargers of events. For places that were stored before migration 31, it is not known whether they
-    /// are chargers or merchants, so they are selected too.
+    /// Selects the chargers of events. Also selects places that were stored before migration 31, because it is not
+    /// known whether these are chargers or merchants.
     static let placesByNameSQL = """
         SELECT place_id FROM place WHERE place_id >= ?1 AND place_id < ?2 AND is_charger IS NOT 0
         ORDER BY place_id LIMIT ?3

@@ -1,6 +1,5 @@
-// Lists of the sessions and events of all drivers, for the operator page. For one page, at most a fixed number of rows
-// is examined, newest first. If rows are left, the page names the row number at which the next page continues, even if
-// the page is not full.
+// Lists of the sessions and events of all drivers, newest first, for the operator page. A page examines a limited
+// number of rows. If more rows are left, it has a cursor for the next page, even if it is not full.
 
 package import Engine
 import GRDB
@@ -12,9 +11,8 @@ extension SQLiteEventStore: OperatorListReader {
     /// Maximum number of events examined for one page.
     static let eventRowsMax: Int64 = 50_000
 
-    /// The columns that `StoredSessions.summary` reads, then the driver's id. The charger and the merchant come from
-    /// the registration, or else from the session's row. If neither has a charger, the charger comes from one of the
-    /// session's events.
+    /// The columns that `StoredSessions.summary` reads, then the driver's id. The charger comes from the registration,
+    /// else from the session's row, else from one of the session's events.
     static let sessionColumnsSQL = """
         SELECT session.id, session_id, opened_at_ms, registered_at_ms,
             coalesce(registered_charger, (SELECT place_id FROM place WHERE place.id = coalesce(session.charger, (
@@ -33,8 +31,8 @@ extension SQLiteEventStore: OperatorListReader {
         _ filter: SessionFilter, before cursor: Int64?, limit: Int, at now: Moment
     ) async throws(StoreFailure) -> ListPage<OperatorSession> {
         try await read { db in
-            // Nil if the table `place` lacks the charger. In that case, no event names the charger. A registration may
-            // still name it, because a registration stores the charger's id as a text.
+            // Nil if no event names the charger, because `place` then has no row for it. A registration may still name
+            // the charger, because a registration stores the charger's id as text.
             let charger = try filter.chargerID.flatMap { chargerID in
                 try Int64.fetchOne(
                     db.cachedStatement(sql: "SELECT id FROM place WHERE place_id = ?"), arguments: [chargerID])
@@ -68,7 +66,7 @@ extension SQLiteEventStore: OperatorListReader {
     }
 
     /// Selects sessions. The last column is true if the session's registration, row or events name the wanted charger.
-    /// It is also true if no charger is wanted.
+    /// Without a wanted charger, the column is always true.
     ///
     /// Parameters: ?6 is the wanted charger's row number in `place`, or NULL if it has no row there. ?7 is the wanted
     /// charger's id, or NULL if no charger is wanted.
@@ -116,9 +114,9 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// Returns approximately the id of the first event received at or after `moment`. The binary search assumes that
-    /// ids ascend with the receive times, but concurrent requests may break this order. All events between the result
-    /// and the exact one were received within `receiptsApartMilliseconds` of `moment`.
+    /// Returns approximately the id of the first event received at or after `moment`. The result is not exact, because
+    /// concurrent requests may be stored in another order than received. The caller allows for an error of
+    /// `receiptsApartMilliseconds`.
     private static func firstEvent(receivedFrom moment: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let time = moment.millisecondsSinceEpoch
         var (low, high) = (Int64(1), newest + 1)
@@ -133,8 +131,8 @@ extension SQLiteEventStore: OperatorListReader {
         return low
     }
 
-    /// Ids ascend in the order in which events are stored. Of two events, the one with the higher id may have been
-    /// received earlier, but by at most this number of milliseconds. No request takes longer than this.
+    /// No request takes longer than this number of milliseconds. An event may have been received before an event with a
+    /// lower id, but at most this much earlier.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     private static let eventColumnsSQL = """
@@ -171,8 +169,7 @@ extension SQLiteEventStore: OperatorListReader {
 }
 
 extension SessionFilter {
-    /// Returns whether the filter matches a session in the state `current`. `current` is nil for a session that was
-    /// never activated.
+    /// `current` is nil for a session that was never activated.
     fileprivate func takes(_ current: JourneyState?) -> Bool {
         if let state, state != current { return false }
         if let isEnded, isEnded != (current == .sessionEnded) { return false }

@@ -23,7 +23,7 @@ package struct PurchaseRecords: RecordsReader {
         try RecordsFile.read(queue) { db in try PurchaseRecordRows.purchases(of: driver, SQLiteTransaction(db)) }
     }
 
-    /// Returns every purchase with this original transaction id, at most one per environment.
+    /// Returns the purchases with this original transaction id. There is at most one in each environment.
     package func purchases(original id: String) throws(RecordsUnreadable) -> [PurchaseRecord] {
         try RecordsFile.read(queue) { db in try PurchaseRecordRows.purchases(original: id, SQLiteTransaction(db)) }
     }

@@ -1,6 +1,6 @@
-// Reads the changes of journeys that may cause notifications. Looks for drivers with new events, and reads the column
-// `recent_changes` of their rows (RecentChanges.swift). A late event that changes only the past adds no change to this
-// column, and so causes no notification.
+// Reads the changes of journeys that may cause notifications, from the column `recent_changes` of the drivers with new
+// events (RecentChanges.swift). A late event that changes only the past adds no change to this column, and so causes no
+// notification.
 
 import Engine
 import GRDB
@@ -12,15 +12,15 @@ import SharedTables
 import struct Foundation.Data
 
 enum PushChangeRows {
-    /// Maximum number of events per read. A read of this many takes a few milliseconds.
+    /// Maximum number of events per read. Reading this many events takes a few milliseconds.
     static let eventsMax: Int64 = 5_000
     /// How long `changes` waits for the refold of a late event, in milliseconds since the event's receipt. Most refolds
-    /// take less than a second, but one that fails may never be complete.
+    /// take less than a second, but a refold that fails may never be complete.
     ///
-    /// During this time, `changes` returns no changes that the late event or any later event of any driver has caused.
-    /// Afterwards, it skips the late event, whose own change then causes no notification.
+    /// While it waits, `changes` leaves out the changes by this late event and by all events with higher numbers. After
+    /// the wait, it skips the late event, whose own change then causes no notification.
     ///
-    /// The time is half the maximum age of a change. The changes that had to wait are therefore still young enough for
+    /// The time is half the maximum age of a change, so changes that had to wait are still young enough for
     /// notifications.
     static let refoldWaitMilliseconds = PushRules.ageMillisecondsMax / 2
 
@@ -43,15 +43,15 @@ enum PushChangeRows {
         return PushChanges(last: last, hasMore: last < newest, changes: changes)
     }
 
-    /// Returns the first late event after `id` for whose refold `changes` must wait; nil if there is none. `changes`
-    /// waits if the refold is not complete, the event was received within the last `refoldWaitMilliseconds`, and the
-    /// driver has a device.
+    /// Returns the number of the first late event after `id` for whose refold `changes` must wait; nil if there is
+    /// none. `changes` does not wait if the event is older than `refoldWaitMilliseconds`, or if the driver has no
+    /// device.
     ///
-    /// The refold adds its change to `recent_changes` only when it is complete, under the number of this event. If
-    /// `changes` had already passed this event, it would miss that change.
+    /// A complete refold adds its change to `recent_changes` under the number of the late event. If `changes` had
+    /// already passed this number, it would miss the change.
     ///
-    /// If the clock was set back, an event may have a receive time in the future. Such an event is left out, because
-    /// the wait for its refold could not be limited.
+    /// Leaves out an event whose receive time is in the future because the clock was set back. The wait for its refold
+    /// would have no limit.
     private static func firstCause(after id: Int64, since: Moment, _ db: Database) throws -> Int64? {
         let now = since.advanced(byMilliseconds: PushRules.ageMillisecondsMax)
         return try Int64.fetchOne(

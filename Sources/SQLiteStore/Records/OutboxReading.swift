@@ -1,12 +1,11 @@
-// How far the delivery of events is behind, and the free disk space, for metrics and the operator page. The functions
-// only read, and each query returns at most one row.
+// How far the delivery of events is behind, and the free disk space, for metrics and the operator page.
 
 package import Engine
 import GRDB
 package import JourneyModel
 
 extension SQLiteEventStore {
-    /// Returns the receive time of the first event with a row number higher than `id`; nil if there is no such event.
+    /// Returns the receive time of the first event whose row number is higher than `id`; nil if there is no such event.
     package func receivedAt(ofFirstEventAfter id: Int64) async throws(StoreFailure) -> Moment? {
         try await read { db in
             try Int64.fetchOne(
@@ -16,7 +15,7 @@ extension SQLiteEventStore {
     }
 
     /// Returns the number of bytes that this process may still write on the database's disk. Returns nil if the system
-    /// does not report it.
+    /// does not report this number.
     package nonisolated func diskFreeBytes() -> Int64? {
         FreeSpace.bytes(besideFile: path).map(Int64.init)
     }

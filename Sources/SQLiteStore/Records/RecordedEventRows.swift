@@ -47,10 +47,11 @@ enum RecordedEventRows {
             arguments: [sessionID])
         guard let row, let last: Int64 = row[3] else { return nil }
         let driver: Int64 = row[1]
-        // The number of the session's events that are still to come in the walk backwards. At 0, the walk has met the
+        // The number of the session's events that the walk backwards has not reached yet. At 0, the walk has passed the
         // session's first event.
         var left = try Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE session = ?", arguments: [row[0]]) ?? 0
-        // The event of another journey that closed the session, if there is one. The result then ends with this event.
+        // The event by which another journey closed the session; nil if there is none. It is the last event of the
+        // result.
         let closing: Int64? = row[4]
         let rows = try backwards(from: last, of: driver, db)
         let begin = try FoldBegin(of: driver, db)
@@ -78,15 +79,15 @@ enum RecordedEventRows {
 
     // MARK: Walking back
 
-    /// The beginning of the driver's fold: the first event, or the floor (the time before which retention has deleted
-    /// events).
+    /// The beginning of the driver's fold. If the driver has a floor, the fold begins at the floor, because retention
+    /// has deleted events before it. Otherwise it begins with the driver's first event.
     private struct FoldBegin {
         var floor = Moment(millisecondsSinceEpoch: .min)
         var journey = Journey()
 
         init(of driver: Int64, _ db: Database) throws {
-            // A file that was never opened by a server of this version has no table `journey_base`. In such a file, no
-            // driver has a floor, so the fold begins with the first event.
+            // Only a server of this version or later creates the table `journey_base`. Without this table, no driver
+            // has a floor.
             guard try db.tableExists("journey_base") else { return }
             let row = try Row.fetchOne(
                 db,
@@ -114,7 +115,7 @@ enum RecordedEventRows {
     }
 
     private static func backwards(from last: Int64, of driver: Int64, _ db: Database) throws -> DriverEventRows {
-        // A file that was never opened by a server of this version lacks these columns.
+        // Older versions did not have these columns, so the file of an older version may lack them.
         let columns = Set(try db.columns(in: "event").map(\.name))
         let clocks =
             columns.contains("clock_rule") ? "timestamp_ms, clock_rule" : "NULL AS timestamp_ms, NULL AS clock_rule"
@@ -127,11 +128,10 @@ enum RecordedEventRows {
             sql: "\(select) ORDER BY \(FoldOrder.descending)", db)
     }
 
-    /// Collects events while walking back. If there are more than `limit` events, only the last ones are collected.
+    /// Collects events while walking back. If there are more than `limit` events, collects only the latest.
     ///
-    /// An event's `before` is the journey after the preceding event, which the walk reads next. For the first event of
-    /// the fold, it is the journey at the driver's floor. For an event below the floor, which has no effect, `before`
-    /// equals `after`.
+    /// `before` of an event is the journey after the preceding event. For the first event of the fold, `before` is the
+    /// journey at the driver's floor. An event below the floor has no effect, so its `before` equals its `after`.
     private static func collect(
         _ rows: DriverEventRows, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {
@@ -179,8 +179,8 @@ enum RecordedEventRows {
 }
 
 extension RecordedEvent {
-    /// Whether the journey ends with this event. All later events then belong to the following journey, even if they
-    /// only choose a charger or are diagnostic events.
+    /// Whether the journey ends with this event. The driver's later events then belong to the next journey, even if
+    /// they only choose a charger or are diagnostic events.
     fileprivate var endsJourney: Bool {
         verdict.transition == .applied && (after.state == .idle || after.state == .sessionEnded)
     }

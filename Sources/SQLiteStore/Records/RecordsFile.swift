@@ -1,4 +1,4 @@
-// Opens a database file for read-only commands. The file may be in use by a server. Nothing is ever written to it.
+// Opens a database file for read-only commands. A server may be using the file. Nothing is ever written to it.
 
 import Foundation
 import GRDB
@@ -7,8 +7,8 @@ import GRDB
 package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 
-    /// - Parameter path: the file that could not be opened, so that the description can name the cause
-    ///   (OpeningObstacle). Nil if the error came after the file was opened.
+    /// - Parameter path: the path of the file if it could not be opened. The description can then name the cause
+    ///   (OpeningObstacle). Nil for an error after the file was opened.
     init(_ error: any Error, at path: String? = nil) {
         description =
             if let error = error as? RecordsUnreadable {
@@ -19,7 +19,7 @@ package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvert
             } else { "\(error)" }
     }
 
-    /// The error for a missing file. SQLite's own message would only be "unable to open database file".
+    /// SQLite's own message for a missing file would only be "unable to open database file".
     static let missing = RecordsUnreadable("file not found")
 
     init(_ description: String) {
@@ -56,8 +56,8 @@ enum RecordsFile {
         }
     }
 
-    /// Returns a `MigrationRefusal` if the file is of another version of Dwell, otherwise `error`. An older file may
-    /// lack columns that this version reads, and SQLite's error would then not mention the version.
+    /// Returns a `MigrationRefusal` if the file is of another version of Dwell, otherwise `error`. The file of an older
+    /// version may lack columns, and SQLite's error about a missing column would not mention the version.
     static func reason(for error: any Error, _ queue: DatabaseQueue) -> any Error {
         do {
             try queue.read(MigrationRun().requireCurrent)
@@ -70,10 +70,10 @@ enum RecordsFile {
     }
 
     /// Opens the file read-only. To read a WAL database, SQLite needs the shared-memory file, and creates it if it is
-    /// missing. The process may lack the permission for that.
+    /// missing. The process may not be permitted to create it.
     ///
-    /// Without this permission, the file is opened as immutable, but only if there is neither a WAL nor a rollback
-    /// journal. Without these, no server has the database open, and the file is complete and does not change.
+    /// Without this permission, the file is opened as immutable, but only if it has neither a WAL nor a rollback
+    /// journal. In that case no server has the database open, so the file is complete and does not change.
     static func connect(_ path: String) throws -> DatabaseQueue {
         guard FileManager.default.fileExists(atPath: path) else { throw RecordsUnreadable.missing }
         try OpeningObstacle.requireFile(path)

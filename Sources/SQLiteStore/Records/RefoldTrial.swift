@@ -1,8 +1,8 @@
 // Folds stored events again in memory, by other fold rules or with other settings, and counts what would change. Used
-// by `dwell refold --dry-run` and `dwell config try`. Folding and counting use the code of the refold that writes.
+// by `dwell refold --dry-run` and `dwell config try`. Shares the code for folding and counting with the real refold.
 //
-// Only reads, and reads each driver in one snapshot, so a server may run meanwhile. Handles one driver at a time, so
-// memory does not grow with the number of drivers or events.
+// Reads each driver in one snapshot, so a server may run meanwhile. Handles one driver at a time, so memory does not
+// grow with the number of drivers or events.
 
 package import Engine
 import GRDB
@@ -47,14 +47,13 @@ package struct RefoldTrial: RecordsReader {
     }
 }
 
-/// Folds one driver after the other. Not Sendable: used only in the closures that the database queue runs.
+/// Not Sendable: used only in the closures that the database queue runs.
 private final class TrialFold {
     private let change: RefoldTrial.Change
     private let now: Moment
     private let events: EventTable
-    /// Reads events of drivers that an old release folded, and derives the values that old releases did not store.
+    /// Used for drivers that an old release folded. Derives the values that old releases did not store.
     private let oldEvents: EventTable
-    /// The correction of settings to try; nil if other settings or fold rules are tried.
     private let correction: FoldSettings?
     private let findVersion: PreparedStatement
     private let sessions: SessionTable
@@ -79,8 +78,8 @@ private final class TrialFold {
             guard let found = try SettingsCorrectionRows.resolve(order.settings, db) else {
                 throw RecordsUnreadable("no settings \(order.settings.text) in the settings history")
             }
-            // Settings with which no event was stored may have no row in `settings_version`, and a trial must not add
-            // one. Such settings get the number -1, which no row has.
+            // If no event was stored with the settings, `settings_version` may lack a row for them, and a trial must
+            // not add one. Such settings get the number -1, which no row has.
             settings.version = FoldSettings.Version(
                 row: found.row ?? -1, gracePeriodSeconds: found.settings.gracePeriodSeconds,
                 hardTimeoutSeconds: found.settings.hardTimeoutSeconds)
@@ -95,8 +94,8 @@ private final class TrialFold {
         return settings
     }
 
-    /// Examines the next driver after the row number `last`, and folds the driver's events if the tried change concerns
-    /// the driver. Returns the driver's row number; nil if no driver is left.
+    /// Examines the next driver after the row number `last`. Folds the driver's events if the change may concern them.
+    /// Returns the driver's row number; nil if no driver is left.
     func next(after last: Int64, into outcome: inout RefoldTrial.Outcome, _ db: Database) throws -> Int64? {
         let statement = try db.cachedStatement(
             sql: """
@@ -117,8 +116,7 @@ private final class TrialFold {
         return id
     }
 
-    /// Returns the time from which the driver's events must be folded; nil if the tried rules or settings do not
-    /// concern the driver.
+    /// Returns the time from which the driver's events must be folded; nil if the change does not concern the driver.
     private func start(of driver: Int64, isCurrent: Bool, headAt: Int64?, _ db: Database) throws -> Moment? {
         switch change {
         case .rules(let since):
@@ -133,8 +131,7 @@ private final class TrialFold {
         }
     }
 
-    /// - Parameter start: the time from which events are folded. If nil, all events from the driver's floor on are
-    ///   folded.
+    /// - Parameter start: the time of the first event to fold. If nil, the fold begins at the driver's floor.
     private func fold(
         _ driver: Int64, _ driverID: DriverID, from start: Moment?, floor: Moment?, _ isCurrent: Bool, _ db: Database
     ) throws -> RefoldCounts {
@@ -149,8 +146,8 @@ private final class TrialFold {
         }
         var walk = FoldWalk(from: journey)
         var tally = RefoldTally()
-        // The journey stored with the event that was read last. `walk` does not have this journey, because it may fold
-        // the events of a second in an order other than the stored one.
+        // The stored journey after the event that was read last. `walk` does not have it, because `walk` may fold the
+        // events of one second in an order other than the stored one.
         var stored = journey
         let appVersion = try appVersion(of: driver, db)
         let correcting = { (row: inout FoldedEventRow) throws(SQLiteError) in

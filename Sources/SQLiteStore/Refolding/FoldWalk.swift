@@ -1,5 +1,5 @@
-// Refolds events of one driver, which the caller passes in the order of the fold. Reorders events that share a second,
-// because the journey before them may have changed. Writes nothing, but passes the result for each event to the caller.
+// Refolds events of one driver. The caller passes the events in the order of the fold and gets the result for each
+// event. The order within a second is computed again, because it depends on the journey before that second.
 
 import JourneyModel
 
@@ -11,12 +11,10 @@ struct Refolded {
     var after: StoredJourney
     var secondPlace: Int64?
     var closedSession: Int64?
-    /// Whether this is the last of the events that share a second. Also true for an event that shares its second with
-    /// no other.
+    /// Whether this is the last event of its second. Always true if no other event shares the second.
     var endsSecond = true
-    /// The journey to compare with at the end of this event's second (`meetsStoredJourney`). It is the journey stored
-    /// with the last event of the second. If the second has no stored event, it is the journey before the second, after
-    /// the deadlines passed by then.
+    /// The stored journey after the last stored event of this second. If no event of the second is stored, it is the
+    /// folded journey right before the second. That journey includes the deadlines that have passed.
     var journeyStored: Journey
 
     var isChanged: Bool {
@@ -24,33 +22,33 @@ struct Refolded {
             || closedSession != row.closedSession || row.hasNewFoldSettings
     }
 
-    /// Whether the journey after this event equals the stored one; true only at the end of a second. Later events then
-    /// need not be folded, because a verdict depends only on the event and on the journey before it.
+    /// True at the end of a second if the journey after this event equals the stored one. Later events then need no
+    /// refold, because a verdict depends only on the event and on the journey before it.
     var meetsStoredJourney: Bool { endsSecond && after.journey == journeyStored }
 }
 
 struct FoldWalk {
     enum Step {
-        /// A deadline of the journey `of` passes before the event `next`. The deadline's expiry event is not stored, so
-        /// the caller must add this event.
+        /// A deadline of the journey `of` passes before the event `next`. The expiry event for this deadline is not
+        /// stored, so the caller must add it.
         case expiry((name: EventName, at: Moment), of: StoredJourney, next: FoldedEventRow)
         case event(Refolded)
     }
 
-    /// The row number for an event that is not stored yet. It is the highest possible number, because this event is the
-    /// last to arrive.
+    /// The row number for an event that is not stored yet. It is the highest possible number, because the event arrives
+    /// after all stored ones.
     static let newEvent = Int64.max
 
     /// The journey after the last folded event.
     private(set) var running: StoredJourney
-    /// Events of one second that are not folded yet, because more events of the same second may follow.
+    /// Events of one second that are not folded yet, because more events of this second may follow.
     private var second: [FoldedEventRow] = []
 
     init(from journey: StoredJourney) {
         running = journey
     }
 
-    /// Folds the next event in order, or keeps it until its second is complete. Returns false when `visit` has returned
+    /// Folds the event, or keeps it until all events of its second are known. Returns false if `visit` has returned
     /// false.
     mutating func take(
         _ row: FoldedEventRow, _ visit: (Step) throws(SQLiteError) -> Bool
@@ -65,14 +63,14 @@ struct FoldWalk {
         return try fold([row], visit)
     }
 
-    /// Folds the driver's events from the time `start` on, except those for which `isMeant` is false. Stops after
-    /// `rowsMax` events, but completes the millisecond, because its events are read and sorted together. Returns true
-    /// if it stopped at this limit and more events are left.
+    /// Folds the driver's events whose time is `start` or later, and skips those for which `isMeant` is false. Stops
+    /// after `rowsMax` events, but never between two events with the same time. Returns true if this limit left
+    /// events unread.
     ///
     /// `last` is the id of the last event in the driver's chain of events.
     ///
-    /// `prepare` is called with the ids of events before their rows are read (`EventTable.forEach`). `correct` may
-    /// replace the settings of an event before it is folded.
+    /// `prepare` is called with the ids of several events before the rows of these events are read. `correct` may
+    /// replace the settings of an event before the event is folded.
     mutating func take(
         from last: Int64?, in events: EventTable, startingAt start: Moment, rowsMax: Int,
         where isMeant: (FoldedEventRow) -> Bool = { _ in true },
@@ -98,8 +96,7 @@ struct FoldWalk {
         return goesOn && hasMore
     }
 
-    /// Folds the events that were kept for an unfinished second. Must be called after the last event. Returns false
-    /// when `visit` has returned false.
+    /// Folds the events in `second`. Must be called after the last event. Returns false if `visit` has returned false.
     mutating func finish(_ visit: (Step) throws(SQLiteError) -> Bool) throws(SQLiteError) -> Bool {
         guard !second.isEmpty else { return true }
         defer { second.removeAll(keepingCapacity: true) }
@@ -131,8 +128,8 @@ struct FoldWalk {
 }
 
 extension FoldedEventRow {
-    /// Whether the event arrived after the first `OrderWithinSecond.searchedMax` events of its second. The fold orders
-    /// only those first events. The others follow in the order of arrival.
+    /// Whether at least `OrderWithinSecond.searchedMax` events of the same second arrived before this event. Such an
+    /// event keeps its place in the order of arrival.
     fileprivate var isBehindSearch: Bool { secondPlace.map { $0 >= OrderWithinSecond.searchedMax } ?? false }
 
     fileprivate func folded(

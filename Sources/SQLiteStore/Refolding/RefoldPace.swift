@@ -1,44 +1,40 @@
 /// The rules by which refolds and deletions share the writer with other work.
 ///
-/// One transaction refolds at most `rowsPerPiece` events, not counting the refolds of its own late events. It also
-/// continues at most one deletion, by at most `rowsPerErasurePiece` rows. Both limits may be exceeded a little, because
-/// events of one millisecond are never split between transactions.
+/// In one transaction, each new late event may refold `rowsPerLateEvent` events. All other refolds together may refold
+/// `rowsPerPiece` events, and one deletion may rewrite `rowsPerErasurePiece` rows. Events with the same time are never
+/// split, so these numbers may be exceeded a little.
 ///
-/// If there was no other work for the duration `quiet`, refolds and deletions continue without a pause. Otherwise they
-/// all pause after each transaction that worked on one of them. The pause is `pauseFactor` times as long as the
-/// transaction worked on them.
+/// After a transaction that worked on a refold or deletion, all refolds and deletions pause. The pause is `pauseFactor`
+/// times as long as that work took. There is no pause if the writer has done nothing else for the duration `quiet`.
 struct RefoldPace: Sendable {
     /// The maximum number of events that a late event refolds in the transaction that stores it. An ordinary late event
-    /// from a phone causes fewer than ten events to be refolded.
+    /// from a phone needs fewer than ten.
     var rowsPerLateEvent = 50
-    /// The maximum number of events that all other refolds of a transaction refold together. 500 events take 1.5 ms of
+    /// The maximum number of events in a transaction's `RefoldBudget.rowsLeft`. Refolding 500 events takes 1.5 ms of
     /// the writer's time, about as long as a commit.
     var rowsPerPiece = 500
-    /// The maximum number of rows of a deletion per transaction. 100 rows take as long as refolding 500 events: each
-    /// row is rewritten, and the event's new key gets another place in `event_key`.
+    /// The maximum number of rows that a deletion rewrites per transaction. Rewriting 100 rows takes as long as
+    /// refolding 500 events, because each row's new key gets another place in `event_key`.
     var rowsPerErasurePiece = 100
     var pauseFactor = 12
-    /// If there was no other work for this duration, refolds and deletions continue without a pause.
     var quiet = Duration.milliseconds(100)
 }
 
 /// What one transaction may refold, and how long its refolds took. A late event may refold `rowsPerLateEvent` events in
-/// its own transaction. All other refolds share `rowsLeft`.
+/// the transaction that stores it. All other refolds share `rowsLeft`.
 ///
-/// The two limits are independent, so long refolds and late events of other drivers do not delay each other.
+/// The limits are separate, so that long refolds do not delay late events of other drivers. Late events do not delay
+/// long refolds either.
 struct RefoldBudget {
     var rowsPerLateEvent = Int.max
-    /// How many more events this transaction may refold in the refolds that share this number. At 0 or below, these
-    /// refolds wait for another transaction.
+    /// At 0 or below, the refolds that share this number wait for another transaction.
     var rowsLeft = Int.max
-    /// How long the transaction worked on deletions, and on the refolds that share `rowsLeft`. Nil if it did no such
-    /// work.
+    /// How long the transaction worked on deletions and on refolds that share `rowsLeft`; nil if it did not.
     private(set) var time: Duration?
-    /// The completed refolds of late events, to be counted against the rate limits.
     var charges: [RefoldCharge] = []
 
-    /// Records that a piece of a driver's deletion was done since `start`. After that, no refold and no other deletion
-    /// may continue in this transaction.
+    /// Records the time of a deletion's piece that began at `start`. No refold and no other deletion may then continue
+    /// in this transaction.
     mutating func spendAll(since start: ContinuousClock.Instant) {
         rowsLeft = 0
         time = (time ?? .zero) + (ContinuousClock.now - start)

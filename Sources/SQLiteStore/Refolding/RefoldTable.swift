@@ -1,7 +1,7 @@
-// The rows of the table `refold`. Each row holds the progress of a refold that takes several transactions.
+// The table `refold`. Each row holds the progress of a refold that takes several transactions.
 //
 // While a driver has such a row, reads of the driver's events wait (`readOutsideRefold`), and only the refold itself
-// adds events. `driver.rules` is 0 during this time, so an append notices the refold without reading this table.
+// adds events. `driver.rules` is 0 while the row exists, so an append need not read this table.
 
 import Engine
 import GRDB
@@ -9,15 +9,14 @@ import JourneyModel
 
 /// The progress of a refold.
 struct RefoldMark {
-    /// The row number of the late event that caused the refold; nil if new fold rules or a correction of settings
-    /// caused it.
+    /// The row number of the late event that caused the refold. Nil if the cause is new fold rules or a correction of
+    /// settings.
     var cause: Int64?
-    /// The row number of the correction of settings that is applied; nil if there is none.
     var correction: Int64?
     /// `Fold.rulesVersion` of the release that refolds.
     var rules = Fold.rulesVersion
-    /// The row number of the last refolded event in the order of the fold. The refold continues with the next
-    /// millisecond.
+    /// The row number of the refolded event that is last in the order of the fold. The refold continues with the
+    /// millisecond after this event.
     var last: Int64
     /// The number of events refolded so far.
     var rowCount: Int
@@ -64,10 +63,8 @@ final class RefoldTable {
         try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, driver) }
     }
 
-    /// SQL condition that is true for a row of `driver` while the driver's refold is not complete.
     static let isUnderWaySQL = "driver.rules = 0"
 
-    /// Returns whether a refold of the driver is under way, as seen in the snapshot of `db`. Used by reads.
     static func isUnderWay(_ driver: DriverID, _ db: Database) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM driver WHERE driver_id = ? AND \(isUnderWaySQL))")

@@ -1,16 +1,16 @@
-// Counts what a refold of one driver changes. The real refold and the trial that only reads (`RefoldTrial`) both count
-// with this type. A dry run therefore reports what the real run then changes.
+// Counts what a refold of one driver changes. The real refold and the dry run (`RefoldTrial`) share this code, so the
+// dry run reports what the real refold changes.
 
 import Engine
 import JourneyModel
 
 struct RefoldTally {
-    /// The counts of events so far. `finish` adds the counts of drivers and sessions.
+    /// Until `finish` is called, only the counts of events. `finish` adds the counts of drivers and sessions.
     private(set) var counts = RefoldCounts()
     private var sessions = SessionComparison()
 
-    /// Returns the counts since the last call of this function, and resets them. The outcomes of sessions are kept,
-    /// because they can only be compared after the last event.
+    /// Returns and resets the counts. Keeps the outcomes of sessions, because they can only be compared after the last
+    /// event.
     mutating func takeCounts() -> RefoldCounts {
         defer { counts = RefoldCounts() }
         return counts
@@ -27,8 +27,8 @@ struct RefoldTally {
         sessions.note(expiry: name, of: journey)
     }
 
-    /// Adds the counts that are known only after the last event: those of the driver and of its sessions. `stored` and
-    /// `folded` are the driver's journey before and after the refold.
+    /// Adds the counts of drivers and sessions, which are known only after the last event. `stored` and `folded` are
+    /// the driver's journey before and after the refold.
     ///
     /// - Parameter now: see `RefoldRequest.now`.
     mutating func finish(stored: StoredJourney, folded: StoredJourney, now: Moment?) {
@@ -38,11 +38,10 @@ struct RefoldTally {
     }
 }
 
-/// The outcome of each session of a driver, according to the stored verdicts (results of the fold) and according to the
-/// new ones. An outcome is the session's state, or why the session ended.
+/// The outcome of each session of a driver before the refold and after it. An outcome is the session's state, or why
+/// the session ended.
 private struct SessionComparison {
-    /// The sessions' outcomes according to the stored verdicts of the fold (`old`) and the new verdicts (`new`). The
-    /// keys are row numbers in `session`.
+    /// The outcomes before the refold (`old`) and after it (`new`), by the session's row number.
     private var old: [Int64: SessionOutcome] = [:]
     private var new: [Int64: SessionOutcome] = [:]
     /// The ids of the sessions.
@@ -66,9 +65,8 @@ private struct SessionComparison {
         }
     }
 
-    /// Records a session's outcome according to the stored verdicts. Releases with fold rules before version 2 did not
-    /// store why a session ended. For their events, the reason is derived from the first event after which the session
-    /// is over.
+    /// Records a session's outcome before the refold. Fold rules before version 2 did not store why a session ended.
+    /// The reason is then derived from the event that ended the session.
     private mutating func noteOld(_ session: Int64, _ row: FoldedEventRow) {
         let journey = row.after.journey
         guard journey.state == .sessionEnded, journey.endedBy == nil else {
@@ -79,8 +77,8 @@ private struct SessionComparison {
         old[session] = .over(Self.ending(by: row.event.name))
     }
 
-    /// Records the outcomes as they are at the time `now`. If a deadline passed between the last event and `now`, the
-    /// session's outcome is the one that this deadline causes.
+    /// Records the outcomes at the time `now`. If a session's deadline passed after the driver's last event, its
+    /// outcome is the one that this deadline causes.
     mutating func noteHeads(_ stored: StoredJourney, _ folded: StoredJourney, at now: Moment) {
         remember(stored)
         remember(folded)
@@ -106,7 +104,6 @@ private struct SessionComparison {
         }
     }
 
-    /// Adds to `counts` the number of sessions, and the number of sessions whose old and new outcome differ.
     func count(into counts: inout RefoldCounts) {
         counts.countSessions(old, new) { ids[$0] ?? "" }
     }

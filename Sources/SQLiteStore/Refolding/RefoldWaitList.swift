@@ -4,8 +4,7 @@
 // - drivers whose refold is not complete
 // - drivers with events that a correction of settings changes
 //
-// Uses a read connection, because the search may read all events of many drivers, and the writer must not wait for
-// that.
+// Uses a read connection. The search may read all events of many drivers, and the writer must not wait for that.
 
 import Engine
 import GRDB
@@ -15,31 +14,28 @@ import JourneyModel
 struct DueRefold: Sendable {
     /// Row number in `driver`.
     var number: Int64
-    /// Nil if no driver is left to refold. The writer then only returns the correction's counts that are kept in
-    /// `Refolding.unreported`.
+    /// Nil if no driver is left to refold. The writer then only returns the counts in `Refolding.unreported`.
     var driver: DriverID?
-    /// The row number of the correction of settings that the request orders; nil if it orders none.
     var correction: Int64?
-    /// The time of the first event that the correction of settings changes. Nil if the request orders no correction.
-    /// Also nil while a refold of the driver is in progress, even by the same correction, because that refold must be
-    /// completed first.
+    /// The time of the first event that the correction of settings changes; nil if the request orders no correction.
+    /// Also nil while a refold of the driver is in progress, because that refold must be completed first.
     var from: Moment?
     var now: Moment?
 }
 
 enum RefoldWaitList {
-    /// The time limit of one read, checked after each driver. A read is limited because it uses a snapshot, and the WAL
-    /// cannot be reset meanwhile.
+    /// The time limit of one read, checked after each driver. The read has a limit because the WAL cannot be reset
+    /// while its snapshot is open.
     static let timeLimit = Duration.milliseconds(100)
 
     /// The result of one read.
     struct Search: Sendable {
         var due: DueRefold?
-        /// The row number of the last examined driver; nil if no driver is left.
+        /// The row number of the last examined driver. Nil if all drivers are examined.
         var last: Int64?
     }
 
-    /// Examines the next drivers in the order of row numbers, up to the first that must be refolded.
+    /// Examines the drivers after `request.after`, by row number, until one must be refolded or `timeLimit` has passed.
     static func next(_ request: RefoldRequest, _ db: Database) throws -> Search {
         if request.resumesOnly { return try nextUnfinished(request, db) }
         let correction = try request.correction.map { try fold($0, db) }
@@ -64,8 +60,7 @@ enum RefoldWaitList {
         return Search()
     }
 
-    /// Returns whether a release with newer fold rules is refolding the driver now. That release also completes the
-    /// refold.
+    /// Returns whether a release with newer fold rules is refolding the driver. That release also completes the refold.
     private static func isBeingRefoldedByNewerRelease(
         _ driver: Int64, rules: Int64, _ db: Database
     ) throws -> Bool {
@@ -92,8 +87,7 @@ enum RefoldWaitList {
     static func hasEvent(of driver: Int64, since: Moment, _ db: Database) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM \(DriverEvents.listedSQL()) WHERE received_at_ms >= ?)")
-        // The search begins with the driver's last events in the order of the fold, because most of them were also
-        // received last.
+        // Most events are received in the order of the fold. The search therefore begins at the end of that order.
         var events = try DriverEvents(of: driver, .backward, db)
         while case let ids = try events.next(partMax), !ids.isEmpty {
             let arguments: StatementArguments = [DriverEvents.list(ids), since.millisecondsSinceEpoch]
@@ -102,9 +96,8 @@ enum RefoldWaitList {
         return false
     }
 
-    /// Returns the time of the driver's first event that gets other settings by the operator's correction. Events below
-    /// the driver's floor (the time before which retention has deleted events) do not count. Returns nil if there is no
-    /// such event.
+    /// Returns the time of the driver's first event whose settings the correction changes; nil if there is none.
+    /// Ignores events below the driver's floor.
     static func firstChange(of driver: Int64, _ settings: FoldSettings, _ db: Database) throws -> Moment? {
         let floor = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
         let statement = try db.cachedStatement(

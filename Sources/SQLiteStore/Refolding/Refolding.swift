@@ -1,16 +1,16 @@
 // Refolds the events of one driver, in as many of the writer's transactions as needed. The table `refold` holds the
 // progress. A refold has one of three causes:
 //
-// - New fold rules in this release. The refold goes from the first event, or from the floor, to the last event.
-// - A correction of settings. The refold goes from the first corrected event to the last event.
-// - A late event that changes more events than one transaction may refold. The refold ends at the first event after
-//   which the new journey equals the stored one.
+// - New fold rules in this release. The refold covers all events, or all events from the driver's floor on.
+// - A correction of settings. The refold covers all events from the first corrected event on.
+// - A late event, if it changes more events than one transaction may refold. The refold ends as soon as the new
+//   journey equals the stored one.
 //
-// Old releases did not store the state that a phone reported, nor whether an event's time has a fraction of a second.
-// Both can be derived: the state from the metadata, the fraction from the text of the time.
+// Old releases did not store the state that a phone reported. They also did not store whether the text of an event's
+// time has a fraction of a second. Both values are derived from the stored metadata and text.
 //
-// A refold by new fold rules or by a correction of settings reads the events in batches. Before it reads a batch, it
-// stores the values that the rows of the batch lack.
+// A refold that was not caused by a late event reads the events in batches. Before it reads a batch, it stores the
+// values that are missing in the batch's rows.
 
 import Engine
 import JourneyModel
@@ -23,21 +23,20 @@ final class Refolding {
     private let findEvidence: PreparedStatement
     private let findWholeSeconds: PreparedStatement
     private let corrections: SettingsCorrectionTable
-    /// The counts (tally) of an unfinished refold by new fold rules or by a correction of settings, with its driver and
-    /// last refolded event.
+    /// The counts of an unfinished refold that was not caused by a late event, with the driver and the last refolded
+    /// event.
     ///
-    /// Only the tally of one refold is kept, and only in memory. It is lost after a restart, or after a refold of
-    /// another driver. The counts of changed sessions then lack the sessions that earlier pieces of the refold found.
+    /// Only the counts of one refold are kept, and only in memory. A restart or a refold of another driver loses them.
+    /// Sessions that were counted as changed before that are then missing in the result.
     private var tallySoFar: (driver: Int64, last: Int64, tally: RefoldTally)?
-    /// A request to apply a correction of settings reports the counts of the pieces of the refold that it does itself.
-    /// Other work, such as the driver's next event, may also do pieces. Their counts are kept here until the request's
-    /// next part reports them.
+    /// Counts that a request to apply a correction of settings has not reported yet. Such a request reports the pieces
+    /// that it does itself. Other work, such as the driver's next event, may also do pieces of the refold.
     private var unreported: (correction: Int64, counts: RefoldCounts)?
-    /// The claims for late events that services sent, by the row number of the event. A claim says against whose rate
-    /// limit the event counts. The event's row says only that a service sent the event, but not which service.
+    /// The claims for late events that services sent, by the event's row number. A claim says against which service's
+    /// rate limit the event counts. The event's row does not say which service sent the event.
     ///
-    /// A claim is kept from the beginning to the end of the refold that its event caused. If the event's transaction is
-    /// rolled back, the claim stays. It is replaced when another late event of a service gets the same row number.
+    /// A claim is kept until the refold that its event caused is complete. If the event's transaction is rolled back,
+    /// the claim stays until another late event of a service gets the same row number.
     private var claims: [Int64: AdmissionClaim] = [:]
 
     init(
@@ -53,8 +52,8 @@ final class Refolding {
             WHERE id IN (SELECT value FROM json_each(?1)) AND previous_state IS NULL
                 AND instr(metadata, '"previous_state"') > 0
             """, on: connection)
-        // Old releases did not store `second_place`. This statement sets it to the order of arrival. FoldWalk then
-        // replaces it by the order of the fold.
+        // Old releases did not store `second_place`. This statement sets it to the event's place in the order of
+        // arrival. The refold then replaces it by the place in the order of the fold.
         findWholeSeconds = try PreparedStatement(
             """
             UPDATE event_row SET second_place = arrival.place
@@ -66,7 +65,6 @@ final class Refolding {
             """, on: connection)
     }
 
-    /// Keeps the counts of this piece of a refold in `unreported`, if the refold applies a correction of settings.
     func keepUnreported(_ piece: Piece) {
         guard let correction = piece.correction else { return }
         var counts = piece.counts
@@ -80,10 +78,9 @@ final class Refolding {
         return unreported.counts
     }
 
-    /// Keeps the rate-limit claim of a service's late event, until the refold is complete.
     func keep(_ claim: AdmissionClaim, ofEvent event: Int64) { claims[event] = claim }
 
-    /// Must be called after the commit of the transaction that completed the event's refold.
+    /// Must be called after the commit of the transaction that completed the refold.
     func forgetClaim(ofEvent event: Int64) { claims[event] = nil }
 
     /// The work of one transaction.
@@ -91,24 +88,23 @@ final class Refolding {
         var counts = RefoldCounts()
         var rowCount = 0
         var isComplete = false
-        /// The row number of the correction of settings that the refold applies; nil if there is none.
         var correction: Int64?
-        /// How much the refold of a late event adds to the count of a rate limit. Nil while the refold is not complete,
-        /// and for a refold that no rate limit counts.
+        /// How much the refold of a late event adds to the count of a rate limit. Nil until the refold is complete, and
+        /// if no rate limit counts the refold.
         var charge: RefoldCharge?
     }
 
-    /// The correction of settings that a refold applies, and the time of the driver's first event that the correction
-    /// changes.
+    /// The correction of settings that a refold applies, and the time of the driver's first event whose settings
+    /// change.
     struct Correction {
         var id: Int64
         var from: Moment
     }
 
-    /// Refolds the next events. Stops after `rowsMax` events, but not before the end of the last event's millisecond.
+    /// Refolds the next events. Stops after `rowsMax` events, but never between two events with the same time.
     ///
     /// - Parameters:
-    ///   - correction: the correction of settings with which a new refold begins. It is ignored if a refold is in
+    ///   - correction: the correction of settings that a new refold applies. Ignored if a refold is already in
     ///     progress.
     ///   - now: see `RefoldRequest.now`.
     func fold(
@@ -184,9 +180,9 @@ final class Refolding {
         return piece
     }
 
-    /// Returns how much the completed refold of the late event `cause` adds to the count of a rate limit. If an earlier
-    /// process began the refold of a service's event, the service is unknown. Returns nil then, and the driver's limit
-    /// does not count the refold either.
+    /// Returns how much the refold by the late event `cause` adds to the count of a rate limit. Returns nil if the
+    /// service that sent the event is unknown because the server was restarted. The driver's limit does not count such
+    /// a refold either.
     private func charge(for cause: FoldedEventRow, of driver: DriverRow, rowCount: Int) -> RefoldCharge? {
         if cause.event.sender == .service {
             return claims[cause.id].map { RefoldCharge($0, rowCount: rowCount, keptFor: cause.id) }
@@ -200,11 +196,9 @@ final class Refolding {
     /// The position at which the next piece begins.
     private struct Start {
         var journey: StoredJourney
-        /// The event right before those to be refolded. If this is not the first piece of the refold, an earlier piece
-        /// has refolded this event. Nil if the piece begins at the beginning of the fold.
+        /// The event right before the events to be refolded. Nil if the piece starts at the beginning of the fold.
         var last: FoldedEventRow?
         var time: Moment
-        /// The late event that caused the refold; nil if new fold rules or a correction of settings caused it.
         var cause: FoldedEventRow?
         var correction: SettingsCorrectionTable.Row?
         var rowCount = 0
@@ -224,16 +218,16 @@ final class Refolding {
             return start
         }
         if !driver.needsRefold, let new { return try start(of: driver, correcting: new) }
-        // The refold starts over if its progress was stored by a release with other fold rules. Only the correction of
-        // settings is taken from the stored progress.
+        // Progress that another release stored with other fold rules cannot be used. The refold starts over, but
+        // applies the correction of settings that it was applying.
         return Start(
             journey: try folding.journeyAtFloor(of: driver),
             time: driver.floor ?? Moment(millisecondsSinceEpoch: .min),
             correction: try correction(mark?.correction ?? new?.id))
     }
 
-    /// Stores the values that old releases did not store. If `ids` has an event, it must have all events of the same
-    /// millisecond, because `second_place` depends on their order.
+    /// Stores the values that old releases did not store. `ids` must contain either all or none of the events with the
+    /// same time, because `second_place` is computed from their order.
     private func fillOldRows(_ ids: [Int64]) throws(SQLiteError) {
         let list = DriverEvents.list(ids)
         for statement in [findEvidence, findWholeSeconds] {
@@ -241,8 +235,7 @@ final class Refolding {
         }
     }
 
-    /// Returns where the refold by a correction of settings begins: at the first corrected event. The events before
-    /// that event stay unchanged.
+    /// Starts at the first event whose settings the correction changes, because the events before it stay unchanged.
     private func start(of driver: DriverRow, correcting new: Correction) throws(SQLiteError) -> Start {
         let time = driver.floor.map { max($0, new.from) } ?? new.from
         let last = try events.last(from: driver.chain.last, before: time, notBefore: driver.floor)
@@ -257,11 +250,11 @@ final class Refolding {
     }
 }
 
-/// How much the refold of a late event adds to the count of a rate limit. The late event itself is counted separately.
+/// How much the refold by a late event adds to the count of a rate limit. The late event itself is counted separately.
 struct RefoldCharge {
     var claim: AdmissionClaim
     var rowCount: Int
-    /// The row number of the late event if Refolding keeps the event's rate-limit claim; otherwise nil.
+    /// The row number of the late event if `Refolding` keeps a claim for it.
     var keptFor: Int64?
 
     init(_ claim: AdmissionClaim, rowCount: Int, keptFor: Int64? = nil) {

@@ -1,5 +1,4 @@
-// `JourneyRefolder` on SQLite. This file also contains `readOutsideRefold`, which reads a driver's events and never
-// sees a half-finished refold.
+// `JourneyRefolder` on SQLite, and `readOutsideRefold`, which reads a driver's events only when no refold is under way.
 
 package import Engine
 import GRDB
@@ -24,14 +23,14 @@ extension SQLiteEventStore: JourneyRefolder {
         }
     }
 
-    /// The maximum time that a read waits for a refold. After that, the read fails with `.unavailable`.
+    /// The maximum time that a read waits for a refold. If the refold takes longer, the read fails with `.unavailable`.
     private static let refoldWaitMax = Duration.seconds(10)
-    /// A read checks repeatedly whether the refold is complete. This is the pause after the first check. Each later
-    /// pause is twice as long as the one before, up to a second.
+    /// The pause of a waiting read after its first check whether the refold is complete. Each further pause is twice as
+    /// long as the one before, up to a second.
     private static let refoldPollInterval = Duration.milliseconds(50)
 
-    /// Reads the driver's events in one snapshot, never in the middle of a refold. A read of only the driver's row does
-    /// not need this function: the row's journey changes only when the refold is complete.
+    /// Reads the driver's events in one snapshot, never in the middle of a refold. The driver's row can be read without
+    /// this function, because its journey changes only when the refold is complete.
     func readOutsideRefold<Value: Sendable>(
         of driver: DriverID, _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {

@@ -1,11 +1,11 @@
-// Reads the rows of `settings_correction` for the fold. Also writes the rows of `corrected_journey`, from which the
-// streams of all servers learn that a correction of settings changed a journey. SettingsCorrectionRows.swift adds the
-// rows of `settings_correction`.
+// Reads the rows of `settings_correction` for the fold. Adds rows to `corrected_journey`, from which the streams of all
+// servers learn that a correction of settings changed a journey. SettingsCorrectionRows.swift adds the rows of
+// `settings_correction`.
 
 import JourneyModel
 
-/// How a correction of settings replaces the settings of stored events in the fold. The settings stored with the events
-/// do not change. Whether an event's settings are replaced depends only on the event's row.
+/// How a correction replaces the settings of stored events in the fold. The settings stored with the events do not
+/// change. Only an event's own row decides whether its settings are replaced.
 struct FoldSettings {
     /// A row of `settings_version`.
     struct Version: Hashable {
@@ -17,10 +17,10 @@ struct FoldSettings {
     /// The receive times of the events whose settings are replaced: `since <= t < until`.
     var since: Moment
     var until: Moment
-    /// The settings that the fold uses instead. If nil, the fold uses the settings stored with each event, so that an
-    /// earlier correction is undone.
+    /// The settings with which the fold replaces those of the events. Nil undoes an earlier correction: the fold then
+    /// uses the settings stored with each event.
     var version: Version?
-    /// If set, the correction concerns only events that were stored with this row of `settings_version`.
+    /// If set, concerns only events that were stored with this row of `settings_version`.
     var insteadOf: Int64?
 
     func concerns(_ row: FoldedEventRow) -> Bool {
@@ -52,7 +52,7 @@ struct FoldSettings {
 extension FoldSettings.Version {
     static let findSQL = "SELECT grace_period_seconds, hard_timeout_seconds FROM settings_version WHERE id = ?1"
 
-    /// Reads the settings with this row number. `find` must be the statement of `findSQL`.
+    /// `find` must be the statement of `findSQL`.
     init(_ row: Int64, _ find: PreparedStatement) throws(SQLiteError) {
         let version = try find.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, row)
@@ -66,8 +66,7 @@ extension FoldSettings.Version {
 }
 
 final class SettingsCorrectionTable {
-    /// The number of rows kept in `corrected_journey`. A stream that has missed more rows than this reads its journey
-    /// again.
+    /// The number of rows kept in `corrected_journey`. A stream that has missed more rows reads its journey again.
     static let correctedMax: Int64 = 10_000
 
     struct Row {
@@ -111,7 +110,6 @@ final class SettingsCorrectionTable {
         }
     }
 
-    /// Records in `corrected_journey` that a correction of settings changed the driver's journey.
     func noteCorrected(_ driver: Int64) throws(SQLiteError) {
         let id = try addCorrected.inserted { (bindings) throws(SQLiteError) in try bindings.set(1, driver) }
         try removeCorrected.run { (bindings) throws(SQLiteError) in try bindings.set(1, id - Self.correctedMax) }

@@ -1,5 +1,5 @@
-// Finds the rows that retention may delete, on a read connection. The writer deletes them later. It therefore gets only
-// values that cannot change meanwhile: row numbers, and for an event also its driver and its corrected time.
+// Finds the rows that retention may delete, on a read connection. The writer deletes them later. It gets only values
+// that cannot change before that: row numbers, and an event's driver and corrected time.
 
 import Engine
 import GRDB
@@ -7,13 +7,13 @@ import JourneyModel
 
 enum AgedRows {
     /// Returns the old events in one part of a walk over all events. A forwarded event is old if it was received before
-    /// `receivedBefore` of the request. Any other event is old if it was received before `unforwardedBefore`.
+    /// `receivedBefore`. An event that is not forwarded yet is old if it was received before `unforwardedBefore`.
     ///
-    /// Row numbers ascend with time, so the walk ends at the first part without old events. Slow requests may put a few
-    /// events out of order, so all events of a part are examined.
+    /// The walk ends at the first part without old events, because row numbers nearly ascend with the receive time.
+    /// Slow requests may change the order a little, so all events of a part are examined.
     ///
-    /// If a part's last event has a receive time in the future, the walk goes on. The server's clock was ahead when it
-    /// stored that event, so the events after it may be old.
+    /// If the last event of a part has a receive time in the future, the server's clock was ahead. The walk then goes
+    /// on, because later events may be old.
     static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
         let rows = try Row.fetchCursor(
             db,
@@ -38,8 +38,7 @@ enum AgedRows {
         return AgedEvents(events: events, next: hasNext ? last : nil)
     }
 
-    /// Returns the next sessions after the row number `number`: those to delete, and those whose row stays but whose
-    /// registration is to be forgotten.
+    /// Returns the next sessions to delete, and the next sessions whose registration is to be forgotten.
     static func sessions(
         openedBefore: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> [Int64] {
@@ -52,8 +51,7 @@ enum AgedRows {
             arguments: [number, openedBefore.millisecondsSinceEpoch, limit])
     }
 
-    /// Examines the next `limit` sessions. Returns those that are registered and that meet the conditions `outlived`
-    /// and `unneeded` for the time `before`.
+    /// Examines the next `limit` sessions. Returns those that are registered, `outlived` and `unneeded`.
     static func unusedRegistrations(
         before: Moment, at now: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> AgedNumbers {
@@ -67,8 +65,8 @@ enum AgedRows {
         return part(rows, before: before, at: now, limit: limit)
     }
 
-    /// Examines the next `limit` audit entries. Returns those that are older than `before`. Leaves out receipts of
-    /// deletions, because receipts are kept.
+    /// Examines the next `limit` audit entries. Returns those that are older than `before`, except receipts of
+    /// deletions, which are kept.
     static func auditLines(
         before: Moment, at now: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> AgedNumbers {
@@ -81,9 +79,8 @@ enum AgedRows {
         return part(rows, before: before, at: now, limit: limit)
     }
 
-    /// Returns one part of a walk over the rows. Row numbers ascend with time, so the walk ends if the last row of the
-    /// part is recent. If that row's time is in the future, the walk goes on, because the clock was ahead and later
-    /// rows may be old.
+    /// The walk ends if the last row of a part is recent, because row numbers ascend with time. If the time of that row
+    /// is in the future, the clock was ahead. The walk then goes on, because later rows may be old.
     private static func part(_ rows: [Row], before: Moment, at now: Moment, limit: Int) -> AgedNumbers {
         let last = rows.last.map { Moment(millisecondsSinceEpoch: $0[1]) }
         let endsInFuture = last.map { $0 > now } ?? false
@@ -93,20 +90,20 @@ enum AgedRows {
             next: isLast || rows.count < limit ? nil : rows.last.map { $0[0] }, endsInFuture: endsInFuture)
     }
 
-    /// SQL condition on a session that is no longer shown to clients. The session was opened before ?2, and registered
-    /// before ?2 if it was registered. It has no events, and is not its driver's current session.
+    /// SQL condition on a session that is no longer shown to clients. The session was opened before ?2, and was not
+    /// registered at ?2 or later. It has no events, and it is not its driver's current session.
     private static let outlived = """
         opened_at_ms < ?2 AND coalesce(registered_at_ms < ?2, TRUE)
         AND NOT EXISTS (SELECT 1 FROM event WHERE event.session = session.id)
         AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = session.driver AND session.id = driver.session)
         """
 
-    /// SQL condition that is true if the row of an outlived session can be deleted. Neither the driver's journey nor
-    /// `journey_base` may name the session. The journeys stored with events name only sessions that have events, or
-    /// sessions that `journey_base` names.
+    /// SQL condition that permits the deletion of an `outlived` session. Neither the driver's journey nor
+    /// `journey_base` may name it. The journeys stored with events need no check: they name only sessions that have
+    /// events or that `journey_base` names.
     ///
-    /// The session must not have the highest row number, because SQLite would give a deleted highest number to the next
-    /// session. Drivers' recent changes may still refer to the deleted session.
+    /// The session must not have the highest row number. SQLite would give this number to the next session, although
+    /// drivers' recent changes may still refer to the deleted session.
     private static let unneeded = """
         (NOT EXISTS (
             SELECT 1 FROM driver WHERE driver.id = session.driver AND session.id = driver.previous_session)
@@ -116,13 +113,12 @@ enum AgedRows {
         AND id < (SELECT max(id) FROM session))
         """
 
-    /// Deletes those `sessions` that are outlived and unneeded, and returns how many. If a session is only outlived,
-    /// forgets its registration, charger and merchant. The conditions are checked again, because an event of a session
-    /// may have arrived since the session was found.
+    /// Deletes those of `sessions` that are still outlived and unneeded, and returns their number. An event may have
+    /// arrived after the search. If a session is only outlived, forgets its registration, charger and merchant.
     static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
         let delete = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(outlived) AND \(unneeded)")
-        // The columns `charger` and `merchant` are cleared too, because old releases stored the registration's charger
-        // and merchant there.
+        // `charger` and `merchant` are cleared too, because old releases stored the charger and merchant of the
+        // registration there.
         let forget = try db.cachedStatement(
             sql: """
                 UPDATE session SET registered_at_ms = NULL, registered_charger = NULL, registered_merchant = NULL,

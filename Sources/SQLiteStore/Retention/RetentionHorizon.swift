@@ -1,17 +1,17 @@
-// One step of retention inside the writer's transaction. Raises the floors of the drivers whose old events are to go,
-// then deletes the events below these floors.
+// One step of retention in the writer's transaction. For each driver with old events, raises the floor and then deletes
+// the events below the floor.
 //
-// A driver's floor is a corrected event time in milliseconds. The fold starts with the journey that resulted from the
-// events below the floor (`journey_base`), and reads only events at or above the floor. Deleting the events below it
-// therefore cannot change the fold's results.
+// A driver's floor is a corrected event time in milliseconds. The fold starts at the floor with a stored journey
+// (`journey_base`), and reads no events below the floor. Deleting those events therefore cannot change the fold's
+// results.
 
 import Engine
 import GRDB
 import JourneyModel
 
 enum RetentionHorizon {
-    /// Raises the floor of each driver in `events`, then deletes those `events` that are below the new floors. Returns
-    /// the number of deleted events.
+    /// Raises the floor of each driver in `events`, then deletes those `events` that are below the floors. Returns the
+    /// number of deleted events.
     static func delete(_ events: [AgedEvent], _ db: Database) throws -> Int {
         var highest: [Int64: Moment] = [:]
         for event in events {
@@ -39,8 +39,7 @@ enum RetentionHorizon {
         return count
     }
 
-    /// Removes the events from the driver's chain, the linked list of the driver's events. Returns the driver's last
-    /// remaining event; nil if none remains.
+    /// Removes the events from the driver's chain. Returns the driver's last remaining event; nil if none remains.
     private static func unlink(_ events: [Int64], from driver: Int64, _ db: Database) throws -> Int64? {
         let chain = try EventChain(db)
         // Another process that uses this file may already have deleted an event.
@@ -48,8 +47,8 @@ enum RetentionHorizon {
         return try chain.unlink(links, from: DriverEvents.end(of: driver, db))
     }
 
-    /// The driver's row stores the end of the driver's chain of events. If the stored end refers to a deleted event,
-    /// replaces it with an end computed from the remaining events.
+    /// Replaces the end of the chain in the driver's row if it refers to a deleted event. The new end is computed from
+    /// the remaining events.
     private static func setEnd(
         of driver: Int64, at last: Int64?, without deleted: Set<Int64>, _ db: Database
     ) throws {
@@ -59,11 +58,11 @@ enum RetentionHorizon {
             .execute(arguments: [bytes.isEmpty ? nil : bytes.data, driver])
     }
 
-    /// Raises the driver's floor to the millisecond after `moment`, but not beyond the driver's next deadline. The
-    /// limit is needed because the event for that deadline (its expiry) is not stored yet. Returns the resulting floor.
+    /// Raises the driver's floor to the millisecond after `moment`, and returns the floor. The floor stays at or below
+    /// the driver's next deadline, because the expiry event for that deadline is not stored yet.
     ///
-    /// Returns nil if the driver is unknown. Also returns nil while a refold of the driver is not complete. A later run
-    /// of retention then deletes the events.
+    /// Returns nil if the driver is unknown or a refold of the driver is under way. In the case of a refold, a later
+    /// run of retention deletes the events.
     private static func raise(_ driver: Int64, above moment: Moment, _ db: Database) throws -> Moment? {
         let find = try db.cachedStatement(
             sql: """
@@ -76,8 +75,8 @@ enum RetentionHorizon {
         if let deadline = StoredEvents.moment(row[1]) { floor = min(floor, deadline) }
         if let old, old >= floor { return old }
         try keepBase(driver, from: old, to: floor, db)
-        // If even the driver's last event (the head) is below the floor, the fold has no events left, and the driver
-        // has no head.
+        // If the driver's last event (the head) is below the floor, no event is left in the fold. The driver then has
+        // no head.
         let losesHead = StoredEvents.moment(row[2]).map { $0 < floor } ?? false
         let update = try db.cachedStatement(
             sql: """
@@ -89,8 +88,8 @@ enum RetentionHorizon {
         return floor
     }
 
-    /// Stores the journey at the new floor in `journey_base`: the journey after the last event between the old floor
-    /// and the new one. If there is no such event, keeps the stored journey. If no journey is stored yet, stores IDLE.
+    /// Stores in `journey_base` the journey after the last event below the new floor. Without an event between the old
+    /// floor and the new one, keeps the stored journey. If no journey is stored, stores IDLE.
     private static func keepBase(_ driver: Int64, from old: Moment?, to floor: Moment, _ db: Database) throws {
         let keep = try db.cachedStatement(
             sql: """

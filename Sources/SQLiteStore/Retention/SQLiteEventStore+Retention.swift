@@ -1,4 +1,4 @@
-// `RetentionStore` on SQLite. Read connections find old rows, and the writer deletes these rows among its other work.
+// `RetentionStore` on SQLite. Read connections find old rows. The writer deletes them among its other work.
 
 package import Engine
 import GRDB
@@ -56,9 +56,8 @@ extension SQLiteEventStore: RetentionStore {
         }
     }
 
-    /// Returns the receive time of the event with the lowest row number; nil if there is no event. Another event may
-    /// have been received a little earlier, because events get their numbers when they are stored and not when they are
-    /// received.
+    /// Returns the receive time of the event with the lowest row number; nil if there is no event. Row numbers follow
+    /// the order of storing, so another event may have been received a little earlier.
     package func oldestEventReceivedAt() async throws(StoreFailure) -> Moment? {
         try await read { db in
             try Int64.fetchOne(db, sql: "SELECT received_at_ms FROM event ORDER BY id LIMIT 1")

@@ -1,6 +1,6 @@
-// The values that a rebuild (DatabaseRebuild) writes to the columns `previous` and `jump` (EventChain) of the new file.
-// They are computed driver by driver, but needed in the order of event numbers. They are therefore kept in memory, at
-// 24 bytes for each event.
+// The values that a rebuild (DatabaseRebuild) writes to the columns `previous` and `jump` (EventChain). They are
+// computed driver by driver, but needed in the order of event numbers. They are therefore kept in memory, with 24 bytes
+// per event.
 
 struct ChainLinks: Sendable {
     private struct Link {
@@ -12,13 +12,13 @@ struct ChainLinks: Sendable {
 
     /// In the order of `id`.
     private var links: [Link] = []
-    /// How many event numbers between the first and the last event are not in use.
+    /// How many numbers between the first and the last event number are not in use.
     private var gapCount = 0
 
-    /// Computes the links of all events in the old file, from the file's index by time.
+    /// Computes the links of all events in the old file from its index `event_by_time`.
     ///
     /// - Parameter finish: called for each driver that has events, with the driver's number and the end of the driver's
-    ///   chain of events.
+    ///   chain.
     init(
         on connection: OpaquePointer, rowCount: Int,
         finish: (Int64, ChainEnd) throws(SQLiteError) -> Void = { _, _ in }
@@ -53,9 +53,8 @@ struct ChainLinks: Sendable {
 
     func jump(of id: Int64) -> Int64? { link(id).flatMap { $0.jump == 0 ? nil : $0.jump } }
 
-    /// Finds an event's links by the event's number. If all numbers were in use, the index would be this number minus
-    /// the first one. Each unused number lowers the index by at most one, so the search covers this index and the
-    /// `gapCount` indexes below it.
+    /// Without unused numbers, the index of an event in `links` would be `id` minus the first number. Each unused
+    /// number lowers the index by at most one, so the search covers `gapCount` indexes below that value.
     private func link(_ id: Int64) -> Link? {
         guard let first = links.first, id >= first.id else { return nil }
         let place = Int(id - first.id)

@@ -1,5 +1,5 @@
-// Opens the database file: one write connection and a few read connections, all in WAL mode. The write connection has
-// `synchronous=FULL`. Without this setting, a power cut could lose events acknowledged with 200 (contract, section 3).
+// Opens the database file in WAL mode, with one write connection and a few read connections. The write connection needs
+// `synchronous=FULL`. Otherwise a power cut could lose events that were acknowledged with 200 (contract, section 3).
 
 internal import CSQLiteVFS
 package import Engine
@@ -7,8 +7,8 @@ internal import Foundation
 package import GRDB
 internal import GRDBSQLite
 
-/// A pragma on which durability, foreign keys or the removal of deleted data depend is not in force. The server then
-/// does not start.
+/// A pragma that protects durability, foreign keys or the removal of deleted data is not in force. The server then does
+/// not start.
 package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConvertible {
     package var pragma: String
     package var expected: String
@@ -18,8 +18,8 @@ package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConv
 }
 
 package enum DatabaseOpening {
-    /// Returns the reason why the database at `path` could not be opened. This is the cause that OpeningObstacle finds,
-    /// or else SQLite's message without the SQL statement. If `path` is nil, does not look for a cause.
+    /// Returns why the database at `path` could not be opened. The reason is the cause that OpeningObstacle finds, or
+    /// else SQLite's message without the SQL statement. If `path` is nil, does not look for a cause.
     package static func reason(_ error: any Error, at path: String? = nil) -> String {
         RecordsUnreadable(error, at: path).description
     }
@@ -27,25 +27,24 @@ package enum DatabaseOpening {
     /// Time limit in seconds for waiting for a lock. Usually only one process uses the file, but a backup or a shell
     /// may lock it for a moment.
     static let busyTimeoutSeconds = 5.0
-    /// Maximum number of read connections. A request that posts events uses a read connection only in `lookUp`.
+    /// Maximum number of read connections. Requests that post events use a read connection only in `lookUp`.
     static let readersMax = 4
-    /// Page cache of the write connection, in KiB. The upper levels of the indexes of ten million events take about 20
-    /// MB.
+    /// Page cache of the write connection, in KiB. With ten million events, the upper levels of the indexes take about
+    /// 20 MB.
     static let writerCacheKiB = 48 * 1024
-    /// Page cache of each read connection, in KiB. A query needs few pages, and all caches together must stay well
-    /// under 150 MB.
+    /// Page cache of each read connection, in KiB. A query needs few pages. All caches together must stay well under
+    /// 150 MB.
     static let readerCacheKiB = 4 * 1024
-    /// Size in bytes to which SQLite shortens a longer WAL when it resets the WAL. Until the reset, the WAL may be
-    /// longer, especially while a long read prevents the reset.
+    /// When SQLite resets the WAL, it shortens the WAL file to this size in bytes. Until then, the WAL may be longer,
+    /// especially while a long read prevents the reset.
     ///
-    /// The Checkpointer begins to copy at about a quarter of this size, because under load the WAL grows while it is
-    /// copied.
+    /// The Checkpointer begins to copy at about a quarter of this size, because under load the WAL grows during the
+    /// copying.
     static let walBytesMax = 256 * 1024 * 1024
 
     /// Opens or creates the file, migrates it to this binary's schema, and ensures that commits are durable.
     ///
-    /// - Parameter report: called with the progress of migration 26. In a database with events, this migration may take
-    ///   minutes.
+    /// - Parameter report: called with the progress of migration 26, which may take minutes in a database with events.
     /// - Throws: `RecordsUnreadable` if `path` is not a file that may be written; `MigrationRefusal`;
     ///   `MaintenanceRefusal`; `DurabilityNotGranted`; or SQLite's error.
     package static func open(
@@ -68,8 +67,8 @@ package enum DatabaseOpening {
             let rebuild = DatabaseRebuild(
                 path: path, migrations: migrations, nowMilliseconds: nowMilliseconds, options: options, report: report)
             guard let last = try rebuild.lastMigrationBefore() else { return }
-            // `migrate` is called here only if needed, because it opens the file for writing, which changes the file.
-            // An interrupted rebuild can continue only if the file is unchanged.
+            // `migrate` is called here only if needed, because it changes the file. An interrupted rebuild can continue
+            // only if the file is unchanged.
             if last < DatabaseRebuild.number - 1 {
                 try migrate(path: path, migrations.upTo(DatabaseRebuild.number - 1), nowMilliseconds).close()
             }
@@ -91,8 +90,8 @@ package enum DatabaseOpening {
         return pool
     }
 
-    /// Opens an existing file that already has this binary's schema. Used by commands that change data while a server
-    /// may be running. Such commands must not migrate the database.
+    /// Opens an existing file that has this binary's schema. Used by commands that change data while a server may be
+    /// running, and that therefore must not migrate the database.
     ///
     /// - Throws: `RecordsUnreadable` when the file does not exist; `MigrationRefusal`; `DurabilityNotGranted`; or
     ///   SQLite's error.
@@ -109,10 +108,10 @@ package enum DatabaseOpening {
     }
 
     /// Throws `MigrationRefusal` for a database that this binary cannot use. Must be called before the file is opened
-    /// for writing, because that opening would switch even another program's database to WAL mode.
+    /// for writing, because that would switch even another program's database to WAL mode.
     ///
-    /// SQLite's errors are ignored here. Opening the file for writing later either causes the same error again, or
-    /// removes its cause, for example by rolling back an incomplete transaction.
+    /// Ignores SQLite's errors. Opening the file for writing either causes the error again or removes its cause, for
+    /// example an incomplete transaction.
     private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
         guard let reader = try? RecordsFile.connect(path) else { return }
         defer { try? reader.close() }
@@ -147,11 +146,11 @@ package enum DatabaseOpening {
         try queue.read(MigrationRun().requireCurrent)
     }
 
-    /// Sets two process-wide options of SQLite, at the first use of this constant. The value is false if the process
-    /// had already used SQLite. The options then keep their defaults, which are slower but correct.
+    /// Sets two options of SQLite for the whole process, at the first use of this constant. False if the process had
+    /// used SQLite before that. The options then keep their defaults, which are slower but correct.
     ///
-    /// The first option turns off memory statistics, which nothing reads and which SQLite would update about 1,500
-    /// times in a group of 30 events. The second skips empty truncations of the page cache (page_cache.c).
+    /// The first option turns off memory statistics. Nothing reads them, and SQLite would update them about 1,500 times
+    /// in a group of 30 events. The second option skips empty truncations of the page cache (page_cache.c).
     static let isConfigured = dwell_stop_memory_statistics() == SQLITE_OK && dwell_skip_empty_truncations() == SQLITE_OK
 
     private static func connect(path: String) throws -> DatabasePool {
@@ -160,8 +159,8 @@ package enum DatabaseOpening {
         configuration.label = "dwell.sqlite"
         configuration.busyMode = .timeout(busyTimeoutSeconds)
         configuration.maximumReaderCount = readersMax
-        // A failed ROLLBACK may leave a transaction open. The writer rolls this transaction back before the next BEGIN.
-        // Without this option, GRDB would end the process when it finds the open transaction.
+        // A failed ROLLBACK may leave a transaction open, which the writer rolls back before the next BEGIN. Without
+        // this option, GRDB would end the process when it finds the open transaction.
         configuration.allowsUnsafeTransactions = true
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA cache_size = -\(readerCacheKiB)")
@@ -170,14 +169,13 @@ package enum DatabaseOpening {
         return try DatabasePool(path: path, configuration: configuration)
     }
 
-    /// Sets the pragmas of the write connection, and checks those that must be in force (`DurabilityNotGranted`). Must
-    /// be called after the pool is created, because DatabasePool sets `synchronous=NORMAL` itself, after it has run
-    /// `prepareDatabase`.
+    /// Sets the pragmas of the write connection, and checks the pragmas of `DurabilityNotGranted`. Must be called after
+    /// the pool is created, because DatabasePool sets `synchronous=NORMAL` after `prepareDatabase`.
     private static func makeDurable(_ db: Database) throws {
         try db.execute(sql: "PRAGMA synchronous = FULL")
         try db.execute(sql: "PRAGMA cache_size = -\(writerCacheKiB)")
-        // With this pragma, SQLite overwrites deleted data with zeros. The data of a deleted driver is then gone from
-        // the bytes of the file, and not only from the tables.
+        // SQLite then overwrites deleted data with zeros. The data of a deleted driver is therefore gone from the bytes
+        // of the file, not only from the tables.
         try db.execute(sql: "PRAGMA secure_delete = ON")
         try db.execute(sql: "PRAGMA journal_size_limit = \(walBytesMax)")
         for (pragma, expected) in [
@@ -190,10 +188,10 @@ package enum DatabaseOpening {
         }
     }
 
-    /// Changes SQLite's writes in two ways. A commit's pages are written to the WAL in few calls, instead of two calls
-    /// for each page. The unallocated space of a page is cleared when the page is copied from the WAL.
+    /// Changes SQLite's writes in two ways. The pages of a commit are written to the WAL in few calls, not in two calls
+    /// per page. When a page is copied from the WAL, its unallocated space is cleared.
     ///
-    /// Must be called before the first commit, because a commit may copy pages from the WAL.
+    /// Must be called before the first commit, because even the first commit may copy pages from the WAL.
     static func addFileLayers(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")

@@ -1,9 +1,8 @@
-// Migration 26 for a database with events. A new file beside the database gets the migrations up to 26 and then all
-// rows. Once it is complete and checked, it replaces the database, and the old file is kept under another name
-// (docs/upgrading.md).
+// Migration 26 for a database with events. A new file gets the migrations up to 26 and then all rows. After a check,
+// the new file replaces the database, and the old file is kept under another name (docs/upgrading.md).
 //
-// The old file is locked during the rebuild. If a run is interrupted at any point, the next run continues the rebuild
-// or starts it again.
+// The old file is locked during the rebuild. After an interruption, the next run continues the rebuild or starts it
+// again.
 
 import Engine
 import Foundation
@@ -21,7 +20,7 @@ import GRDB
 package enum RebuildReport: Hashable, Sendable, CustomStringConvertible {
     /// The rebuild waits, because another process has the database open.
     case waits(path: String)
-    /// The rebuild begins or continues. An interrupted run has already copied `copiedCount` of the `rowCount` events.
+    /// The rebuild begins or continues. Earlier, interrupted runs have copied `copiedCount` of the `rowCount` events.
     case begins(rowCount: Int, copiedCount: Int)
     case copies(RebuildProgress)
     case writesKeys(RebuildProgress)
@@ -65,18 +64,18 @@ struct DatabaseRebuild {
     }
 
     struct Options: Sendable {
-        /// How long to wait, in seconds, for other processes that have the database open. An older server may take 20
-        /// seconds to stop, which is the default of SHUTDOWN_TIMEOUT_SECONDS.
+        /// How many seconds to wait for other processes that have the database open. An older server may take 20
+        /// seconds to stop (the default of SHUTDOWN_TIMEOUT_SECONDS).
         var lockSeconds = 60.0
-        /// How long, in seconds, the old file stays locked after the new file has taken its place (see OldFileHold).
+        /// How many seconds the old file stays locked after the new file has replaced it (OldFileHold).
         var holdSeconds = DatabaseOpening.busyTimeoutSeconds + 1
         /// The number of events written in one transaction.
         var sliceRows = 50_000
         var reached: @Sendable (Step) throws -> Void = { _ in }
     }
 
-    /// The path of the database, with symbolic links resolved. At the end of the rebuild, the new file is renamed to
-    /// this path. If the path were a link, the renaming would replace the link and not the old file.
+    /// The path of the database, with symbolic links resolved. At the end, the new file is renamed to this path. If the
+    /// path were a link, the renaming would replace only the link.
     let path: String
     let migrations: MigrationRun
     let now: Int64
@@ -100,7 +99,7 @@ struct DatabaseRebuild {
     }
 
     /// If the database has events and lacks migration 26, returns the number of its last applied migration; otherwise
-    /// nil. Also returns nil for any SQLite error except SQLITE_BUSY. SQLite reports such an error again when the file
+    /// nil. Also returns nil for any SQLite error except SQLITE_BUSY, because such an error occurs again when the file
     /// is opened for writing.
     func lastMigrationBefore() throws -> Int? {
         guard migrations.contains(Self.number), let reader = try? RecordsFile.connect(path) else { return nil }
@@ -186,9 +185,8 @@ struct DatabaseRebuild {
 
     // MARK: The old file
 
-    /// Waits until no other process has the database open, then copies the WAL into the file and locks the database.
-    /// Throws `MaintenanceRefusal` if the wait takes longer than `lockSeconds`, or if another rebuild has replaced the
-    /// file meanwhile.
+    /// Waits until no other process has the database open. Copies the WAL into the file and locks the database. Throws
+    /// `MaintenanceRefusal` after `lockSeconds`, or if another rebuild has replaced the file during the wait.
     private func lock() throws -> DatabaseQueue {
         let end = ContinuousClock.now.advanced(by: .seconds(options.lockSeconds))
         var hasReported = false
@@ -212,8 +210,8 @@ struct DatabaseRebuild {
         }
     }
 
-    /// Returns a text that is different after every change of the locked file. Uses only stat, because closing the file
-    /// after opening it would release SQLite's locks on the file (fcntl).
+    /// Returns a text that every change of the file changes. Uses only stat: opening and closing the file would release
+    /// this process's locks on it (fcntl).
     private func fingerprint() throws -> String {
         let status = try FileStatus(path)
         return "\(status.inode) \(status.bytes) \(status.modifiedNanoseconds)"
@@ -222,8 +220,8 @@ struct DatabaseRebuild {
     private func inode(_ path: String) throws -> UInt64 { try FileStatus(path).inode }
     private func bytes(_ path: String) throws -> Int { try FileStatus(path).bytes }
 
-    /// Throws if the disk may lack the space for the new file, whose size is at most that of the old file. The required
-    /// space is the old file's size, less `existing` (written by an interrupted run), plus `FreeSpace.bytesMin`.
+    /// Throws if the disk may lack the space for the new file, which is at most as large as the old file. `existing` is
+    /// the number of bytes that an interrupted run has written to the new file.
     private func requireSpace(existing: Int) throws {
         let needed = max(0, try bytes(path) - existing) + FreeSpace.bytesMin
         guard let free = FreeSpace.bytes(besideFile: path), free < needed else { return }
@@ -263,14 +261,14 @@ struct DatabaseRebuild {
                 + problem + more)
     }
 
-    /// Puts the new file in the database's place. At every moment one of the two files has the database's name.
+    /// Puts the new file in the database's place. At every moment, the old or the new file has the database's name.
     private func replace() throws {
         let status = try FileStatus(path)
         try DatabaseCopy.copyOwner(of: path, to: newPath)
         guard chmod(newPath, status.mode) == 0 else { throw MaintenanceRefusal(errnoAt: newPath) }
         try DatabaseCopy.sync(newPath)
-        // An interrupted run may have linked the database under `keptPath` already. Both names then mean the same file,
-        // so removing `keptPath` loses nothing.
+        // An interrupted run may already have linked the database under `keptPath`. `path` then names the same file, so
+        // removing `keptPath` loses nothing.
         _ = unlink(keptPath)
         try FileManager.default.linkItem(atPath: path, toPath: keptPath)
         try DatabaseCopy.sync(DatabaseCopy.folder(of: path))

@@ -1,6 +1,6 @@
-// The migrations embedded in this binary, from the folder `migrations/` at the top of the repository. The symbolic link
-// `Migrations` in this target makes the folder part of the build. A new file needs one line in `all`, which a test
-// compares with the folder.
+// The migrations embedded in this binary. They are in the folder `migrations/` at the top of the repository, to which
+// this target has the symbolic link `Migrations`. A new file needs a line in `all`, which a test compares with the
+// folder.
 
 import Crypto
 import JourneyModel
@@ -26,8 +26,8 @@ package struct Migration: Sendable {
         SHA256.hash(data: Array(sql.utf8)).hexadecimal
     }
 
-    /// All migrations, in the order in which they run. SwiftPM provides the bytes of the file 0001_events.sql as the
-    /// constant `_001_events_sql`.
+    /// All migrations, in the order in which they run. SwiftPM makes the file 0001_events.sql available as the constant
+    /// `_001_events_sql`.
     package static let all: [Migration] = [
         Migration(1, "events", PackageResources._001_events_sql),
         Migration(2, "journeys", PackageResources._002_journeys_sql),

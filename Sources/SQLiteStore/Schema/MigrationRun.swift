@@ -1,6 +1,5 @@
-// Migrates a database to the schema of this binary, and refuses a database that this binary cannot use. GRDB's
-// DatabaseMigrator is not used, because it records only the names of migrations. It would not notice that an applied
-// migration was edited.
+// Migrates a database to this binary's schema, and refuses a database that this binary cannot use. GRDB's
+// DatabaseMigrator records only the names of migrations, so it would not notice that an applied migration was edited.
 
 package import Engine
 package import GRDB
@@ -13,14 +12,14 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
     case migrationWasEdited(number: Int, name: String)
     /// This migration is not applied, although a later one is.
     case migrationIsMissing(number: Int, name: String)
-    /// The database belongs to another program: it has tables, but no record of migrations.
+    /// The database has tables but no record of migrations, so it belongs to another program.
     case notDwell
-    /// The database has no tables, or only those of Litestream. It is an empty file, or was never used.
+    /// The database is an empty file, or it has no tables except those of Litestream.
     case empty
     /// Some migrations of this binary are not applied, and the caller may not apply them.
     case databaseIsOlder(applied: Int, known: Int)
-    /// The database has events. This migration creates the table of events anew without its rows, so it requires an
-    /// empty table.
+    /// The database has events. This migration requires an empty table of events, because it creates the table anew
+    /// without its rows.
     case databaseHasEvents(number: Int, name: String)
 
     package var description: String {
@@ -42,7 +41,7 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
         }
     }
 
-    /// Whether the database belongs to Dwell, but its migrations differ from this binary's.
+    /// Whether the database belongs to Dwell, but its migrations do not match those of this binary.
     var isOfAnotherVersion: Bool {
         switch self {
         case .databaseIsNewer, .databaseIsOlder, .migrationWasEdited, .migrationIsMissing, .databaseHasEvents: true
@@ -65,8 +64,7 @@ package struct MigrationRun: Sendable {
         var atMilliseconds: Int64
     }
 
-    /// Returns all migrations of this binary, each with the time when it was applied; nil if it is not applied. Does
-    /// not change the database.
+    /// Returns all migrations of this binary. Each has the time when it was applied; nil if it was not applied.
     ///
     /// - Throws: `MigrationRefusal`, also for an empty database.
     package func status(_ db: Database) throws -> [MigrationStatus] {
@@ -80,18 +78,18 @@ package struct MigrationRun: Sendable {
     }
 
     /// Throws `MigrationRefusal` in three cases: the database is empty, it belongs to another program, or its
-    /// migrations do not match those of this binary. A database that only lacks migrations is accepted.
+    /// migrations do not match this binary's. Migrations may be missing.
     func requireDwell(_ db: Database) throws {
         _ = try status(db)
     }
 
-    /// Throws `MigrationRefusal` if the database is empty or belongs to another program. Accepts the database of any
-    /// version of Dwell, even of a newer one.
+    /// Throws `MigrationRefusal` if the database is empty or belongs to another program. Accepts every version of
+    /// Dwell, even a newer one.
     func requireDwellOfAnyVersion(_ db: Database) throws {
         if try applied(db).isEmpty { throw MigrationRefusal.empty }
     }
 
-    /// Throws `MigrationRefusal` if `requireDwell` would throw it, or if a migration of this binary is not applied.
+    /// Throws `MigrationRefusal` in the cases of `requireDwell`, and if a migration of this binary is not applied.
     func requireCurrent(_ db: Database) throws {
         let applied = try status(db).compactMap { $0.appliedAtMilliseconds == nil ? nil : $0.number }.max() ?? 0
         let known = migrations.map(\.number).max() ?? 0
@@ -114,8 +112,8 @@ package struct MigrationRun: Sendable {
         }
     }
 
-    /// Applies one migration in a transaction. Foreign keys are not enforced meanwhile, because a migration that
-    /// recreates a table violates them for a while. All of them are checked before the commit.
+    /// Applies one migration in a transaction. Foreign keys are not enforced until the end, because a migration that
+    /// recreates a table violates them at first. All foreign keys are checked before the commit.
     ///
     /// SQLite ignores `PRAGMA foreign_keys` inside a transaction, so the pragma comes before BEGIN.
     private func apply(_ migration: Migration, to db: Database, atMilliseconds now: Int64) throws {
@@ -135,8 +133,8 @@ package struct MigrationRun: Sendable {
         }
     }
 
-    /// The migration that creates `event` anew. It drops the table's rows, so it runs only on an empty table. A
-    /// database with events gets this migration from DatabaseRebuild.
+    /// This migration creates `event` anew and drops the rows, so it runs only on an empty table. A database with
+    /// events gets this migration from DatabaseRebuild.
     private static let leanEventsNumber = 26
     private static let hasEvents = "SELECT EXISTS (SELECT 1 FROM event)"
 
@@ -149,8 +147,7 @@ package struct MigrationRun: Sendable {
         ) STRICT
         """
 
-    /// Returns the applied migrations by number. Throws `MigrationRefusal` if they do not match the migrations of this
-    /// binary.
+    /// Returns the applied migrations by number. Throws `MigrationRefusal` if they do not match this binary's.
     private func check(_ db: Database) throws -> [Int: Applied] {
         let applied = try applied(db)
         let known = migrations.map(\.number).max() ?? 0
@@ -178,21 +175,21 @@ package struct MigrationRun: Sendable {
         let pairs = rows.map { row -> (Int, Applied) in
             (row[0], Applied(name: row[1], checksum: row[2], atMilliseconds: row[3]))
         }
-        // The table exists but is empty. Dwell creates the table and its first row in one transaction, so the table
-        // belongs to another program.
+        // Dwell creates this table and its first row in one transaction. An empty table therefore belongs to another
+        // program.
         if pairs.isEmpty { throw MigrationRefusal.notDwell }
         return Dictionary(pairs) { first, _ in first }
     }
 
-    /// Returns whether the database has Dwell's table `schema_migration`. Another program's table may have the same
-    /// name, so its columns are checked too.
+    /// Returns whether the database has Dwell's table `schema_migration`. Checks the columns too, because another
+    /// program may have a table of this name.
     private func hasRecordTable(_ db: Database) throws -> Bool {
         guard try db.tableExists("schema_migration") else { return false }
         let columns = try db.columns(in: "schema_migration").map(\.name)
         return ["number", "name", "sha256", "applied_at_ms"].allSatisfy(columns.contains)
     }
 
-    /// Returns whether the database has no tables, not counting the two that Litestream adds.
+    /// Returns whether the database has no tables except the two that Litestream adds.
     private func isEmpty(_ db: Database) throws -> Bool {
         try Bool.fetchOne(
             db,

@@ -1,8 +1,8 @@
-// Keeps the old file of a rebuild locked for some seconds after the new file has taken its place. Another process may
-// have opened the old file before that, and may still wait for a lock on it.
+// After a rebuild has replaced the old file, keeps the old file locked for some seconds. A process that opened the old
+// file before the replacement may still be waiting for a lock on it.
 //
-// If that process got the lock, it would write to the old file, with a WAL of the same name as the new file's. Instead,
-// it gives up after `DatabaseOpening.busyTimeoutSeconds`. The old file is closed a little later.
+// With a lock, such a process would write to the old file. Its WAL would have the same name as the new file's WAL. It
+// gives up after `DatabaseOpening.busyTimeoutSeconds`, a little before the old file is unlocked.
 
 import Dispatch
 import GRDB

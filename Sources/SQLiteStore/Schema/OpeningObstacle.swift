@@ -1,5 +1,5 @@
-// The reason why this process cannot open a database file, usually with a remedy. SQLite's own messages ("unable to
-// open database file", "attempt to write a readonly database") contain neither.
+// Finds the reason why this process cannot open a database file, and usually a remedy. SQLite's own messages ("unable
+// to open database file", "attempt to write a readonly database") contain neither.
 
 import Foundation
 import GRDB
@@ -13,8 +13,8 @@ import GRDB
 #endif
 
 enum OpeningObstacle {
-    /// Throws if `path` leads to a directory, a FIFO, a socket or a device. For example, SQLite would block when it
-    /// opens a FIFO for reading, until a process opens the FIFO for writing.
+    /// Throws if `path` leads to a directory, a FIFO, a socket or a device. SQLite would, for example, block on a FIFO
+    /// until another process opens it for writing.
     static func requireFile(_ path: String) throws(RecordsUnreadable) {
         var status = stat()
         guard stat(path, &status) == 0 else { return }
@@ -34,8 +34,8 @@ enum OpeningObstacle {
         if let obstacle = ofFile(path) { throw RecordsUnreadable(obstacle) }
     }
 
-    /// Returns the cause of SQLite's `error`: an unfinished transaction in the rollback journal, or missing access to
-    /// the file, its file system or directory. Returns nil for any other cause.
+    /// Returns the cause of SQLite's `error`; nil if it is none of the following. Causes are an unfinished transaction
+    /// in the rollback journal, and missing access to the file, its file system or directory.
     static func cause(of error: DatabaseError, at path: String) -> String? {
         guard [.SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM].contains(error.resultCode) else { return nil }
         if error.extendedResultCode == .SQLITE_READONLY_ROLLBACK {

@@ -1,12 +1,11 @@
-// The table `rebuild` in the new file of a rebuild (DatabaseRebuild). It identifies the old file and its state: an
-// interrupted rebuild is continued only if the old file is still in that state. When the finished database is first
-// opened, the table is dropped.
+// The table `rebuild` in the new file of a rebuild (DatabaseRebuild). It records the state of the old file, because an
+// interrupted rebuild may continue only if the old file is unchanged. The table is dropped when the finished database
+// is first opened.
 
 import GRDB
 
 enum RebuildMark {
-    /// Returns whether the attached file `new` has the table `rebuild`. A rebuild writes this table after it has copied
-    /// all tables except `event` and `event_key`.
+    /// A rebuild writes the table after it has copied all tables except `event` and `event_key`.
     static func exists(_ db: Database) throws -> Bool {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM new.sqlite_schema WHERE name = 'rebuild')") ?? false
     }
@@ -17,7 +16,7 @@ enum RebuildMark {
     }
 
     /// Returns whether the file at `path` is an unfinished copy of the old file in the state `source`
-    /// (`DatabaseRebuild.fingerprint`). The copy must have been made with migrations that this binary has.
+    /// (`DatabaseRebuild.fingerprint`). All migrations of the copy must be known to this binary.
     static func isOf(_ source: String, _ path: String) -> Bool {
         guard DatabaseCopy.exists(path), let queue = try? DatabaseQueue(path: path) else { return false }
         defer { try? queue.close() }

@@ -3,7 +3,7 @@
 struct RebuildPace {
     private let started = ContinuousClock.now
     private var reported = ContinuousClock.now
-    /// The number of finished rows at the first call of `show`; nil before that call.
+    /// The number of rows that were finished at the first call of `show`. Nil before that call.
     private var first: Int?
 
     mutating func show(_ done: Int, of total: Int, _ report: (RebuildProgress) -> Void) {

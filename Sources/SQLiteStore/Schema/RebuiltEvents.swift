@@ -1,5 +1,5 @@
-// Copies the events of the old file to the new file of a rebuild, in the order of their row numbers. Each slice is
-// copied in one transaction, so that an interrupted rebuild continues after the last slice.
+// Copies the events from the old file to the new file of a rebuild, in the order of their row numbers. Each slice is
+// one transaction, so an interrupted rebuild continues after the last complete slice.
 
 import GRDB
 
@@ -26,7 +26,7 @@ struct RebuiltEvents {
         ]
     }
 
-    /// Prepares the copying. Returns the number of events that an interrupted run has already copied.
+    /// Returns the number of events that an interrupted run has already copied.
     mutating func begin(_ db: Database) throws -> Int {
         for function in functions { db.add(function: function) }
         last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM new.event") ?? 0
@@ -61,8 +61,8 @@ struct RebuiltEvents {
         "details",
     ].joined(separator: ", ")
 
-    /// Copies at most `?2` events after the event `?1`. If the old text of the time has one of the two usual forms,
-    /// `occurred_at_text` becomes NULL or empty (OccurredAtColumn.swift). Otherwise it gets the old text.
+    /// Copies at most `?2` events after the event `?1`. `occurred_at_text` becomes NULL or empty if the old text has
+    /// one of the two usual forms (OccurredAtColumn.swift). Any other text is copied.
     private static let sliceSQL = """
         INSERT INTO new.event_row (\(sameColumns), previous, jump, key, digest, received_offset_ms, occurred_offset_ms,
             sent_offset_ms, timestamp_offset_ms, after_grace_offset_ms, after_hard_offset_ms, occurred_at_text)

@@ -1,6 +1,5 @@
-// Fills the table `event_key` in the new file of a rebuild, after all events are copied. The rows are written in the
-// order of the primary key `place` (EventKeyHash.swift), so that each page of the table is written once. Sorting the
-// rows takes 16 bytes of memory for each event.
+// Fills the table `event_key` in the new file of a rebuild, after all events are copied. Rows are sorted by the primary
+// key `place` (EventKeyHash.swift), so that each page is written once. Sorting takes 16 bytes of memory per event.
 
 import GRDB
 
@@ -34,8 +33,8 @@ enum RebuiltKeys {
         }
     }
 
-    /// Computes all entries of the hash table `event_key`, in the order of their places. If the place of an event's key
-    /// is taken, the event gets the next free place, as in EventKeyTable.
+    /// Computes the entries of the hash table `event_key`, in the order of their places. If an event's place is taken,
+    /// the event gets the next free place, as in EventKeyTable.
     private static func entries(on connection: OpaquePointer, _ db: Database, rowCount: Int) throws -> [Entry] {
         let hash = try EventKeyHash(on: connection)
         var entries: [Entry] = []

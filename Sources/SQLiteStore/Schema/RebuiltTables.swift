@@ -1,5 +1,5 @@
 // Copies all tables except `event` unchanged from the old file to the new file of a rebuild. One connection has both
-// files: the old file as `main`, and the new file as `new`.
+// files: the old file as `main` and the new file as `new`.
 
 import GRDB
 
@@ -9,8 +9,8 @@ enum RebuiltTables {
         var sql: String
     }
 
-    /// Returns the tables, indexes, views and triggers of the old file, except those of the table `event`, which
-    /// migration 26 creates anew. The result also includes objects that an operator or Litestream has added.
+    /// Returns the old file's tables, indexes, views and triggers, also those that an operator or Litestream has added.
+    /// Leaves out those of the table `event`, which migration 26 creates anew.
     static func added(_ db: Database) throws -> [SchemaObject] {
         try Row.fetchAll(
             db,
@@ -49,8 +49,8 @@ enum RebuiltTables {
         }
         // Copies the time when each migration was applied.
         try db.execute(sql: "INSERT OR REPLACE INTO new.schema_migration SELECT * FROM main.schema_migration")
-        // `sqlite_sequence` has the highest row number that each table ever had. It is copied, because retention may
-        // have deleted the row with this number, and the number then cannot be found in the table itself.
+        // `sqlite_sequence` stores the highest row number that each table ever had. Retention may have deleted the row
+        // with this number, so the number cannot be computed from the table's rows.
         try db.execute(
             sql: """
                 DELETE FROM new.sqlite_sequence;
@@ -58,8 +58,8 @@ enum RebuiltTables {
                 """)
     }
 
-    /// Computes the links of all drivers' chains (linked lists of events) from the events of the old file, and returns
-    /// the links. Writes the end of each driver's chain into the copied row of the driver.
+    /// Computes the links of all drivers' chains from the events of the old file, and returns them. Writes the end of
+    /// each chain into the driver's copied row.
     static func writingChains(on connection: OpaquePointer, rowCount: Int) throws -> ChainLinks {
         let set = try PreparedStatement("UPDATE new.driver SET chain = ?2 WHERE id = ?1", on: connection)
         return try ChainLinks(on: connection, rowCount: rowCount) { (driver, end) throws(SQLiteError) in

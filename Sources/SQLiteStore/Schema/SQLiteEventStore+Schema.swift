@@ -6,8 +6,8 @@ import GRDB
 extension SQLiteEventStore {
     /// Returns the applied schema.
     ///
-    /// - Parameter openedAtMilliseconds: the `nowMilliseconds` with which the store was opened. The migrations that
-    ///   were applied at this time are the `migrationsRun` of the result.
+    /// - Parameter openedAtMilliseconds: the `nowMilliseconds` with which the store was opened. It identifies the
+    ///   migrations that ran at that opening (`migrationsRun`).
     package func schema(openedAtMilliseconds: Int64) async throws(StoreFailure) -> AppliedSchema {
         try await read { db in
             let rows = try Row.fetchAll(

@@ -1,5 +1,4 @@
-// Corrections of settings: finds the settings that an operator's order names, records the order, and lists the recorded
-// corrections.
+// Finds the settings that an operator's correction names, records corrections of settings, and lists the recorded ones.
 
 package import Engine
 import GRDB
@@ -10,13 +9,13 @@ enum SettingsCorrectionRows {
     struct Resolved {
         var settings: Settings
         var version: String
-        /// Row number in `settings_version`. Nil if the settings have no row there. In that case, no event has been
-        /// stored with these settings.
+        /// Row number in `settings_version`. Nil if the settings have no row there, because no event was stored with
+        /// them.
         var row: Int64?
     }
 
-    /// Returns the settings that `target` names; nil if they are unknown. Also returns nil for `.stored`, which stands
-    /// for the settings stored with each event.
+    /// Returns the settings that `target` names; nil if they are unknown. Also returns nil for `.stored`, which means
+    /// the settings stored with each event.
     static func resolve(_ target: CorrectedSettings, _ db: Database) throws -> Resolved? {
         switch target {
         case .stored: return nil
@@ -40,8 +39,6 @@ enum SettingsCorrectionRows {
         return Resolved(settings: settings, version: version, row: used?[0])
     }
 
-    /// Returns the settings that the fold uses for stored events because of the correction with the row number `id`.
-    /// Returns nil if there is no such correction.
     static func foldSettings(_ id: Int64, _ db: Database) throws -> FoldSettings? {
         let row = try Row.fetchOne(
             db,
@@ -82,8 +79,8 @@ enum SettingsCorrectionRows {
             finishedAt: (row[8] as Int64?).map(Moment.init(millisecondsSinceEpoch:)))
     }
 
-    /// Records a correction of settings. If an unfinished correction with the same settings and times exists, returns
-    /// that correction instead. If the order has no end, the end of the unfinished correction does not matter.
+    /// Records a correction of settings. If the same correction is already recorded and unfinished, returns the
+    /// recorded one. An order without an end matches an unfinished correction with any end.
     static func begin(
         _ order: CorrectionOrder, note: SettingsChangeNote, at now: Moment, _ db: Database
     ) throws -> CorrectionOutcome {
@@ -94,14 +91,14 @@ enum SettingsCorrectionRows {
         }
         var insteadOf: Int64?
         if let version = order.insteadOf {
-            // If the settings version has no row, no event was stored with it. The correction could then change no
-            // event, and the version is probably a mistake.
+            // Without a row, no event was stored with this settings version. The correction could then change no event,
+            // and the version is probably a mistake.
             insteadOf = try Int64.fetchOne(
                 db, sql: "SELECT id FROM settings_version WHERE version = ?", arguments: [version])
             guard insteadOf != nil else { return .unknownSettings(version) }
         }
-        // The time span ends now at the latest. If the span included the future, an event of the span could arrive
-        // after its driver was refolded, and would stay uncorrected.
+        // The time span never reaches into the future. An event could otherwise arrive in the span after the refold of
+        // its driver, and would stay uncorrected.
         let times = [order.since, min(order.until ?? now, now)].map(\.millisecondsSinceEpoch)
         let unfinished = try Row.fetchOne(
             db,
@@ -125,7 +122,7 @@ enum SettingsCorrectionRows {
         return .begun(correction(added), continues: false)
     }
 
-    /// Returns the row number of the settings in `settings_version`. Adds a row if there is none.
+    /// Adds a row if there is none.
     private static func row(of found: Resolved, at now: Moment, _ db: Database) throws -> Int64 {
         if let row = found.row { return row }
         try db.execute(

@@ -1,10 +1,10 @@
-// The history of the settings in a database file, for `dwell config history`.
+// Reads the history of the settings from a database file, for `dwell config history`.
 
 package import Engine
 import GRDB
 import SharedTables
 
-/// Reads the history from a database file. A server may run meanwhile. The file may be of an older version of Dwell.
+/// The file may be of an older version of Dwell, and a server may be using it.
 package struct SettingsRecords: RecordsReader {
     private let queue: DatabaseQueue
 
@@ -21,7 +21,7 @@ package struct SettingsRecords: RecordsReader {
         try RecordsFile.read(queue) { db in try Self.changes(limit: limit, db) }
     }
 
-    /// Returns the reloads, newest first, each with the INSTANCE_NAME of the server that reloaded its settings.
+    /// Returns the reloads, newest first. Each has the INSTANCE_NAME of the server that reloaded its settings.
     package func reloads(limit: Int) throws(RecordsUnreadable) -> [SettingsReloadOf] {
         try RecordsFile.read(queue) { db in
             try db.tableExists("settings_reload") ? try SettingsRows.reloads(limit: limit, SQLiteTransaction(db)) : []

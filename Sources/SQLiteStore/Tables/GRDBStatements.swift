@@ -1,4 +1,4 @@
-// Lets code that has a GRDB connection call functions of SharedTables, which take an `SQLTransaction`.
+// Lets code with a GRDB connection call functions of SharedTables, which take an `SQLTransaction`.
 
 import GRDB
 import Identity

@@ -8,7 +8,7 @@ package import SharedTables
 
 import struct Foundation.Data
 
-/// A connection of SQLite, as the statements of SharedTables see it. Each SQL text is prepared once per connection.
+/// A connection of SQLite for the statements of SharedTables. Prepares each SQL text once.
 package struct SQLiteTransaction: SQLTransaction {
     fileprivate let db: Database
 
@@ -61,7 +61,7 @@ package struct SQLiteTransaction: SQLTransaction {
 }
 
 extension Database {
-    /// Returns the connection of a transaction of this store, for statements on tables that only this store has.
+    /// Returns the transaction's connection, for statements on tables that only this store has.
     static func of(_ transaction: any SQLTransaction) throws -> Database {
         guard let transaction = transaction as? SQLiteTransaction else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "a transaction of another store")
@@ -71,9 +71,8 @@ extension Database {
 }
 
 extension StatementArguments {
-    /// The elements have the type `(any DatabaseValueConvertible)?` for speed. For elements of one concrete type, GRDB
-    /// has another initializer, which builds a key path in each call. These key paths took half the time of storing a
-    /// notification.
+    /// The elements have the type `(any DatabaseValueConvertible)?` for speed. With one concrete type, GRDB would use
+    /// an initializer that builds a key path in each call. That took half the time of storing a notification.
     fileprivate init(_ arguments: SQLArguments) {
         self.init(
             arguments.values.map { value -> (any DatabaseValueConvertible)? in

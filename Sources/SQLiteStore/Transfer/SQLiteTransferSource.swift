@@ -9,10 +9,10 @@ package import SharedTables
 import struct Foundation.Data
 
 package final class SQLiteTransferSource: TransferSource {
-    /// The maximum numbers of events and of drivers in one part of a transfer.
+    /// Maximum number of events, and of drivers, in one part of a transfer.
     private static let eventsMax = 4_000
     private static let driversMax = 1_000
-    /// The maximum number of rows of a shared table that are read at once.
+    /// Maximum number of rows that one read takes from a shared table.
     private static let rowsMax = 5_000
 
     private let queue: DatabaseQueue
@@ -32,10 +32,10 @@ package final class SQLiteTransferSource: TransferSource {
         try SQLiteTransferSource(try RecordsFile.connect(path))
     }
 
-    /// Opens the database so that no other process can open it. Returns nil if another process has the database open.
+    /// Opens the database for this process alone. Returns nil if another process has the database open.
     ///
-    /// In exclusive locking mode, SQLite takes the lock at its first access and keeps it. If the file is not in WAL
-    /// mode, BEGIN EXCLUSIVE is needed in addition.
+    /// In exclusive locking mode, SQLite takes the lock at its first access and keeps it. BEGIN EXCLUSIVE is needed
+    /// too, for a file that is not in WAL mode.
     package static func lock(_ path: String) throws -> SQLiteTransferSource? {
         guard DatabaseCopy.exists(path) else { throw RecordsUnreadable.missing }
         var configuration = Configuration()
@@ -68,8 +68,8 @@ package final class SQLiteTransferSource: TransferSource {
 
     // MARK: The database
 
-    /// Returns a hash of the secret in `event_key_hash`. Each database has its own secret, so the hash identifies the
-    /// database. A copy of the database has the same secret.
+    /// Returns a hash of the secret in `event_key_hash`, which identifies the database. Each database has its own
+    /// secret, and a copy of the database has the same secret.
     package func identity() throws -> [UInt8] {
         try read { db, _ in
             let secret = try Data.fetchOne(db, sql: "SELECT secret FROM event_key_hash")
@@ -78,11 +78,11 @@ package final class SQLiteTransferSource: TransferSource {
         }
     }
 
-    /// In the last pass of a transfer, an unfinished refold is an obstacle, unless a late event caused it. PostgreSQL,
-    /// the target, completes the refold of a late event.
+    /// In the last pass of a transfer, an unfinished refold is an obstacle unless a late event caused it. The target,
+    /// PostgreSQL, can complete the refold of a late event.
     ///
-    /// During any other refold, the driver's rows may lack values that the target cannot compute (Refolding.swift), or
-    /// have settings that a correction replaces.
+    /// PostgreSQL cannot complete any other refold. The driver's rows may lack values that it cannot compute
+    /// (Refolding.swift), or have settings that a correction replaces.
     package func obstacle(isFinal: Bool) throws -> String? {
         try read { db, _ in
             let old = try Int.fetchOne(
@@ -113,7 +113,7 @@ package final class SQLiteTransferSource: TransferSource {
         }
     }
 
-    /// Returns the highest number that an event ever had. Retention may have deleted the event.
+    /// Returns the highest number that an event ever had, even if retention has deleted the event.
     private static func lastEvent(_ db: Database) throws -> Int64 {
         try Int64.fetchOne(db, sql: "SELECT seq FROM sqlite_sequence WHERE name = 'event_row'") ?? 0
     }
@@ -173,8 +173,8 @@ package final class SQLiteTransferSource: TransferSource {
         return part
     }
 
-    /// Returns the numbers of the driver's events, ascending. The driver's chain (a linked list of events) is walked
-    /// backward, because a forward walk reads links more than once.
+    /// Returns the numbers of the driver's events in ascending order. Walks the driver's chain backward, because a
+    /// forward walk would read links more than once.
     private static func events(of driver: Int64, _ chain: EventChain, _ db: Database) throws -> [Int64] {
         var walk = try ChainWalk(chain, from: DriverEvents.end(of: driver, db).last, .backward)
         return try walk.next(.max).sorted()
@@ -193,11 +193,11 @@ package final class SQLiteTransferSource: TransferSource {
         return TransferRows(columns.table, columns: columns.names, rows: rows)
     }
 
-    /// Returns the rows of the drivers in `list`, beginning with the driver's number. Adds the column `last_seq`, which
-    /// is not lower than any event id that a client may have seen for the driver.
+    /// Returns the rows of the drivers in `list`, with the additional column `last_seq`. No event id that a client may
+    /// have seen for the driver is higher than `last_seq`.
     ///
-    /// If the driver has no floor, `last_seq` is the highest number of the driver's events. If the driver has a floor,
-    /// retention may have deleted that event. `last_seq` is then the highest number that any driver's event ever had.
+    /// For a driver without a floor, `last_seq` is the highest number of the driver's events. For a driver with a
+    /// floor, retention may have deleted that event. `last_seq` is then the highest number of all events ever stored.
     private static func drivers(
         _ list: String, _ lastSeqs: [Int64: Int64], on connection: OpaquePointer, _ db: Database
     ) throws -> TransferRows {

@@ -1,17 +1,16 @@
-// The columns of PostgreSQL's tables of drivers, events and sessions, with the SQL expressions that read their values
-// from SQLite. Row numbers of shared texts are replaced by the texts.
+// The columns of PostgreSQL's tables of drivers, events and sessions, each with the SQL expression that reads its value
+// from SQLite. SQLite stores some texts as row numbers in another table; the expressions read the texts.
 //
-// PostgreSQL has two numbers for an event: one among the driver's events, and its position in the feed. A transfer sets
-// both to the event's number in SQLite, so the cursors of clients and the positions of consumers stay valid.
+// PostgreSQL gives an event two numbers: one among the driver's events, and a position in the feed. A transfer sets
+// both to the event's number in SQLite. The cursors of clients and the positions of consumers therefore stay valid.
 
 import JourneyModel
 
 struct TransferColumns {
     /// PostgreSQL's name of the table.
     let table: String
-    /// The names of the columns, in the order of a row's values.
     let names: [String]
-    /// A query whose only parameter is a JSON array: row numbers of drivers, or of events.
+    /// Its only parameter is a JSON array with the row numbers of drivers or of events.
     let sql: String
 
     private init(_ table: String, from: String, _ columns: KeyValuePairs<String, String>) {
@@ -20,8 +19,7 @@ struct TransferColumns {
         sql = "SELECT \(columns.map { "\($0.value) AS \($0.key)" }.joined(separator: ", ")) FROM \(from)"
     }
 
-    /// SQLiteTransferSource adds the column `last_seq`. The target of the transfer computes its other columns from
-    /// these columns.
+    /// SQLiteTransferSource adds `last_seq`. The target of the transfer computes the other columns of its table.
     static let driver = TransferColumns(
         "driver", from: "json_each(?1) AS listed CROSS JOIN driver ON driver.id = listed.value",
         [
@@ -42,7 +40,7 @@ struct TransferColumns {
             "previous_session_id": session("previous_session"),
         ])
 
-    /// Old releases kept the charger and the merchant of a registration in `charger` and `merchant`.
+    /// Old releases stored the charger and merchant of a registration in `charger` and `merchant`.
     static let session = TransferColumns(
         "session", from: "json_each(?1) AS listed CROSS JOIN session ON session.driver = listed.value",
         [
@@ -75,15 +73,15 @@ struct TransferColumns {
             "second_place": "second_place", "closed_session_id": session("event.closed_session"),
         ])
 
-    /// The columns of SQLite's tables that a transfer does not copy, with the reason.
+    /// The columns of SQLite's tables that a transfer does not copy, each with the reason.
     static let leftOut = [
         "driver.chain": "links the events of a driver",
         "event_row.previous": "links the events of a driver",
         "event_row.jump": "links the events of a driver",
     ]
 
-    /// Returns the SQL expression for a column of a shared table. Some columns refer to sessions or settings by row
-    /// number in SQLite, and by id or version in PostgreSQL.
+    /// Returns the SQL expression for a column of a shared table. Where SQLite has the row number of a session or of
+    /// settings, PostgreSQL has the session's id or the settings' version.
     static func shared(_ table: String, _ column: String) -> String {
         switch (table, column) {
         case ("session_code", "session"), ("push_outbox", "session"): session("\(table).session")
@@ -93,8 +91,8 @@ struct TransferColumns {
         }
     }
 
-    /// Returns the SQL condition that selects the rows of a shared table that are copied. A row of `session_code` is
-    /// left out if its session no longer exists. PostgreSQL needs the session's id, which then cannot be found.
+    /// Returns the SQL condition for the rows of a shared table that are copied. A row of `session_code` is left out if
+    /// its session no longer exists, because PostgreSQL needs the session's id.
     static func isCopied(_ table: String) -> String {
         table == "session_code" ? "\(session("session_code.session")) IS NOT NULL" : "TRUE"
     }

@@ -1,15 +1,15 @@
 // A hash of a driver's stored data, by which a transfer notices that the driver was changed.
 //
-// Events are not part of the hash. A transfer notices new events by their numbers, and nearly every change of a stored
-// event also changes the driver's row. The exceptions are a deletion under way and a correction of settings, so the
-// hash includes `erasure` and `settings_correction`.
+// Events are not part of the hash. A transfer finds new events by their numbers, and nearly every change of a stored
+// event also changes the driver's row. The exceptions are deletions under way and corrections of settings, so the hash
+// includes `erasure` and `settings_correction`.
 //
-// The hash includes the driver's sessions, because the registration of a session changes no other row.
+// The hash includes the driver's sessions, because the registration of a session changes no row except the session's.
 
 import SharedTables
 
 struct TransferMark {
-    /// The hash. It must be the same in all processes, because the target stores it.
+    /// The target stores the hash, so it must be the same in all processes.
     private(set) var value: UInt64 = 0xCBF2_9CE4_8422_2325
 
     mutating func add(_ number: UInt64) {
@@ -38,9 +38,8 @@ struct TransferMark {
 }
 
 extension TransferMark {
-    /// Returns the marks (hashes of the stored data) of all drivers, by row number. The recorded corrections of
-    /// settings are part of each mark, because a correction may change the events of any driver. After a correction,
-    /// all drivers are therefore copied again.
+    /// Returns the marks (hashes of the stored data) of all drivers, by row number. A correction of settings may change
+    /// the events of any driver, so it changes all marks, and all drivers are copied again.
     static func all(on connection: OpaquePointer) throws(SQLiteError) -> [Int64: Int64] {
         var corrections = TransferMark()
         try forEach("SELECT * FROM settings_correction ORDER BY id", on: connection) { row in corrections.add(row) }

@@ -1,9 +1,9 @@
 // Copies the WAL into the database file on a separate connection, while the writer continues. By default, SQLite copies
-// a long WAL inside a commit, and all requests wait for that commit. Such commits caused the longest response times.
+// a long WAL during a commit, and all requests wait for that commit. Such commits caused the longest response times.
 //
-// SQLite resets the WAL only when every frame of it has been copied (https://www.sqlite.org/wal.html). A writer that is
-// never idle appends frames during the copy. The WAL is therefore copied in several passes, each with fewer frames than
-// the one before, and the writer itself copies the last frames.
+// SQLite resets the WAL only after every frame is copied (https://www.sqlite.org/wal.html), but a busy writer appends
+// frames during the copying. The WAL is therefore copied in several passes, each shorter than the one before. The
+// writer itself copies the last frames.
 
 internal import CSQLiteVFS
 internal import Dispatch
@@ -12,26 +12,26 @@ internal import GRDBSQLite
 internal import Synchronization
 
 final class Checkpointer: Sendable {
-    /// The rules for when to copy, and for how much of the disk's time to use. Sizes are in pages of 4 KiB.
+    /// When the WAL is copied, and how much of the disk's time the copying uses. Sizes are in pages of 4 KiB.
     struct Pace: Hashable, Sendable {
-        /// WAL size at which copying starts (62 MiB). A page that changes ten times before then is written to the
-        /// database file only once. The size also limits how much of the WAL a server must read when it starts after a
-        /// crash.
+        /// WAL size at which copying starts (62 MiB). A page that has changed ten times by then is written to the
+        /// database file only once. A smaller size would shorten the start after a crash, when a server reads the whole
+        /// WAL.
         var pagesMin = 16_000
         /// Up to this WAL size, copying pauses after each step, so that commits can use the disk. With a larger WAL,
-        /// copying does not pause, because otherwise the WAL could grow without end.
+        /// copying does not pause. Otherwise the WAL could grow without end.
         var pausedUpTo = 24_000
-        /// When at most this number of pages is left, no further pass is made, and the writer copies these pages. The
-        /// number is small, because all requests wait while the writer copies.
+        /// If at most this number of pages is left after a pass, the writer copies them. The number is small, because
+        /// all requests wait while the writer copies.
         var restMax = 200
-        /// Maximum number of passes over the WAL. After the last pass, the writer copies the remaining frames, however
-        /// many there are.
+        /// Maximum number of passes over the WAL. After that, the writer copies the remaining frames, however many
+        /// there are.
         var passesMax = 8
-        /// Number of pages written and synced in one step. After a step, a waiting commit can use the disk.
+        /// Number of pages that one step writes and syncs. A waiting commit can use the disk after each step.
         var step: Int32 = 64
         /// Length of the pause after a step, as a multiple of the step's duration.
         var pause = 1.0
-        /// Number of pages per step while the WAL is larger than `pausedUpTo`. There is no pause after such a step.
+        /// Number of pages per step for a WAL larger than `pausedUpTo`.
         var unpausedStep: Int32 = 512
     }
 
@@ -48,7 +48,7 @@ final class Checkpointer: Sendable {
     private let pace: Pace
     private let state: Mutex<State>
     private let queue: DatabaseQueue
-    /// Signalled to end a pause early. A signal sent outside a pause ends the next pause.
+    /// Signalled to end a pause early. A signal outside a pause ends the following pause.
     private let pauseIsOver = DispatchSemaphore(value: 0)
 
     init(path: String, pace: Pace = Pace()) throws {
@@ -59,7 +59,7 @@ final class Checkpointer: Sendable {
         queue = try DatabaseQueue(path: path, configuration: configuration)
         try queue.inDatabase { db in
             // The database file must be synced before the WAL is reset. Otherwise a power cut would lose the content of
-            // the WAL. FULL is set explicitly, because SQLite's default can be changed at compile time.
+            // the WAL. SQLite's default can be changed at compile time, so FULL is set explicitly.
             try db.execute(sql: "PRAGMA synchronous = FULL")
             // The first read makes SQLite open the WAL.
             _ = try Row.fetchOne(db, sql: "SELECT 1 FROM sqlite_schema LIMIT 1")
@@ -71,8 +71,8 @@ final class Checkpointer: Sendable {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
         }
-        // The pointer to `self` stays valid: SQLite uses it only while the connection writes. This object owns the
-        // connection until `close()`, and nothing is written after that.
+        // SQLite uses the pointer to `self` only while the connection writes. It stays valid, because this object owns
+        // the connection until `close()`, after which nothing is written.
         let this = Unmanaged.passUnretained(self).toOpaque()
         let code = dwell_step_writes(
             connection, pace.step,
@@ -85,11 +85,11 @@ final class Checkpointer: Sendable {
 
     // MARK: The writer
 
-    /// Must be called after each of the writer's commits, with the size of the WAL in pages. Starts copying if the WAL
-    /// is long enough.
+    /// Must be called after each of the writer's commits, with the size of the WAL in pages. Starts the copying if the
+    /// WAL is long enough.
     ///
-    /// After the passes have copied all but the last frames of the WAL, returns true once. The writer must then copy
-    /// these frames before the WAL grows again.
+    /// Returns true once when the passes are finished and the writer must copy the last frames. The writer must do this
+    /// before its next commit.
     func logHas(pages: Int) -> Bool {
         let (isToStart, isRest) = state.withLock { state in
             // The WAL was reset.
@@ -107,9 +107,9 @@ final class Checkpointer: Sendable {
         return isRest
     }
 
-    /// Called before the writer truncates the WAL, because the truncation copies all remaining frames while all
-    /// requests wait. Copies the frames at the usual pace first. Returns when few frames are left, or when the WAL
-    /// cannot be copied now.
+    /// Must be called before the writer truncates the WAL. All requests wait while the writer copies the remaining
+    /// frames, so this function copies most frames first. Returns when few frames are left, or when the WAL cannot be
+    /// copied now.
     func copyAll() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             queue.asyncWriteWithoutTransaction { [self] db in
@@ -124,14 +124,14 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// Called before the WAL is truncated, because a WAL cannot be truncated while it is being copied. Copying stops
-    /// after at most one more step.
+    /// Must be called before the WAL is truncated, because a WAL cannot be truncated while it is being copied. The
+    /// copying stops after at most one more step.
     func yieldToWriter() {
         if state.withLock(\.isCopying) { stopCopying() }
     }
 
-    /// Stops copying and closes the checkpointer's connection. Must be called before the writer's connection is closed,
-    /// because the connection that closes last copies and removes the WAL. May be called again.
+    /// Stops the copying and closes the checkpointer's connection. Must be called before the writer's connection is
+    /// closed, because the connection that is closed last copies and removes the WAL. May be called again.
     func close() {
         let wasClosed = state.withLock { state in
             defer { state.isClosed = true }
@@ -156,9 +156,8 @@ final class Checkpointer: Sendable {
             var pages: Int32 = 0
             var copied: Int32 = 0
             let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, &pages, &copied)
-            // `isRestLeft` is true if the pass copied every frame that it found, so that only newer frames are left.
-            // Otherwise a reader's snapshot, a full disk, another connection's lock or `stopCopying` prevented this,
-            // and copying is tried again later.
+            // True if the pass copied every frame that it found. False if a reader's snapshot, a full disk, another
+            // connection's lock or `stopCopying` prevented this. The copying is then tried again later.
             isRestLeft = code == SQLITE_OK && copied == pages
             guard isRestLeft, state.withLock({ $0.pages - Int(pages) > pace.restMax && !$0.isClosed }) else { break }
         }
@@ -169,8 +168,8 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// Waits after a step. Does not wait if the WAL has grown beyond `pausedUpTo`, or if the checkpointer is closed.
-    /// Returns the number of pages of the next step.
+    /// Waits after a step, unless the WAL has grown beyond `pausedUpTo` or the checkpointer is closed. Returns the
+    /// number of pages of the next step.
     private func pause(afterStepOf nanoseconds: UInt64) -> Int32 {
         let isPaused = state.withLock { $0.pages < pace.pausedUpTo && !$0.isClosed }
         guard isPaused else { return pace.unpausedStep }

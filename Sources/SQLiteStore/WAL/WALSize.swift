@@ -1,16 +1,16 @@
-// The number of pages in the WAL. SQLite's WAL hook reports this number after each commit of one connection
-// (https://www.sqlite.org/c3ref/wal_hook.html). Setting the hook turns off SQLite's automatic checkpoints, which use
-// the same hook.
+// The number of pages in the WAL. SQLite's WAL hook reports it after each commit of the connection
+// (https://www.sqlite.org/c3ref/wal_hook.html). SQLite's automatic checkpoints use the same hook, so this hook turns
+// them off.
 
 import GRDBSQLite
 
-/// Not Sendable: used only on the writer's queue, as the connection is.
+/// Not Sendable: used only on the writer's queue, like the connection.
 final class WALSize {
     private let connection: OpaquePointer
     private(set) var pages = 0
 
-    /// The connection must exist as long as this object. A connection that was closed by sqlite3_close_v2 still exists
-    /// until its last statement is finalized.
+    /// The connection must exist as long as this object. After sqlite3_close_v2, a connection exists until its last
+    /// statement is finalized.
     init(of connection: OpaquePointer) {
         self.connection = connection
         let this = Unmanaged.passUnretained(self).toOpaque()

@@ -1,5 +1,5 @@
-// The queue of the writer: a bounded list in order of arrival, and a flag for whether the writer is running. One lock
-// protects the list and the flag. The queue does not depend on SQL or on what the work is.
+// The writer's queue: a bounded list in order of arrival, and a flag that says whether the writer is running. One lock
+// protects both. The queue knows nothing about SQL or about the kinds of work.
 
 import Synchronization
 
@@ -44,8 +44,8 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
             return Array(line[..<taken])
         }
 
-        /// Records that the writer is idle because no work is left. Returns the callbacks that were passed to `close`.
-        /// The caller must call them.
+        /// Records that no work is left and the writer is idle. Returns the callbacks that were passed to `close`,
+        /// which the caller must call.
         mutating func markWriterIdle() -> [@Sendable () -> Void] {
             writerIsAwake = false
             defer { whenDrained = [] }
@@ -75,9 +75,8 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         }
     }
 
-    /// Takes waiting work from the front of the queue: at least one piece, and further pieces up to `requestsMax`
-    /// requests in all. If no work waits, returns an empty array and records that the writer is idle, so the next `add`
-    /// returns `.wakesWriter`.
+    /// Takes work from the front of the queue: at least one piece, and more pieces up to `requestsMax` requests in all.
+    /// If the queue is empty, records that the writer is idle. The next `add` then returns `.wakesWriter`.
     func take(requestsMax: Int) -> [Work] {
         let (work, whenDrained) = state.withLock { state in
             let taken = state.takeFirst(requestsMax: requestsMax)
@@ -96,8 +95,8 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         }
     }
 
-    /// Refuses all work added after this call. Calls `whenDrained` when all earlier work is done, which may be
-    /// immediately. If this function is called several times, every callback is called.
+    /// Refuses all later work. Calls `whenDrained` when the work in the queue is done, possibly at once. If `close` is
+    /// called several times, every callback is called.
     func close(whenDrained: @escaping @Sendable () -> Void) {
         let isDrained = state.withLock { state in
             state.isClosed = true

@@ -1,5 +1,5 @@
-// The only writer of this process. It commits the waiting work together, up to `groupMax` requests, then the work that
-// arrived during this commit, and so on. No timer delays a commit.
+// The only writer of this process. Commits the waiting work in groups of up to `groupMax` requests. Work that arrives
+// during a commit is committed in a following group. No timer delays a commit.
 
 import CoreMetrics
 import Dispatch
@@ -12,15 +12,15 @@ import RateLimiting
 /// @unchecked, because `connection`, `parked`, `isToWake`, `isToWakeForRefolds` and `lastCommit` are used only in
 /// closures on the pool's writer queue, which is serial. Everything else is Sendable.
 final class Writer: @unchecked Sendable {
-    /// Maximum number of waiting requests. A further request is rejected at once. At ten thousand events a second, the
-    /// last request in a full queue waits more than a second and a half.
+    /// Maximum number of waiting requests. A further request fails at once. At ten thousand events a second, the last
+    /// request in a full queue waits more than a second and a half.
     static let waitingMax = 16_384
-    /// Maximum number of requests per transaction. It is large enough to share the cost of a sync among many requests.
-    /// It is small enough that the first request does not wait long for the last.
+    /// Maximum number of requests per transaction. It is large, so that many requests share the cost of one sync. It is
+    /// not larger, because the first request waits for the last one.
     static let groupMax = 512
-    /// Maximum number of pieces of work that wait for refolds. When this number is reached, further work is accepted
-    /// only if a part of it is already stored (`WriterWork.hasStored`). The number is limited because every waiting
-    /// piece is tried again each time that refolds continue.
+    /// Maximum number of pieces of work in `parked`. Above this number, work is accepted only if a part of it is
+    /// already stored (`WriterWork.hasStored`). The number is limited because every piece is tried again each time that
+    /// refolds continue.
     static let parkedMax = 1_000
 
     private let pool: DatabasePool
@@ -29,13 +29,13 @@ final class Writer: @unchecked Sendable {
     private let queue: WriteQueue<WriterWork>
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
-    /// Work that waits until refolds may continue, in order of arrival. It is then taken before the work in the queue.
-    /// The first piece can therefore use all of `RefoldBudget.rowsLeft`, and no request overtakes an earlier one of the
-    /// same driver.
+    /// Work that waits until refolds may continue, in order of arrival. It is then taken before the queue's work. The
+    /// first piece thus gets all of `RefoldBudget.rowsLeft`, and no request overtakes an earlier one of the same
+    /// driver.
     private var parked: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
-    /// The time of the last transaction, or of a later failed attempt of `truncateLog`. Nil before the first
+    /// The time of the last transaction, or of a failed attempt of `truncateLog` after it. Nil before the first
     /// transaction, and after `truncateLog` has truncated the WAL.
     private var lastCommit: ContinuousClock.Instant?
 
@@ -67,7 +67,7 @@ final class Writer: @unchecked Sendable {
     /// The number of requests in the queue.
     var requestsWaiting: Int { queue.requestsWaiting }
 
-    /// Adds work to the end of the queue. If the queue is full or closed, fails the work at once.
+    /// If the queue is full or closed, the work fails at once.
     func add(_ work: WriterWork) {
         switch queue.add(work) {
         case .joinsLine: break
@@ -108,11 +108,11 @@ final class Writer: @unchecked Sendable {
         return parked + group
     }
 
-    /// Keeps work that waits for refolds. If `parkedMax` pieces already wait, keeps further work only if a part of it
-    /// is already stored, and fails all other work.
+    /// Keeps work that waits for refolds. If `parkedMax` pieces already wait, fails the work unless a part of it is
+    /// already stored.
     ///
-    /// Few pieces can be stored in part: deletions, and at most one event of each driver. The driver's next event is
-    /// stored only after the refold for this event is complete.
+    /// Only deletions, and at most one event of each driver, can be stored in part. A driver's next event is stored
+    /// only after the refold by that event is complete.
     private func park(_ waiting: [WriterWork]) {
         for work in waiting {
             if parked.count < Self.parkedMax || work.hasStored {
@@ -123,7 +123,7 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Wakes the writer when refolds may continue. Called when the writer has no other work. Only one such wake-up is
+    /// Wakes the writer when refolds may continue. Called when the writer has no other work. At most one wake-up is
     /// pending at a time.
     private func wakeForRefolds() {
         guard let connection, !parked.isEmpty, !isToWakeForRefolds else { return }
@@ -138,9 +138,8 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Called when a truncation of the WAL is pending, because a reader has prevented it or another process has not
-    /// done it. Tries to truncate the WAL after a second, and then every second until it succeeds. Only one attempt is
-    /// pending at a time.
+    /// Tries to truncate the WAL every second until this succeeds. Called when a truncation is pending, because a
+    /// reader has prevented it or another process has not done it. At most one attempt is pending at a time.
     private func wakeToTruncate() {
         guard !isToWake else { return }
         isToWake = true
@@ -155,7 +154,7 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Brings `newestKeys` up to date, after a start or when another process has stored events.
+    /// Updates `newestKeys`, after a start or when another process has stored events.
     func loadKeys(_ isDone: @escaping @Sendable () -> Void = {}) {
         pool.asyncWriteWithoutTransaction { [self] _ in
             connection?.loadKeys()
@@ -165,7 +164,7 @@ final class Writer: @unchecked Sendable {
 
     func copyWAL() async { await checkpointer.copyAll() }
 
-    /// Truncates the WAL if a truncation is pending. Returns true if no truncation is pending afterwards.
+    /// Truncates the WAL if a truncation is pending. Returns whether no truncation is pending after that.
     func finishRemoval() async -> Bool {
         await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
             pool.asyncWriteWithoutTransaction { [self] _ in
@@ -176,21 +175,21 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Truncates the WAL if something was written since the last truncation. Does not truncate it if the last write was
-    /// less than `quiet` ago, or if a reader needs the WAL.
+    /// Truncates the WAL if something was written since it was last truncated. Does nothing if the last write was less
+    /// than `quiet` ago, or if a reader needs the WAL.
     func truncateLog(quietFor quiet: Duration) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             pool.asyncWriteWithoutTransaction { [self] _ in
                 defer { continuation.resume() }
                 guard let connection, let lastCommit, .now - lastCommit >= quiet else { return }
-                // If a reader prevents the truncation, the next attempt comes after another quiet period.
+                // If a reader prevents the truncation, the quiet period starts again.
                 self.lastCommit = connection.log.truncateUnlessRead() ? nil : .now
             }
         }
     }
 
     /// Refuses new work, finishes the work in the queue, and releases the statements. Fails the work that waits for
-    /// refolds; refolds and deletions that have begun are completed after the next start. May be called again.
+    /// refolds. After the next start, refolds and deletions that have begun are completed. May be called again.
     func close() async {
         await withCheckedContinuation { continuation in
             queue.close { continuation.resume() }
@@ -199,9 +198,8 @@ final class Writer: @unchecked Sendable {
             pool.asyncWriteWithoutTransaction { [self] _ in
                 for work in parked { work.fail(.unavailable("the store is closed")) }
                 parked = []
-                // Copies the WAL into the database file. The read connections, which are closed last, cannot do this.
-                // After the server has stopped, an operator may copy only the database file, and that copy would
-                // otherwise lack the content of the WAL.
+                // Copies the WAL into the database file. After the server has stopped, an operator may copy only that
+                // file. The read connections are closed later, but cannot copy the WAL.
                 _ = connection?.log.truncateUnlessRead()
                 connection = nil
                 continuation.resume()

@@ -8,9 +8,9 @@ import SharedTables
 extension WriterConnection {
     enum Step {
         case done(CompletedWork)
-        /// A part of the work is done. The associated value is the rest, which another transaction continues.
+        /// A part of the work is done. Another transaction continues with the associated value.
         case goesOn(WriterWork)
-        /// The associated value is the work that remains. It waits until refolds may continue.
+        /// The associated value is the remaining work, which waits until refolds may continue.
         case waits(WriterWork)
     }
 
@@ -30,8 +30,8 @@ extension WriterConnection {
                 case .waits(let first):
                     return .waits(.appendMany([first] + appends[(index + 1)...], after: outcomes, waiting))
                 }
-                // The events after a completed refold go to another transaction. Before that transaction, the refold is
-                // counted against the rate limit, so that the limit is already in force for the next event.
+                // After a refold was completed, the remaining events go to another transaction. The refold is counted
+                // against the rate limit between the two transactions, so that the limit applies to the next event.
                 if index + 1 < appends.count, append.isStored || .now >= timeSliceEnds {
                     return .goesOn(.appendMany(Array(appends[(index + 1)...]), after: outcomes, waiting))
                 }
@@ -59,7 +59,7 @@ extension WriterConnection {
         }
     }
 
-    /// Makes a change in a savepoint. If the change fails after its first write, the savepoint undoes the writes.
+    /// Makes a change in a savepoint. If the change fails, the savepoint undoes its writes.
     private func completed(_ change: PendingChange, _ db: Database) throws(SQLiteError) -> CompletedChange {
         var keepsDriverCache = false
         defer { if !keepsDriverCache { appending.forget() } }
@@ -80,8 +80,8 @@ extension WriterConnection {
         }
     }
 
-    /// Stores the due expiries, the events that end sessions whose deadline has passed. Each driver's expiries have a
-    /// separate savepoint, so that a driver whose rows cannot be read does not delay the deadlines of others.
+    /// Stores the due expiries: the events that end sessions after a deadline has passed. Each driver has a separate
+    /// savepoint. A driver whose rows cannot be read therefore does not delay the deadlines of other drivers.
     private func expire(_ request: ExpiryRequest) throws(SQLiteError) -> StoredExpiries {
         var stored = StoredExpiries()
         try appending.drivers.writeChanged()
@@ -99,9 +99,9 @@ extension WriterConnection {
         return stored
     }
 
-    /// Begins or continues the refold of a driver, in a savepoint. Returns nil if no refold may continue now; the
-    /// caller then lets the work wait. If the driver's rows may have caused an error, rolls the savepoint back and
-    /// returns the failure as part of the result.
+    /// Begins or continues the refold of a driver, in a savepoint. Returns nil if no refold may continue now, so the
+    /// work must wait. An error that the driver's rows may have caused rolls back only the savepoint, and becomes
+    /// `RefoldPart.failure`.
     private func refold(_ due: DueRefold) throws(SQLiteError) -> RefoldPart? {
         guard due.driver == nil || appending.budget.rowsLeft > 0 else { return nil }
         let unreported = due.correction.map { appending.takeUnreported(of: $0) } ?? RefoldCounts()
@@ -110,16 +110,16 @@ extension WriterConnection {
         if let id = due.correction, let from = due.from { correction = Refolding.Correction(id: id, from: from) }
         var piece: Refolding.Piece?
         let outcome = try self.request(isolating: true) { () throws(SQLiteError) in
-            // A search has found this driver. Since then, another transaction may have completed the refold, or a
-            // deletion may have replaced `driver_id` in the driver's row. In both cases there is nothing to do.
+            // After the search found this driver, another transaction may have completed the refold, or a deletion may
+            // have replaced `driver_id`. In both cases there is nothing to do.
             guard let driver = try appending.drivers.row(of: driverID), driver.id == due.number,
                 driver.needsRefold || correction != nil
             else { return }
             if try appending.isOfNewerRelease(driver) { throw .foldedByNewerRelease }
             piece = try appending.refold(driver, correction: correction, reporting: due.correction, now: due.now)
         }
-        // Usually, the next search begins with this driver, so that its refold continues. But the next search begins
-        // after this driver if the refold failed, or if the refold that `due` asks for is complete.
+        // If the refold goes on, the next search must begin with this driver. If the refold failed or what `due` asks
+        // for is complete, the next search begins after this driver.
         var part = RefoldPart(next: due.number - 1, counts: unreported)
         if case .failure(let failure) = outcome {
             part.failure = failure
@@ -140,11 +140,11 @@ extension WriterConnection {
         }
     }
 
-    /// Runs the body of one request. If `isolating` is true, runs it in a savepoint. An error that may be about only
-    /// one driver (`isAboutOneDriver`) then rolls back only this request, and is returned as a failure.
+    /// Runs the body of one request. With `isolating`, runs it in a savepoint. An error that may be about only one
+    /// driver (`isAboutOneDriver`) then rolls back only this request, and is returned as a failure.
     ///
-    /// Without a savepoint, only the error `driverWasErased` is returned as a failure. All other errors are thrown, and
-    /// the whole transaction is rolled back.
+    /// Without a savepoint, only the error `driverWasErased` is returned as a failure. Every other error is thrown, and
+    /// the caller rolls the whole transaction back.
     private func request<Outcome>(
         isolating: Bool, _ body: () throws(SQLiteError) -> Outcome
     ) throws(SQLiteError) -> Result<Outcome, StoreFailure> {
@@ -152,11 +152,11 @@ extension WriterConnection {
             do {
                 return .success(try body())
             } catch .driverWasErased {
-                // `driverWasErased` is thrown before the request's first write, so there is nothing to roll back.
+                // There is nothing to roll back, because `driverWasErased` is thrown before the request's first write.
                 return .failure(.driverErased)
             }
         }
-        // The changes of earlier requests are written before the savepoint begins, so that a rollback undoes only this
+        // Writes the changes of earlier requests before the savepoint begins, so that a rollback undoes only this
         // request's writes.
         try appending.drivers.writeChanged()
         try transaction.startSavepoint()

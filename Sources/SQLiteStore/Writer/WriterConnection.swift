@@ -1,11 +1,11 @@
-// Runs the transaction of a group commit: BEGIN, every piece of work, COMMIT. If one of these fails, determines what is
-// known to be stored.
+// Runs the transaction of a group: BEGIN, every piece of work, COMMIT. After an error, determines what is known to be
+// stored.
 //
-// Requests normally have no savepoint. A refusal comes before a request's first write (EventAppending.swift), so only a
+// Normally, requests have no savepoint. A request is refused before its first write (EventAppending.swift), so only a
 // failing statement can leave half a request behind. The whole transaction is then rolled back.
 //
-// If the failure was not caused by a request (disk full, I/O error), the whole group fails. Otherwise the group runs
-// again with a savepoint around each request, and only the failing request is refused.
+// If a request may have caused the error, the group runs again with a savepoint around each request. Only the failing
+// request is then refused. After other errors (disk full, I/O error), the whole group fails.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -17,8 +17,8 @@ import RateLimiting
 import SharedTables
 
 final class WriterConnection {
-    /// `log` is declared before the statements, because members are released in the order of their declaration. The
-    /// statements keep the connection alive, and `log` still uses the connection when `log` is released.
+    /// Members are released in the order of their declaration. `log` comes before the statements, because the
+    /// statements keep the connection alive, and `log` still uses it when `log` is released.
     let log: WriterWAL
     let appending: EventAppending
     let expiring: ExpiryStoring
@@ -27,18 +27,16 @@ final class WriterConnection {
     private let dataVersion: PreparedStatement
     private var lastDataVersion: Int64 = -1
 
-    /// Time limit for adding work to one transaction. When it has passed, the transaction is committed, and the
-    /// remaining work goes to the end of the queue.
+    /// Time limit for adding work to one transaction. After that, the transaction is committed, and the remaining work
+    /// goes to the end of the queue.
     ///
-    /// A group of 512 ordinary events takes a fifth of the limit. The limit matters for a batch of late events in a
-    /// long journey, because each late event causes later events to be rewritten.
+    /// A group of 512 ordinary events takes a fifth of the limit. A batch of late events may reach it, because each
+    /// late event causes later events of the journey to be rewritten.
     private let timeSlice: Duration
     private let pace: RefoldPace
-    /// The time from which refolds and deletions may continue. Only a transaction that did a piece of a refold or a
-    /// deletion sets it (`RefoldBudget.time`). If late events alone could set it, they could delay another driver's
-    /// refold forever.
+    /// The time from which refolds and deletions may continue. Refolds by new late events do not set it
+    /// (`RefoldBudget.time`). Otherwise late events could delay another driver's refold forever.
     private(set) var nextPiece = ContinuousClock.now
-    /// The time when work other than refolds and deletions was last done.
     private var lastOtherWork = ContinuousClock.now
     static let timeSlice = Duration.milliseconds(100)
 
@@ -59,17 +57,15 @@ final class WriterConnection {
 
     /// The result of a group.
     struct GroupResult {
-        /// Whether COMMIT succeeded. If false, nothing was stored, or it is unknown whether the group was stored.
+        /// If false, nothing was stored, or it is unknown whether the group was stored.
         var isCommitted: Bool
-        /// Work that did not fit into the transaction. The tasks that wait for this work have not been resumed.
+        /// Work that did not fit into the transaction. Its tasks are still waiting.
         var leftover: [WriterWork] = []
-        /// Work that waits until refolds and deletions may continue, which is at `nextPiece`. The tasks that wait for
-        /// this work have not been resumed.
+        /// Work that waits until refolds and deletions may continue (`nextPiece`). Its tasks are still waiting.
         var waiting: [WriterWork] = []
     }
 
-    /// Does as much of the work as fits into `timeSlice`, in one transaction. For each finished piece of work, resumes
-    /// the waiting task once.
+    /// Does as much of the work as fits into `timeSlice`, in one transaction. Resumes the tasks whose work is finished.
     func run(_ group: [WriterWork], _ db: Database) -> GroupResult {
         var attempt = attempt(group, db, isolating: false)
         if case .failed(let error, _) = attempt, error.isAboutOneDriver {
@@ -88,7 +84,7 @@ final class WriterConnection {
 
     private func resumeWaiters(_ done: [CompletedWork]) {
         if done.contains(where: \.purgesWAL) { log.truncateAwaitingReaders() }
-        // Iterates by index, because iterating over the elements would copy each one, with every text of its outcome.
+        // An iteration over the elements would copy each one, with every text of its outcome.
         for index in done.indices { done[index].resume() }
     }
 
@@ -96,8 +92,7 @@ final class WriterConnection {
         for work in group { work.fail(failure) }
     }
 
-    /// Brings the idempotency keys in memory up to date. Reads the keys of the events that neither `event_key` nor
-    /// memory lists.
+    /// Updates the idempotency keys in memory. Reads the keys of events that are neither in `event_key` nor in memory.
     func loadKeys() {
         do {
             try transaction.start()
@@ -106,8 +101,7 @@ final class WriterConnection {
             try transaction.end()
             appending.keys.noteCommit()
         } catch {
-            // The next event that is stored causes another attempt to read the keys. If that fails too, the event
-            // fails.
+            // The next event to be stored causes another attempt. If this attempt fails too, the event fails.
             rollBack()
         }
     }
@@ -160,9 +154,8 @@ final class WriterConnection {
         }
     }
 
-    /// Sets `nextPiece` if this transaction did a piece of a refold or a deletion (`RefoldBudget.time`). After recent
-    /// other work, the pause until the next piece is `pauseFactor` times as long as this transaction's pieces took.
-    /// Otherwise there is no pause.
+    /// Sets `nextPiece` after a piece of a refold or deletion (`RefoldBudget.time`). If the writer has recently done
+    /// other work, the pause is `pauseFactor` times as long as the pieces took. If not, there is no pause.
     private func pauseRefolds(after done: [CompletedWork]) {
         let now = ContinuousClock.now
         if done.contains(where: { !$0.isPaced }) { lastOtherWork = now }
@@ -171,13 +164,13 @@ final class WriterConnection {
     }
 
     /// Empties the caches if another connection has committed. Must be called inside the transaction, because no other
-    /// connection can commit while the transaction is open.
+    /// connection can commit during it.
     private func dropCachesAfterOtherWriters() throws(SQLiteError) {
         let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
         if version != lastDataVersion {
             appending.forget()
-            // If another process has not done a pending truncation of the WAL, a mark in the database says so. The
-            // first transaction need not read the mark, because the initializer of `log` has read it.
+            // Another process may have left a mark in the database because it did not truncate the WAL. Before the
+            // first transaction, the initializer of `log` has already read the mark.
             if lastDataVersion != -1 { log.takeOverMark() }
         }
         lastDataVersion = version ?? -1

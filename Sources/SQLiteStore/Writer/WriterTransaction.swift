@@ -1,5 +1,5 @@
-// Begins and ends the writer's transactions and savepoints. Determines whether a failed COMMIT may have stored
-// something.
+// Begins and ends the writer's transactions and savepoints. After a failed COMMIT, determines whether something may be
+// stored.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -28,10 +28,10 @@ final class WriterTransaction {
         releaseSavepoint = try PreparedStatement("RELEASE request", on: connection)
     }
 
-    /// Begins the transaction. First rolls back a transaction that a failed ROLLBACK has left open.
+    /// Begins the transaction. Before that, rolls back any transaction that a failed ROLLBACK has left open.
     ///
-    /// Throws if the database file is no longer at its path. Otherwise SQLite would write pages to the moved file, and
-    /// frames to a WAL at the old path. After a restart, it would find neither.
+    /// Throws if the database file is no longer at its path. SQLite would write pages to the moved file, and frames to
+    /// a WAL at the old path. After a restart, it would find neither of them.
     func start() throws(SQLiteError) {
         rollBack()
         if isFileMoved { throw .fileMoved }
@@ -55,17 +55,16 @@ final class WriterTransaction {
 
     private var isOpen: Bool { sqlite3_get_autocommit(connection) == 0 }
 
-    /// Tests whether the disk accepts writes, by changing a row that has no other use.
+    /// Tests whether the disk accepts writes, by changing a row that serves only for this test.
     func writeProbe() throws(SQLiteError) {
         try probe.run()
     }
 
-    /// Returns `.unavailable` if it is certain that the failed COMMIT has stored nothing, else `.unknown`. Must be
-    /// called after the rollback.
+    /// Returns `.unavailable` if the failed COMMIT has certainly stored nothing, otherwise `.unknown`. Must be called
+    /// after the rollback.
     ///
-    /// SQLite has rolled the transaction back, but a recovery after a crash could find its frames in the WAL and store
-    /// the changes. `isWritable` therefore commits another transaction. If this commit succeeds, it has overwritten the
-    /// frames.
+    /// The rollback leaves frames of the transaction in the WAL, and a recovery after a crash could apply them.
+    /// `isWritable` therefore commits another transaction. If that succeeds, it has overwritten these frames.
     func failure(ofCommit error: SQLiteError) -> StoreFailure {
         if error.provesThatCommitDidNotHappen || isWritable() {
             return .unavailable("commit failed: \(error)")

@@ -1,6 +1,6 @@
-// The kinds of the writer's work, each with the continuation of the task that waits for it. Each continuation is
-// resumed exactly once: on the writer's queue after the transaction, or at once if the queue refuses the work. If the
-// waiting task is cancelled, the work is done anyway.
+// The kinds of the writer's work, each with the continuation of the waiting task. Each continuation is resumed exactly
+// once: after the transaction, or at once if the queue refuses the work. Cancelling the waiting task does not stop the
+// work.
 
 import Engine
 import GRDB
@@ -8,23 +8,22 @@ import SharedTables
 
 /// One piece of the writer's work.
 ///
-/// Appends have unchecked continuations, because a checked one allocates one more object for each event. Each unchecked
-/// continuation is still resumed exactly once. `Writer.add` fails work that it does not enqueue, and all work taken
-/// from the queue is completed or failed.
+/// Appends have unchecked continuations, because a checked one allocates an object for each event. Each is still
+/// resumed exactly once. `Writer.add` fails work that it does not enqueue. All work taken from the queue is completed
+/// or failed.
 ///
-/// Large and rare cases are `indirect`, that is, their contents are stored behind a pointer. A value of this type then
-/// takes only two words, so moving the frequent case of a single append is cheap.
+/// Large and rare cases are `indirect`, so their contents are stored behind a pointer. A value of this type therefore
+/// takes only two words. This makes it cheap to move the frequent case, a single append.
 enum WriterWork: QueuedWork {
     case append(PreparedAppend, UnsafeContinuation<EventOutcome, Never>)
-    /// `after` contains the outcomes of the preceding events of the same call. Their transactions are already
-    /// committed.
+    /// `after` has the outcomes of the earlier events of the same call. Their transactions are already committed.
     indirect case appendMany(
         [PreparedAppend], after: [EventOutcome], UnsafeContinuation<[EventOutcome], Never>)
     indirect case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
     indirect case expire(ExpiryRequest, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
     indirect case refold(DueRefold, CheckedContinuation<Result<RefoldPart, StoreFailure>, Never>)
     indirect case change(PendingChange)
-    /// A write that changes no visible data. It tests whether the disk accepts writes.
+    /// Tests whether the disk accepts writes. Changes no visible data.
     case probe(CheckedContinuation<Result<Void, StoreFailure>, Never>)
 
     var requestCount: Int {
@@ -35,8 +34,8 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Whether an earlier transaction has stored a part of the work. For appended events, this is the first remaining
-    /// event, if its refold is not complete. For a piece of a deletion, it is the transaction that began the deletion.
+    /// Whether an earlier transaction has stored a part of the work. An appended event is stored in part if its refold
+    /// is not complete. A deletion is stored in part after its first transaction.
     var hasStored: Bool {
         switch self {
         case .append(let append, _): append.isStored
@@ -46,8 +45,7 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Resumes the waiting task with a failure. The failure says either that nothing was stored, or that it is unknown
-    /// whether something was stored.
+    /// Resumes the waiting task with a failure. The failure says whether it is certain that nothing was stored.
     func fail(_ failure: StoreFailure) {
         switch self {
         case .append(let append, let waiting): waiting.resume(returning: append.outcome(of: failure))
@@ -62,17 +60,17 @@ enum WriterWork: QueuedWork {
     }
 }
 
-/// A change for which `WriterWork` has no case of its own, in ordinary SQL through GRDB. It runs in its own savepoint,
-/// so a failed change is rolled back without affecting the other work of the transaction.
+/// A change in ordinary SQL for which `WriterWork` has no separate case. It runs in a savepoint, so that a failed
+/// change is rolled back without affecting the other work of the transaction.
 ///
-/// A refusal that writes something, for example the count of wrong guesses, is returned as an outcome. If it were
-/// thrown as a failure, the write would be rolled back.
+/// A refusal that writes something, for example the count of wrong guesses, must be an outcome and not a failure. A
+/// failure would roll back the write.
 struct PendingChange: Sendable {
     /// Makes the change. May run a second time, after a rollback.
     let make: @Sendable (Database) throws -> CompletedChange
     let fail: @Sendable (StoreFailure) -> Void
-    /// Whether this is a piece of a driver's long deletion. Like a refold, such a piece shares the writer with other
-    /// work (RefoldPace).
+    /// Whether this is a piece of a driver's long deletion, which shares the writer with other work like a refold
+    /// (RefoldPace).
     let isPaced: Bool
 
     init<Outcome: Sendable>(
@@ -97,7 +95,7 @@ struct CompletedChange: Sendable {
     var resume: @Sendable () -> Void
 }
 
-/// A finished piece of work. The waiting task is resumed after the transaction.
+/// Finished work, whose task is resumed after the transaction.
 enum CompletedWork {
     case append(EventOutcome, UnsafeContinuation<EventOutcome, Never>)
     case appendMany([EventOutcome], UnsafeContinuation<[EventOutcome], Never>)
@@ -113,7 +111,6 @@ enum CompletedWork {
         if case .change(let change) = self { change.effects.purgesWAL } else { false }
     }
 
-    /// Whether the work was a piece of a refold or a deletion.
     var isPaced: Bool {
         switch self {
         case .refold: true

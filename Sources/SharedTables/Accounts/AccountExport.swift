@@ -1,22 +1,20 @@
-// All stored data about a driver as one JSON document, for GET /auth/me/export. Sign-in tokens and digests are left
-// out, because they say nothing about a person. The push tokens of devices and the account token for the App Store are
-// included.
+// All stored data about a driver as one JSON document, for GET /auth/me/export. Includes the push tokens of devices and
+// the account token for the App Store. Leaves out sign-in tokens and digests, because they say nothing about a person.
 //
-// A driver may have a gigabyte of events. The document is therefore made in pieces, and between two pieces only the
+// A driver may have a gigabyte of events. The document is therefore made in pieces. Between two pieces, only the
 // position in the document is kept in memory.
 
 import Engine
 import Identity
 package import JourneyModel
 
-/// A document in progress. Each piece may be read in a separate snapshot. So the document may contain rows that were
-/// stored after the first piece was read, and may lack rows that retention has deleted since.
+/// A document in progress. Each piece may be read in a separate snapshot. The document may therefore contain rows
+/// stored after its first piece, and may lack rows that retention has deleted since that piece.
 struct AccountExport: Sendable {
-    /// Minimum number of bytes of every piece except the last. A piece ends after the row that brings it to this
-    /// length.
+    /// Minimum number of bytes of every piece except the last. A piece ends with the row that reaches this number.
     static let pieceBytesMin = 256 << 10
-    /// Maximum number of row keys that one query reads ahead. This many keys take 384 KiB, and more if the keys are
-    /// texts. The number is large, because each query of this kind on a shared table sorts all of the driver's rows.
+    /// Maximum number of row keys that one query reads ahead. These keys take 384 KiB, or more if they are texts. The
+    /// number is large, because each such query on a shared table sorts all of the driver's rows.
     private static let rowsAheadMax = 16 << 10
 
     private(set) var isWhole = false
@@ -24,7 +22,7 @@ struct AccountExport: Sendable {
     private let caller: Caller
     /// The time of the export. Deadlines before this time have passed.
     private let now: Moment
-    /// Row number in `driver`. If nothing is stored about the driver, it is nil, and all lists are empty.
+    /// Row number in `driver`. Nil if nothing is stored about the driver; all lists are then empty.
     private let driver: Int64?
     private var json = JSONWriter()
     private let lists: [ExportList]
@@ -56,7 +54,7 @@ struct AccountExport: Sendable {
         json.beginArray(of: lists[0])
     }
 
-    /// Writes the driver's current journey, as in GET /native/session. The journey remains stored when its events are
+    /// Writes the driver's current journey, as in GET /native/session. The journey stays stored even if its events are
     /// deleted after EVENT_RETENTION_DAYS.
     private mutating func writeJourney(
         at now: Moment, _ events: any EventExport, _ db: any SQLTransaction
@@ -78,8 +76,8 @@ struct AccountExport: Sendable {
         json.endObject()
     }
 
-    /// Returns the next bytes of the document. Returns nil if the driver was deleted since the last piece. The document
-    /// then cannot be completed, because another driver may have the row number by now.
+    /// Returns the next bytes of the document. Returns nil if the driver was deleted since the preceding piece. The
+    /// document cannot be completed then, because another driver may now have the row number.
     mutating func piece(_ db: any SQLTransaction) throws -> [UInt8]? {
         if let driver, try DriverRows.row(of: caller.driver, db) != driver { return nil }
         while json.bytes.count < Self.pieceBytesMin {
@@ -111,7 +109,6 @@ struct AccountExport: Sendable {
 
 // MARK: Contents
 
-/// A member of the objects in a list: its column, and the SQL expression of its value.
 private struct Member: ExpressibleByStringLiteral, Sendable {
     var column: ExportColumn
     var sql: @Sendable (any SQLTransaction) -> String
@@ -129,13 +126,13 @@ private struct Member: ExpressibleByStringLiteral, Sendable {
 }
 
 extension ExportList {
-    /// A list of the driver's rows of a shared table. If `ofPurchase` is true, the list has the rows that belong to the
-    /// driver's purchases.
+    /// A list of the driver's rows in a shared table. If `ofPurchase` is true, the rows belong to the driver's
+    /// purchases.
     ///
     /// - Parameters:
     ///   - key: the column of the key.
     ///   - order: the expression by which the keys are ordered. If nil, it is the key with a unary plus. Without the
-    ///     plus, SQLite might scan the rows of all drivers in the order of the keys, to avoid sorting.
+    ///     plus, SQLite might avoid sorting by scanning the rows of all drivers.
     fileprivate init(
         _ name: String, table: String, key: String = "id", order: String? = nil, ofPurchase: Bool = false,
         _ members: [Member]

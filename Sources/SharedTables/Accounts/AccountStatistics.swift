@@ -1,18 +1,17 @@
-// Implements the protocol `AccountStatistics` for every `SQLDatabase`. A store therefore only has to declare that it
-// conforms.
+// Implements the protocol `AccountStatistics` for every `SQLDatabase`, so a store only declares that it conforms.
 
 package import Engine
 package import Identity
 package import JourneyModel
 
 extension SQLDatabase {
-    /// Returns the id of the newest audit entry; 0 when there is none yet.
+    /// Returns the id of the newest audit entry; 0 if there is none.
     package func newestAuditID() async throws(StoreFailure) -> Int64 {
         try await read { db in try Int64.fetchOne(db, sql: "SELECT max(id) FROM audit") ?? 0 }
     }
 
-    /// Returns the number of audit entries for each action and outcome, from the entries after `id` up to `last`.
-    /// Leaves out entries whose action or outcome is unknown to this version.
+    /// Counts the audit entries after `id` up to `last`, for each action and outcome. Leaves out entries whose action
+    /// or outcome this version does not know.
     package func auditCounts(after id: Int64, through last: Int64) async throws(StoreFailure) -> [AuditCount] {
         try await read { db in
             let rows = try SQLRow.fetchAll(

@@ -1,5 +1,5 @@
-// Runs the transactions of the protocols for accounts and purchases. The methods of these protocols throw
-// `AccountFailure`, so failures of the store are converted to it.
+// Runs the transactions of the protocols for accounts and purchases. Their methods throw `AccountFailure`, so a failure
+// of the store is converted to it.
 
 import Engine
 package import Identity
@@ -9,7 +9,7 @@ package protocol AccountTransactions: Sendable {
 }
 
 extension AccountTransactions {
-    /// Runs one transaction. `keepsDriverCache` tells whether the change leaves the rows of drivers unchanged
+    /// Runs one transaction. `keepsDriverCache` must be true only if the change leaves the rows of drivers unchanged
     /// (`ChangeEffects`).
     package func change<Outcome: Sendable>(
         keepsDriverCache: Bool = false, _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome

@@ -1,4 +1,4 @@
-// Rows about the exchange with Apple's server: encrypted refresh tokens, the queue of tokens to be revoked, and Apple's
+// Rows for the exchange with Apple's server: encrypted refresh tokens, the queue of tokens to revoke, and Apple's
 // notifications.
 
 import Identity
@@ -38,7 +38,7 @@ enum AppleRows {
             arguments: [driver, clientID, token])
     }
 
-    /// Moves the driver's refresh tokens of all apps, if any, into the queue of tokens to be revoked.
+    /// Moves the driver's refresh tokens of all apps into the queue of tokens to revoke.
     static func revokeTokens(of driver: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         let rows = try SQLRow.fetchAll(
             db,
@@ -94,9 +94,8 @@ enum AppleRows {
 
     // MARK: Notices
 
-    /// Applies a notification; does nothing if the notification was applied before. If the notification deletes a
-    /// driver, returns this driver, and the effects on SQLite's WAL and on the writer's cache of drivers. Otherwise
-    /// returns nil.
+    /// Applies a notification, unless it was applied before. If the notification deletes a driver, returns the driver,
+    /// and the effects on SQLite's WAL and on the writer's cache of drivers. Returns nil if no driver is deleted.
     static func take(
         _ notice: AppleServerNotification, _ erasing: Erasing, from origin: RequestOrigin, _ db: any SQLTransaction
     ) throws -> (driver: DriverID, effects: ChangeEffects)? {
@@ -134,19 +133,16 @@ enum AppleRows {
     /// The maximum difference in seconds between Apple's clock and this server's.
     private static let clockDifferenceSecondsMax: Int64 = 300
 
-    /// Ends the driver's sessions that were created by signing in with Apple before the consent was revoked. A later
-    /// sign-in is a new consent, so its session continues. If `revokedAtSeconds` is nil, ends all of the driver's
-    /// sessions with Apple.
+    /// Ends the driver's sessions with Apple that were created before the consent was revoked. A later sign-in is a new
+    /// consent, so its session continues. If `revokedAtSeconds` is nil, ends all sessions with Apple.
     ///
-    /// A sign-in up to `clockDifferenceSecondsMax` after the revocation counts as before it, because the clocks may
-    /// differ. A sign-in in the future also counts as before it, because its time was stored before the clock was set
-    /// back.
+    /// The clocks may differ, so a sign-in up to `clockDifferenceSecondsMax` after the revocation counts as before it.
+    /// So does a sign-in in the future, because its time was stored before the clock was set back.
     ///
-    /// Deletes Apple's refresh tokens without queueing them for revocation, because Apple has already revoked them. If
-    /// one of the tokens may be from after the revocation, keeps all of them.
+    /// Deletes Apple's refresh tokens. Does not queue them for revocation, because Apple has already revoked them. If
+    /// one of the tokens may be newer than the revocation, keeps all of them.
     ///
-    /// A token may be from after the revocation in two cases. A sign-in session with Apple remains, or the audit has a
-    /// later exchange of a code.
+    /// A token may be newer if a session with Apple remains, or if the audit has a later exchange of a code.
     private static func forgetConsent(
         of driver: Int64, revokedAtSeconds: Int64?, at now: Moment, _ db: any SQLTransaction
     ) throws {

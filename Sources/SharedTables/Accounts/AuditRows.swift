@@ -1,32 +1,32 @@
-// The audit table. Each audited action adds one entry, in the same transaction as the action itself.
+// The audit table. Each audited action adds one entry, in the same transaction as the action.
 
 package import Identity
 package import JourneyModel
 
 package enum AuditRows {
-    /// SQL conditions that select high-volume entries, each with the number of days for which these entries are kept.
-    /// The first condition selects entries without a known driver, which are mostly refusals, but no receipts of
-    /// deletions. The second selects the hourly token renewals of phones.
+    /// SQL conditions for entries that are very numerous, each with the number of days for which they are kept. The
+    /// first selects entries without a driver, mostly refusals, but no receipts of deletions. The second selects the
+    /// phones' hourly token renewals.
     private static let passing: [(condition: String, keptDays: Int64)] = [
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
 
-    /// Once the audit has this many newer entries, an entry that meets a condition of `passing` is deleted, even if it
-    /// is young. So even wrong guesses from many addresses leave only about this many entries, of about 150 bytes each.
+    /// An entry that meets a condition of `passing` is deleted once this many newer entries exist. Wrong guesses from
+    /// many addresses therefore leave only about this many entries, of about 150 bytes each.
     static let passingMax: Int64 = 500_000
 
-    /// Old entries that meet a condition of `passing` are deleted only when an entry is added whose number is a
-    /// multiple of `forgettingInterval`. At most `forgottenMax` entries are then deleted for each condition. This
-    /// maximum is larger than `forgettingInterval`, so old entries cannot pile up.
+    /// A new entry whose number is a multiple of `forgettingInterval` causes the deletion of old `passing` entries. For
+    /// each condition, at most `forgottenMax` entries are deleted. Old entries cannot pile up, because `forgottenMax`
+    /// is larger than `forgettingInterval`.
     ///
-    /// Old entries are not deleted with every addition, because concurrent transactions would try to delete the same
-    /// entries. On PostgreSQL, only one of these transactions succeeds, and the others must run again.
+    /// A new entry with another number deletes nothing, because concurrent transactions would delete the same entries.
+    /// On PostgreSQL, only one of these transactions would succeed, and the others would have to run again.
     static let forgettingInterval: Int64 = 64
     private static let forgottenMax: Int64 = 128
 
-    /// SQL condition that selects the entries of frequent requests. They are some of the driver's own requests, and
-    /// refused requests for codes to the driver's number or for sign-ins with such codes. Only the newest
-    /// `requestsPerDriverMax` of each driver are kept.
+    /// SQL condition for entries of frequent requests. These are some requests by the driver, refused code requests for
+    /// the driver's number, and refused sign-ins with codes. Only the newest `requestsPerDriverMax` of each driver are
+    /// kept.
     ///
     /// The index `audit_of_requests` must have the same condition, word for word, so that SQLite can use the index.
     private static let requests = """
@@ -35,9 +35,8 @@ package enum AuditRows {
         """
     static let requestsPerDriverMax = 200
 
-    /// SQL condition that selects other entries that a driver can add without a limit. They record refused token
-    /// renewals, refused sign-ins with Apple, and sign-outs everywhere. Only the newest `requestsPerDriverMax` of each
-    /// driver are kept.
+    /// SQL condition for other entries that a driver can add without limit: refused token renewals, refused sign-ins
+    /// with Apple, and sign-outs everywhere. Only the newest `requestsPerDriverMax` of each driver are kept.
     ///
     /// The index `audit_of_refusals` must have the same condition, word for word.
     private static let refusals = """
@@ -46,7 +45,7 @@ package enum AuditRows {
         """
 
     /// Adds an entry. `driver` is a row number; nil if the driver is not known. `phone` is the keyed digest of the
-    /// phone number, whether or not an account has it; nil if the action concerns no phone number.
+    /// phone number, even if no account has it. It is nil if the action concerns no phone number.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String? = nil, driver: Int64? = nil,
         sid: String? = nil, phone: [UInt8]? = nil, from origin: RequestOrigin, _ db: any SQLTransaction
@@ -66,9 +65,8 @@ package enum AuditRows {
             db)
     }
 
-    /// Adds an entry for an effect on `driver` whose cause is not this driver's own request but, for example, another
-    /// driver's. The entry leaves out the origin of that request, because `driver` can read the entry and must not
-    /// learn the origin.
+    /// Adds an entry about `driver` for an action of somebody else, for example of another driver. The entry has no
+    /// request origin. `driver` can read the entry, and must not learn the origin of somebody else's request.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String, ofAnother driver: Int64, at now: Moment,
         _ db: any SQLTransaction
@@ -110,7 +108,6 @@ package enum AuditRows {
         }
     }
 
-    /// Deletes a few of the driver's entries that meet the condition, except the newest `requestsPerDriverMax`.
     private static func forgetOld(_ condition: String, of driver: Int64, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """

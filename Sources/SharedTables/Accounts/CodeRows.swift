@@ -1,22 +1,22 @@
-// Issues one-time codes within the limits (CodeSendLimits). The steps are the same for every number, whether or not it
-// has an account. Guesses are in GuessRows.
+// Issues one-time codes within the limits (CodeSendLimits). A number with an account and a number without one cause the
+// same steps. Guesses are in GuessRows.
 
 import Identity
 import JourneyModel
 
 enum CodeRows {
-    /// Maximum number of expired rows that are deleted from a table at once.
+    /// Maximum number of expired rows that one statement deletes.
     static let prunedMax = 16
 
-    /// The digest in the row of an address if all codes for this address were held back (`CodeIssue.heldBack`). No code
-    /// has this digest.
+    /// The digest in an address's row if all codes for the address were held back (`CodeIssue.heldBack`). No code has
+    /// this digest.
     static let noCode = [UInt8](repeating: 0, count: 32)
 
-    /// SQL condition that selects the rows in a time window. Its arguments are those of `window`.
+    /// SQL condition for the rows in a time window. Its arguments are those of `window`.
     static let inWindow = "at_ms > ? AND at_ms <= ?"
 
-    /// Returns the arguments of `inWindow`. The upper bound leaves out rows whose time is in the future because the
-    /// clock was set back. Otherwise they would count for longer than a window.
+    /// Returns the arguments of `inWindow`. The upper bound excludes rows whose time is in the future because the clock
+    /// was set back. Such rows would count for longer than the window.
     static func window(_ milliseconds: Int64, at now: Moment) -> SQLArguments {
         [now.advanced(byMilliseconds: -milliseconds), ServerClocks.latest(at: now)]
     }
@@ -43,11 +43,10 @@ enum CodeRows {
         var window: SQLArguments { CodeRows.window(CodeSendLimits.windowMilliseconds, at: now) }
     }
 
-    /// SQL condition that selects the codes that count toward the total limit: those that were sent. Rows of older
-    /// versions have NULL in `is_sent`; their codes were sent.
+    /// SQL condition for the codes that count toward the total limit: those that were sent. Rows of older versions have
+    /// NULL in `is_sent`, and their codes were sent too.
     private static let counted = "is_sent IS DISTINCT FROM 0"
 
-    /// Returns the SQL condition that selects codes sent to numbers without an account.
     private static func sentToUnknown(_ db: any SQLTransaction) -> String {
         "\(db.condition("is_sent", is: true)) AND \(db.condition("is_known", is: false))"
     }
@@ -60,8 +59,8 @@ enum CodeRows {
         try prune("one_time_code_send", before: begin, db)
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM phone_identity WHERE phone = ?", arguments: [new.number.e164])
-        // The refusal is the same for numbers with and without an account, so that it does not reveal whether a number
-        // has an account.
+        // Numbers with and without an account get the same refusal, so that it does not reveal which numbers have an
+        // account.
         if let seconds = CodeSendLimits.retryAfterSeconds(try limitingSendTimes(send, limits, db), at: send.now) {
             try AuditRows.add(
                 .otpSend, .refused, reason: "limited", driver: known, phone: send.phone, from: new.origin, db)
@@ -92,8 +91,8 @@ enum CodeRows {
         return isHeldBack ? .heldBack(uses) : .issued(uses)
     }
 
-    /// Returns how much is used of the total limit, the limit for numbers without an account, and the limit per prefix.
-    /// For the limit per prefix, returns the count of the prefix to which most codes were sent.
+    /// Returns the use of the total limit, of the limit for numbers without an account, and of the limit per prefix.
+    /// For the limit per prefix, this is the count of the most used prefix.
     static func uses(_ limits: CodeSendLimits, at now: Moment, _ db: any SQLTransaction) throws -> [CodeSendUse] {
         let window = window(CodeSendLimits.windowMilliseconds, at: now)
         func count(_ sql: String) throws -> Int { try Int.fetchOne(db, sql: sql, arguments: window) ?? 0 }
@@ -130,11 +129,11 @@ enum CodeRows {
         ]
     }
 
-    /// Returns nil if this limit permits another code now: `limit` is 0 (no limit), or fewer than `limit` sends that
-    /// meet the condition are in the time window.
+    /// Returns nil if this limit permits another code now. That is so if `limit` is 0 (no limit), or if fewer than
+    /// `limit` matching sends are in the time window.
     ///
-    /// Otherwise returns the time of the `limit`-th latest of these sends. Another code is permitted when that send has
-    /// left the time window.
+    /// If the limit forbids another code, returns the time of the `limit`-th latest of these sends. Another code is
+    /// permitted when that send is no longer in the window.
     private static func timeOfSend(
         _ limit: Int, where condition: String, _ arguments: SQLArguments, _ send: Send, _ db: any SQLTransaction
     ) throws -> Moment? {
@@ -170,7 +169,7 @@ enum CodeRows {
             ])
     }
 
-    /// Deletes a few expired codes. Keeps an expired code if its address has requested another code within the last
+    /// Deletes a few expired codes, except those whose address has requested another code within the last
     /// `CodeRule.lifetimeSeconds` (`keepCode`).
     private static func pruneCodes(at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
@@ -193,11 +192,11 @@ enum CodeRows {
             arguments: [send.phone, send.address, new.digest, send.now, new.expiresAt])
     }
 
-    /// Stores that the address requested a code that was held back. Nobody has that code, so the code that was sent
-    /// before stays valid until it expires.
+    /// Stores that the address requested a code that was held back. Nobody has the held-back code, so the code that was
+    /// sent before stays valid until it expires.
     ///
-    /// As after `replaceCode`, the address may make new guesses. Otherwise the number of remaining guesses would
-    /// reveal whether the phone number has an account.
+    /// The address may make new guesses, as after `replaceCode`. Otherwise the number of remaining guesses would reveal
+    /// whether the phone number has an account.
     private static func keepCode(_ send: Send, insteadOf new: NewCode, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """

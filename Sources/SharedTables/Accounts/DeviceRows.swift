@@ -1,5 +1,5 @@
-// Devices and their push tokens. A push token identifies one device and is stored only once, for the driver who
-// registered the device last. A device's waiting notifications are deleted with its row.
+// Devices and their push tokens. A push token identifies one device. It is stored once, for the driver who registered
+// the device last. When a device's row is deleted, its waiting notifications are deleted too.
 
 package import Identity
 package import JourneyModel
@@ -40,8 +40,8 @@ package enum DeviceRows {
             }
         let owner = try Int64.fetchOne(
             db, sql: "SELECT driver FROM device WHERE push_token = ?", arguments: [device.pushToken])
-        // The phone belonged to another driver until now. The old row of the device is deleted, so that its waiting
-        // notifications and settings do not reach the new driver.
+        // Until now, the phone belonged to another driver. The old row is deleted, so that its waiting notifications
+        // and settings do not reach the new driver.
         if let owner, owner != driver {
             try db.execute(sql: "DELETE FROM device WHERE push_token = ?", arguments: [device.pushToken])
         }
@@ -69,7 +69,7 @@ package enum DeviceRows {
             arguments: [
                 device.pushToken, driver, session, device.platform, device.environment, device.appVersion, now,
             ])
-        // This device counts as the newest, even if the clock was set back and other devices have later times.
+        // This device counts as the newest. If the clock was set back, other devices may have later times.
         try db.execute(
             sql: """
                 DELETE FROM device WHERE id IN (
@@ -97,7 +97,7 @@ package enum DeviceRows {
         try AuditRows.add(.deviceRemoved, .done, driver: driver, sid: caller.signInSession, from: origin, db)
     }
 
-    /// Removes a device whose push token the push service has rejected as unregistered. Keeps the device if it
+    /// Removes a device whose push token was rejected by the push service as unregistered. Keeps the device if it
     /// registered again at `moment` or later.
     package static func removeUnregistered(
         _ device: Int64, registeredBefore moment: Moment, at now: Moment, _ db: any SQLTransaction

@@ -5,14 +5,14 @@ package import Identity
 package import JourneyModel
 
 package protocol DriverSearch: Sendable {
-    /// Returns all matching drivers, ordered by the time when they were first seen.
+    /// Returns all matching drivers. The driver that was first seen earliest comes first.
     func find(_ question: DriverQuery) async throws(StoreFailure) -> [DriverRecord]
 }
 
 package enum DriverQuery: Hashable, Sendable {
     case id(DriverID)
     case phone(PhoneNumber)
-    /// An email address, compared without regard to the case of ASCII letters.
+    /// An email address. The case of ASCII letters does not matter.
     case email(String)
 }
 
@@ -21,7 +21,7 @@ package struct DriverRecord: Hashable, Sendable {
     package var createdAt: Moment
     package var name: String?
     package var email: String?
-    /// Email address of the Apple ID. It may differ from the address in the profile.
+    /// Email address of the Apple ID, which may differ from the address in the profile.
     package var appleEmail: String?
     package var phone: String?
     /// Nil for a driver of another service, who has no account here.

@@ -1,23 +1,22 @@
-// Finds, creates, reads and changes drivers as sign-in users. (The same rows contain the drivers' current journeys,
-// which each store handles itself.)
+// Finds, creates, reads and changes drivers as users who sign in. Each store handles the current journeys in the same
+// rows itself.
 
 package import Identity
 package import JourneyModel
 
 package enum DriverRows {
-    /// SQL for the row number of the driver whose id is the next parameter. It is a subquery instead of a join, because
-    /// on Citus the drivers are on other servers than most tables of this module.
+    /// SQL for the row number of the driver whose id is the next parameter. It is not a join, because on Citus the
+    /// drivers are on other servers than most tables of this module.
     static let ofID = "(SELECT driver.id FROM driver WHERE driver.driver_id = ?)"
 
     package static func row(of driver: DriverID, _ db: any SQLTransaction) throws -> Int64? {
         try Int64.fetchOne(db, sql: "SELECT id FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
     }
 
-    /// Returns the caller's row number. If there is no row, creates one for a new driver with a token of another
-    /// service.
+    /// Returns the caller's row number. If a driver with a token of another service has no row, creates one.
     ///
-    /// If there is no row, throws `DriverErased` in two cases. The caller has a sign-in session here, so the driver's
-    /// row was deleted. Or the driver was deleted so recently that this request may be from before the deletion.
+    /// If there is no row, throws `DriverErased` in two cases. The caller has a sign-in session here, so the row was
+    /// deleted. Or the driver was deleted a short time ago, so this request may have begun before the deletion.
     package static func rowOrNew(
         of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: any SQLTransaction
     ) throws -> Int64 {

@@ -1,26 +1,25 @@
-// Begins the deletion of a driver. One transaction removes the account and everything else that identifies or reaches
-// the driver, renames the driver, and records the deletion. From then on, no request finds the driver.
+// Begins the deletion of a driver. One transaction removes everything that identifies or reaches the driver, renames
+// the driver, and records the deletion. After that, no request finds the driver.
 //
-// Events remain, without a link to a person. Later transactions rewrite the events and the other tables that may have
-// many rows (EventErasure.swift).
+// Events remain, without a link to a person. Later transactions rewrite the events, and the other tables that may have
+// many of the driver's rows (EventErasure.swift).
 
 import Identity
 import JourneyModel
 
 struct Erasing: Sendable {
     var receipt: ErasureReceipt
-    /// The name that replaces the driver's id. The new ids of the driver's sessions and events also begin with this
-    /// name. The name is random, so no other deletion has the same one, and no client has ever used it.
+    /// The random name that replaces the driver's id. The new ids of the driver's sessions and events begin with it. No
+    /// other deletion has the same name, and no client has ever used it.
     var pseudonym: String
     var digests: KeyedHashes
     var events: any EventErasure
-    /// Whether the deletion was requested by the command `dwell driver erase`. Such a deletion gets an additional audit
-    /// entry.
+    /// Whether the command `dwell driver erase` requested the deletion. Such a deletion gets an additional audit entry.
     var isByOperator = false
 
-    /// Begins the deletion, and also completes it if only a few rows must be rewritten. A deletion is recorded even for
-    /// a driver without stored data, so that the driver's tokens are rejected. Returns the effects on SQLite's WAL and
-    /// on the writer's cache of drivers.
+    /// Begins the deletion, and completes it if only a few rows must be rewritten. Records a deletion even of a driver
+    /// without stored data, so that the driver's tokens are rejected. Returns the effects on SQLite's WAL and on the
+    /// writer's cache of drivers.
     func erase(_ driver: DriverID, _ db: any SQLTransaction) throws -> ChangeEffects {
         let digest = digests.driver(driver)
         let row = try DriverRows.row(of: driver, db)
@@ -34,8 +33,8 @@ struct Erasing: Sendable {
         }
         try Self.addTombstone(digest, at: receipt.deletedAt, db)
         try RevocationRows.add(sid: nil, at: receipt.deletedAt, db)
-        // An earlier request may have begun this deletion without completing it. The driver then has another id, so
-        // `row` is nil. The new receipt then gets the driver's row number from the unfinished deletion.
+        // If an earlier request began this deletion but did not complete it, the driver already has another id, and
+        // `row` is nil. The new receipt gets the driver's row number from the unfinished deletion.
         let unfinished = try row ?? events.unfinishedErasures(digest, db).last
         try recordErasure(of: unfinished, db)
         guard let row else { return ChangeEffects(keepsDriverCache: true) }
@@ -43,8 +42,8 @@ struct Erasing: Sendable {
     }
 
     private func endSignIns(_ driver: Int64, _ db: any SQLTransaction) throws {
-        // The sessions are ended without adding their ids to the feed of revocations, where the ids would remain for a
-        // while. `erase` adds one row for the deleted driver instead.
+        // Ends the sessions without adding their ids to the feed of revocations, where the ids would stay for a while.
+        // `erase` adds one row for the deleted driver instead.
         for session in try SignInSessionRows.all(of: driver, db) { try SignInSessionRows.remove(session, db) }
         for table in ["device", "session_code"] {
             try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
@@ -62,14 +61,13 @@ struct Erasing: Sendable {
     }
 
     /// Deletes the codes of a phone number. The records of sent codes lose the number, but still count toward all
-    /// limits except the one per number.
+    /// limits except the limit per number.
     private func eraseCodes(of number: PhoneNumber, _ db: any SQLTransaction) throws {
         let digest = digests.phone(number)
         try events.eraseOlderCodes(ofPhone: digest, db)
         try db.execute(sql: "DELETE FROM asked_code WHERE phone_digest = ?", arguments: [digest])
         try db.execute(sql: "DELETE FROM one_time_code_guess WHERE phone_digest = ?", arguments: [digest])
-        // In each record, different random bytes replace the digest of the number. So nobody can tell which records
-        // belong to the same number.
+        // Each record gets different random bytes, so nobody can tell which records belong to the same number.
         let sends = try Int64.fetchAll(
             db, sql: "SELECT id FROM one_time_code_send WHERE phone_digest = ?", arguments: [digest])
         for send in sends {
@@ -77,8 +75,8 @@ struct Erasing: Sendable {
                 sql: "UPDATE one_time_code_send SET phone_digest = ? WHERE id = ?",
                 arguments: [(0..<32).map { _ in UInt8.random(in: 0...255) }, send])
         }
-        // When the first code for the number was requested, the number had no account yet. The audit entry of that
-        // request therefore names no driver, and is found by the digest of the number.
+        // The number had no account yet when its first code was requested. The audit entry of that request therefore
+        // names no driver, and is found by the digest of the number.
         try db.execute(
             sql: """
                 UPDATE audit SET sid = NULL, address = NULL, request_id = NULL, phone_digest = NULL
@@ -87,7 +85,7 @@ struct Erasing: Sendable {
             arguments: [digest])
     }
 
-    /// Stores the tombstone, so that from now on the driver's tokens issued before `moment` are rejected.
+    /// Stores the tombstone. After that, tokens of the driver that were issued before `moment` are rejected.
     static func addTombstone(_ digest: [UInt8], at moment: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """

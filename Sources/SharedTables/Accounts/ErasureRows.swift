@@ -1,4 +1,4 @@
-// The tombstones of deleted drivers, each with its receipt in the audit.
+// The tombstones of deleted drivers. Each deletion also has a receipt in the audit.
 
 package import Identity
 import JourneyModel
@@ -7,7 +7,7 @@ package enum ErasureRows {
     /// The number of tombstones that one query looks up.
     private static let lookedUpTogether = 500
 
-    /// Returns the times of deletion of those drivers who have a tombstone. The keys are the digests of their ids.
+    /// Returns the times of deletion, by the digests of the drivers' ids.
     static func times(of digests: [[UInt8]], _ db: any SQLTransaction) throws -> [[UInt8]: Moment] {
         let marks = repeatElement("?", count: lookedUpTogether).joined(separator: ", ")
         var times: [[UInt8]: Moment] = [:]
@@ -25,9 +25,8 @@ package enum ErasureRows {
 
     /// Returns all deletions, oldest first.
     package static func all(_ db: any SQLTransaction) throws -> [RecordedErasure] {
-        // A tombstone and its receipt have only their time in common: one transaction writes both. If several receipts
-        // have the same time, it is unknown which of them belongs to the tombstone. The deletion is then returned
-        // without a receipt.
+        // One transaction writes a tombstone and its receipt, so both have the same time. Nothing else connects them.
+        // If several receipts have the same time, the deletions of that time are returned without a receipt.
         try SQLRow.fetchAll(
             db,
             sql: """

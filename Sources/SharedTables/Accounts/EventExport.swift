@@ -1,16 +1,16 @@
-// The lists of a driver's export that are read from the tables of events. Each store has its own tables of events, so
-// each store implements these lists. AccountExport.swift writes the rest of the export.
+// The lists of sessions and events in a driver's export. Each store implements them for its own tables.
+// AccountExport.swift writes the rest of the export.
 
 package import Engine
 package import JourneyModel
 
 package protocol EventExport: Sendable {
-    /// Runs `value` in one snapshot of the database. The snapshot never shows a refold that is not complete.
+    /// Runs `value` in one snapshot of the database. The snapshot never shows an incomplete refold.
     func readEvents<Value: Sendable>(
         of driver: DriverID, _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
     ) async throws(StoreFailure) -> Value
 
-    /// Returns the driver's stored journey. If nothing is stored, returns the journey of a new driver.
+    /// Returns the driver's stored journey. If no journey is stored, returns the journey of a new driver.
     func exportedJourney(of driver: DriverID, _ db: any SQLTransaction) throws -> Journey
 
     /// The list `sessions`. Each session is an object with the members session_id, opened_at, registered_at,
@@ -24,16 +24,16 @@ package protocol EventExport: Sendable {
 /// One list of a driver's export: the rows of a table that belong to the driver.
 package struct ExportList: Sendable {
     package var name: String
-    /// Returns the keys of the driver's next rows in ascending order, at most `limit`. The next rows are those whose
-    /// keys follow `after`. If `after` is nil, they begin with the first row.
+    /// Returns the keys of at most `limit` rows of the driver, in ascending order. Begins after the key `after`, or
+    /// with the first row if `after` is nil.
     package var keys:
         @Sendable (_ driver: Int64, _ after: SQLValue?, _ limit: Int, _ db: any SQLTransaction) throws -> [SQLValue]
-    /// Writes rows as JSON objects, in the order of `keys`, until the document has `bytesMin` bytes. Writes nothing for
-    /// a row that was deleted since its key was read, even if another driver's row has the key now.
+    /// Writes rows as JSON objects, in the order of `keys`, until the document has `bytesMin` bytes. A row may have
+    /// been deleted since its key was read. Then nothing is written, even if another driver's row now has the key.
     ///
     /// - Parameters:
     ///   - keys: at least one key.
-    ///   - now: the time of the export. Deadlines before it have passed.
+    /// Returns the number of keys that were handled. A key without a row also counts.
     ///
     /// Returns the number of keys whose rows are written or deleted.
     package var write:
@@ -53,7 +53,7 @@ package struct ExportList: Sendable {
         self.write = write
     }
 
-    /// Creates a list whose rows are written one by one. `writeRow` writes the row with this key.
+    /// Creates a list from a function that writes a single row.
     package init(
         name: String,
         keys: @escaping @Sendable (Int64, SQLValue?, Int, any SQLTransaction) throws -> [SQLValue],

@@ -3,18 +3,18 @@
 import Engine
 import JourneyModel
 
-/// The name and the form of the JSON member, both derived from the column's name. They are derived once per list,
+/// The name and the form of a JSON member. Both are derived from the name of a column. This happens once per list,
 /// because an export may have millions of values.
 package struct ExportColumn: Sendable {
     fileprivate enum Form: Sendable {
         case plain, boolean
         /// Milliseconds since 1970, written as RFC 3339 text.
         case time
-        /// A word of the API that is stored as a number, for example the name of a state.
+        /// A number that stands for a word of the API, for example the name of a state.
         case word(@Sendable (Int64) -> String?)
-        /// JSON that is either stored or made by the query. It is copied into the document.
+        /// JSON, copied into the document. A column stores it, or the query builds it.
         case json
-        /// A JSON object whose members are written into the current object. NULL is left out.
+        /// A JSON object whose members are written into the current object. NULL adds no member.
         case members
         /// UTF-8 of JSON, stored as a BLOB.
         case payload
@@ -23,8 +23,8 @@ package struct ExportColumn: Sendable {
     fileprivate let member: String
     fileprivate let form: Form
 
-    /// - Parameter column: the column's name. A time has the suffix `_ms`, which the member's name lacks. A Boolean has
-    ///   one of the prefixes `is_`, `has_` and `forwards_`.
+    /// - Parameter column: the column's name. The name of a time ends with `_ms`, which the JSON member's name lacks.
+    ///   The name of a Boolean begins with `is_`, `has_` or `forwards_`.
     package init(_ column: String) {
         var member = column
         switch column {

@@ -1,5 +1,5 @@
-// Guesses of one-time codes. GuessRule first compares the number of earlier wrong guesses with the limits. CodeRule
-// then compares the guess with the code. Guesses from an address that has requested a code are counted separately.
+// Guesses of one-time codes. GuessRule limits the number of wrong guesses, and CodeRule compares a guess with the code.
+// If an address has requested a code, its guesses are counted separately.
 
 import Identity
 import JourneyModel
@@ -7,8 +7,8 @@ import JourneyModel
 struct GuessRows {
     let phone: [UInt8]
     let address: [UInt8]
-    /// Keyed digest of the network of the address: the /48 of an IPv6 address or the /24 of an IPv4 address. If the
-    /// text is not an IP address, it is the digest of the text.
+    /// Keyed digest of the address's network: the /48 of an IPv6 address or the /24 of an IPv4 address. If the text is
+    /// not an IP address, the digest of the text.
     let site: [UInt8]
     let now: Moment
 
@@ -20,10 +20,7 @@ struct GuessRows {
         now = origin.at
     }
 
-    /// Judges a guess. Counts the guess if it is wrong or if its code has expired. If the guess is right, deletes all
-    /// codes of the phone number.
-    ///
-    /// Does not count a guess beyond the limits. Otherwise, someone who keeps guessing could lock the phone number
+    /// A guess beyond the limits is not counted. If it were, someone who keeps guessing could lock the phone number
     /// forever.
     func judge(_ guess: [UInt8], _ db: any SQLTransaction) throws -> CodeRule {
         let begin = now.advanced(byMilliseconds: -GuessRule.dayMilliseconds)
@@ -71,16 +68,16 @@ struct GuessRows {
             arguments: [phone, now.millisecondsSinceEpoch, isOwn, site])
     }
 
-    /// Returns the newest of the phone number's codes that meet the condition, as an array with at most one element.
-    /// Leaves out a code if its address last requested a code more than two code lifetimes ago.
+    /// Returns the newest code that meets the condition, as an array with at most one element. Ignores the code of an
+    /// address whose last request for a code is more than two code lifetimes ago.
     ///
-    /// A code from before the clock was set back may expire later than a code that is issued now. Such an old code is
+    /// If the clock was set back, a code from before may expire later than a code that is issued now. Such a code is
     /// returned only if there is no other code.
     private func codes(
         _ condition: String, _ arguments: SQLArguments, _ db: any SQLTransaction
     ) throws -> [(code: StoredCode, wrongCount: Int)] {
-        // The order is by expiry and not by `issued_at_ms`. `issued_at_ms` is the time of the address's last request,
-        // and this request may have issued no code because its code was held back.
+        // `issued_at_ms` does not give the order of the codes. It is the time of the address's last request. If that
+        // request's code was held back, the code is older.
         try SQLRow.fetchAll(
             db,
             sql: """

@@ -63,7 +63,7 @@ extension MissingErasures {
             for row in rows {
                 last = try row[0]
                 let driver = DriverID(try row[1])
-                // If a driver was first seen after the deletion, this driver is a new one with the same id, and keeps
+                // A driver whose row was created after the deletion is a new driver with the same id. This driver keeps
                 // its rows.
                 guard let erasure = missing[digests.driver(driver)], try row[2] <= erasure.at else { continue }
                 drivers.append((driver, erasure))

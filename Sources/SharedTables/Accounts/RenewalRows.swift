@@ -1,6 +1,6 @@
-// Renewal of refresh tokens, and of the single tokens that shipped clients have instead of a token pair. RefreshRule
-// judges a refresh token in the transaction that spends it. So if two concurrent requests present the same token, the
-// second finds it already spent.
+// Renews refresh tokens, and the single tokens that shipped clients have instead of a token pair. The transaction that
+// spends a refresh token also judges it. If two requests present the same token at once, one of them therefore finds it
+// spent.
 
 import Identity
 import JourneyModel
@@ -42,8 +42,7 @@ enum RenewalRows {
             try forgetOld(of: session.id, at: origin.at, db)
             return try renewed(session, until: new.expiresAt, reason: nil, from: origin, db)
         case .repeat:
-            // A repeated request gets the result of the first request, and does not change the time at which the
-            // session expires.
+            // A repeat gets the same result as the first request. It does not extend the session.
             return try renewed(session, until: origin.at, reason: "repeat", from: origin, db)
         }
     }
@@ -52,8 +51,8 @@ enum RenewalRows {
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin,
         _ db: any SQLTransaction
     ) throws -> RenewalOutcome {
-        // Only a single token may be renewed here. The access token of a token pair is valid for an hour. If it could
-        // be exchanged for a single token, it would give access for a month.
+        // Only a single token may be renewed here. An access token of a pair is valid for an hour. Renewed as a single
+        // token, it would give access for a month.
         let session = try SignInSessionRows.row(of: sid, driver: driver, db)
         guard let session, session.kind == .legacy else {
             try AuditRows.add(
@@ -89,10 +88,8 @@ enum RenewalRows {
         )
     }
 
-    /// Stores the time of this request as the session's last use, unless the stored last use is later. If the stored
-    /// last use is in the future, it is replaced, because the clock was set back after it was stored.
-    ///
-    /// Also stores `expiresAt` as the time at which the session expires, if it is later than the stored one.
+    /// Sets the session's last use to the time of this request, unless the stored time is later. A stored time in the
+    /// future is replaced, because it was stored before the clock was set back.
     private static func renewed(
         _ session: SignInSessionRow, until expiresAt: Moment, reason: String?, from origin: RequestOrigin,
         _ db: any SQLTransaction
@@ -114,13 +111,11 @@ enum RenewalRows {
         return .renewed(user, sid: session.sid)
     }
 
-    /// Deletes the session's expired tokens, which would be rejected anyway. If more than `refreshTokensPerSessionMax`
-    /// tokens remain, deletes the spent tokens that were issued first. The order needs no index, because a session has
-    /// few tokens.
+    /// Deletes the session's expired tokens. If more than `refreshTokensPerSessionMax` tokens remain, deletes spent
+    /// tokens, beginning with those issued first.
     ///
-    /// `expires_at_ms` does not show the order of issue: after the lifetime of tokens was shortened, a new token
-    /// expires before older ones. An unspent token counts as newer than every spent token, even if the clock was set
-    /// back.
+    /// The order is not by `expires_at_ms`: if the lifetime of tokens was shortened, a new token expires before older
+    /// ones. Unspent tokens come first in the query, so that none is deleted if the clock was set back.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",

@@ -1,5 +1,5 @@
-// The verification codes of sessions. A session has at most one code. SessionCodeRule decides whether a code that a
-// driver enters is accepted.
+// The verification codes of sessions. A session has at most one code. SessionCodeRule judges the code that a driver
+// enters.
 
 import Engine
 package import Identity
@@ -24,16 +24,16 @@ extension StoredAccounts: SessionCodeStore {
 }
 
 enum SessionCodeRows {
-    /// How long a row is kept after its code has expired, in milliseconds. While the row is kept, a driver who sends an
-    /// accepted code again gets the same response. Later, `issue` deletes the row.
+    /// How long a row is kept after its code has expired, in milliseconds. Until then, a driver who repeats an accepted
+    /// code gets the same response.
     static let keptMilliseconds: Int64 = 86_400_000
 
     private struct Session {
         var reference: SessionReference
         var driver: Int64
-        /// The hard deadline of the session. Nil if the session is not in progress.
+        /// The hard deadline; nil if the session is not in progress.
         var endsAt: Moment?
-        /// The time that the verification gets if a code is accepted now. Nil if the session is not in progress.
+        /// The time to record if a code is accepted now; nil if the session is not in progress.
         var verifiedAt: Moment?
     }
 
@@ -93,8 +93,8 @@ enum SessionCodeRows {
         }
     }
 
-    /// Returns the session with this id. If `driver` is not nil, the session must belong to this driver. Returns nil if
-    /// there is no such session, or if its driver was deleted.
+    /// Returns the session with this id; nil if it does not exist or its driver was deleted. If `driver` is given,
+    /// returns nil for another driver's session.
     private static func session(
         _ sessionID: String, of driver: DriverID?, at now: Moment, _ db: any SQLTransaction
     ) throws -> Session? {

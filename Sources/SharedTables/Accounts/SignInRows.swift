@@ -1,4 +1,4 @@
-// The statements of a sign-in's transaction: they check the nonce or the code, find or create the account, and create a
+// The statements of a sign-in's transaction. They check the nonce or the code, find or create the account, and create a
 // session.
 
 import Identity
@@ -28,11 +28,11 @@ enum SignInRows {
         return try signIn(driver, new, as: .signInApple, isNew: known == nil, db)
     }
 
-    /// Detects a repeated sign-in: an earlier request with the same identity token has already created a session. That
-    /// session has the session id and the refresh token of `new`, because both are derived from the identity token.
+    /// Detects a repeated sign-in. The session id and the refresh token are derived from the identity token. If an
+    /// earlier request had the same identity token, its session therefore has the `sid` of `new`.
     ///
-    /// Returns the user of that session. Returns nil if there is no such session, or if the earlier request was too
-    /// long ago. Also returns nil if the session's refresh token was used since then.
+    /// Returns the user of that session. Returns nil if there is no such session, if it is too old, or if its refresh
+    /// token was already used.
     private static func repeated(_ new: NewSignIn, of driver: Int64, _ db: any SQLTransaction) throws -> User? {
         let row = try SQLRow.fetchOne(
             db, sql: "SELECT id, created_at_ms FROM sign_in_session WHERE sid = ? AND driver = ? AND kind = ?",
@@ -49,8 +49,7 @@ enum SignInRows {
     }
 
     /// How long a used nonce is kept after its identity token has expired, in seconds. A server judges a token by the
-    /// time at which the request's head arrived. A token may thus be accepted after its expiry, and its nonce must
-    /// still be known then.
+    /// time at which the request's head arrived. A used nonce must therefore still be known after the token's expiry.
     private static let nonceKeptSeconds = 86_400
 
     /// Stores the nonce. Returns false when it was used before.
@@ -68,8 +67,8 @@ enum SignInRows {
         return added == 1
     }
 
-    /// Creates an account. If Apple has verified an email address, it becomes the address of the profile; otherwise,
-    /// the address in the request does. The address in the request is never used to find an account.
+    /// Creates an account. Its email address is the one that Apple has verified. If there is none, it is the address in
+    /// the request, which is never used to find an account.
     private static func add(
         _ identity: AppleIdentity, _ profile: FirstProfile, _ new: NewSignIn, _ db: any SQLTransaction
     ) throws -> Int64 {

@@ -1,5 +1,5 @@
-// Creates, finds, lists and ends sign-in sessions. Ending a session deletes everything that depends on it, and adds a
-// row to the feed of revocations. The status cache of every process reads this feed.
+// Creates, finds, lists and ends sign-in sessions. Ending a session deletes the rows that depend on it, and adds a row
+// to the feed of revocations.
 
 import Identity
 import JourneyModel
@@ -45,8 +45,8 @@ enum SignInSessionRows {
         try end(Array(others.dropLast(AccountRules.sessionsPerDriverMax - 1)), at: now, db)
     }
 
-    /// Returns the driver's other sessions, the least recently used first. Sessions whose last use is in the future
-    /// come before all others, because this time was stored before the clock was set back.
+    /// Returns the driver's other sessions, the least recently used first. Sessions with a last use in the future come
+    /// before all others. Such a time was stored before the clock was set back.
     private static func others(
         than session: Int64, of driver: Int64, at now: Moment, _ db: any SQLTransaction
     ) throws -> [SignInSessionRow] {
@@ -83,15 +83,13 @@ enum SignInSessionRows {
         }
     }
 
-    /// Deletes a sign-in session and everything that depends on it. Unlike `end`, adds no row to the feed of
-    /// revocations.
+    /// Unlike `end`, adds no revocation.
     static func remove(_ session: SignInSessionRow, _ db: any SQLTransaction) throws {
         try db.execute(sql: "DELETE FROM device WHERE session = ?", arguments: [session.id])
         try db.execute(sql: "DELETE FROM refresh_token WHERE session = ?", arguments: [session.id])
         try db.execute(sql: "DELETE FROM sign_in_session WHERE id = ?", arguments: [session.id])
     }
 
-    /// Ends a few expired sessions of any driver, whose tokens are no longer accepted anyway. Called at each sign-in.
     private static func endExpired(at now: Moment, _ db: any SQLTransaction) throws {
         let expired = try SQLRow.fetchAll(
             db, sql: "\(select) WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT 4",
@@ -106,18 +104,18 @@ enum SignInSessionRows {
     }
 }
 
-/// The feed of revocations. The session status cache of every process reads it. Revocations that commit later have
-/// higher ids.
+/// The feed of revocations. The session status cache of every process reads it. The ids follow the order of the
+/// commits.
 enum RevocationRows {
-    /// Maximum number of revocations that a cache reads at once. If more were added since its last read, the cache
-    /// drops all its entries.
+    /// Maximum number of revocations that a cache reads at once. If more were added since the cache's previous read,
+    /// the cache drops all its entries.
     private static let revocationsMax = 1000
     private static let keptMilliseconds: Int64 = 3_600_000
 
     /// Adds a revocation. `sid` is nil when a driver was deleted.
     static func add(sid: String?, at now: Moment, _ db: any SQLTransaction) throws {
-        // The statement computes the id, because ids from a PostgreSQL sequence have gaps and do not follow the order
-        // of commits. If two transactions compute the same id, only one of them commits, and the other runs again.
+        // A PostgreSQL sequence is not used: its ids have gaps and do not follow the order of commits. If two
+        // transactions compute the same id, one of them fails and runs again.
         try db.execute(
             sql: """
                 INSERT INTO revocation (id, sid, at_ms) SELECT coalesce(max(id), 0) + 1, CAST(? AS TEXT), CAST(? AS BIGINT)
@@ -132,17 +130,16 @@ enum RevocationRows {
     }
 
     static func revocations(after id: Int64?, _ db: any SQLTransaction) throws -> RecentRevocations {
-        // The row with the highest id is never deleted, so its id is that of the last revocation. `add` deletes only
-        // rows that are older than the new one. The deletion of a driver adds a row with a higher id before it deletes
-        // the driver's rows.
+        // The row with the highest id is never deleted. `add` deletes only rows that are older than the new one. Before
+        // a driver's rows are deleted, a row with a higher id is added.
         let last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM revocation") ?? 0
         guard let id else { return RecentRevocations(last: last, sids: [], concernsAll: true) }
         guard last != id else { return RecentRevocations(last: last, sids: [], concernsAll: false) }
         let sids: [String?] = try SQLRow.fetchAll(
             db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, revocationsMax]
         ).map { try $0[0] }
-        // Without deletions, each id from `id` + 1 to `last` has a row. If fewer rows were read, some were deleted, or
-        // there are more than `revocationsMax`. The cache must then drop all its entries (`concernsAll`).
+        // Each id from `id` + 1 to `last` once had a row. If fewer rows were read, some were deleted, or there are more
+        // than `revocationsMax`. The cache must then drop all its entries (`concernsAll`).
         let concernsAll = Int64(sids.count) != last - id || sids.contains(nil)
         return RecentRevocations(last: last, sids: concernsAll ? [] : sids.compactMap { $0 }, concernsAll: concernsAll)
     }

@@ -1,5 +1,5 @@
-// Implements the protocols for accounts. Every change is one transaction of the database, and every read uses its own
-// snapshot. The other files of this folder contain the statements that these transactions run.
+// Implements the protocols for accounts. Every change is one transaction, and every read uses its own snapshot. The
+// other files of this folder contain the statements.
 
 package import Engine
 package import Identity
@@ -17,8 +17,8 @@ package struct StoredAccounts: AccountTransactions {
 
     package var database: any SQLDatabase { store }
 
-    /// Runs one transaction that may begin the deletion of a driver. `effects` computes from the outcome how the
-    /// transaction affects SQLite's WAL and the writer's cache of drivers.
+    /// Runs one transaction that may begin the deletion of a driver. `effects` derives the transaction's effects from
+    /// its outcome (`ChangeEffects`).
     func beginErasure<Outcome: Sendable>(
         effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ begin: @escaping @Sendable (any SQLTransaction) throws -> Outcome

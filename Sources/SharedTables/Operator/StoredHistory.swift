@@ -1,13 +1,12 @@
 // Implements `HistoryStore`, which keeps the counts that the operator page shows over time. Each count is stored three
-// times: for each minute, for each 15 minutes and for each 2 hours. Each of these steps is deleted when no time range
-// of the page needs it any more.
+// times: per minute, per 15 minutes and per 2 hours.
 
 package import Engine
 package import JourneyModel
 
 package enum StoredHistory {
-    /// The three step lengths, each with the time for which its steps are kept, in seconds. Steps are kept for the
-    /// longest time range that reads them, plus at least an hour.
+    /// The three step lengths, each with the number of seconds for which its counts are kept. This is the longest time
+    /// range that reads them, plus at least an hour.
     package static let levels: [(stepSeconds: Int64, keptSeconds: Int64)] = [
         (60, 7 * 3600), (900, 25 * 3600), (7200, 31 * 24 * 3600),
     ]

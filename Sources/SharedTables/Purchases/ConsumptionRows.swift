@@ -1,5 +1,5 @@
-// The driver's consent to sending consumption information to Apple, and the durable queue of Apple's requests for this
-// information.
+// Whether the driver agrees that consumption information is sent to Apple, and the durable queue of Apple's requests
+// for this information.
 
 package import Identity
 package import JourneyModel
@@ -11,8 +11,7 @@ package enum ConsumptionRows {
     /// Maximum number of old rows deleted with each insert.
     private static let deletedPerInsert = 4
 
-    /// Stores whether the driver consents, and the time of this answer. If the driver repeats the stored answer, the
-    /// stored time does not change.
+    /// If the driver repeats the stored answer, the stored time does not change.
     static func setConsent(
         _ isGiven: Bool, of driver: Int64, at now: Moment, _ db: any SQLTransaction
     ) throws -> ConsumptionConsent {
@@ -37,11 +36,12 @@ package enum ConsumptionRows {
         ).map { ConsumptionConsent(isGiven: try $0[0], changedAt: try $0[1]) }
     }
 
-    /// Queues a request for consumption information. Must be called in the transaction that stores the request's
-    /// notification. Otherwise, a request could be acknowledged to Apple and then be lost.
+    /// Queues a request for consumption information. Must be called in the transaction that stores the notification
+    /// with the request. If the notification were stored alone, Apple would get an acknowledgement, and a crash could
+    /// lose the request.
     ///
-    /// Does not change a request that is already stored. A request may be kept for longer than its notification. If the
-    /// notification is then processed again (`dwell purchases replay`), its request is already stored.
+    /// Does nothing if the request is already stored. This happens when `dwell purchases replay` processes a
+    /// notification again after the stored notification was deleted.
     static func add(
         _ notification: StoreNotification, _ transaction: TransactionFact, of purchase: Int64, at now: Moment,
         _ db: any SQLTransaction
@@ -66,8 +66,8 @@ package enum ConsumptionRows {
             arguments: [oldest.millisecondsSinceEpoch, deletedPerInsert])
     }
 
-    /// Returns the request that is due first. A request is also due if its next attempt is further ahead than the
-    /// longest pause, because the clock was then set back.
+    /// Returns the request with the earliest due time. A request also counts as due if its next attempt is further
+    /// ahead than the longest pause. The clock was then set back.
     static func next(dueAt now: Moment, _ db: any SQLTransaction) throws -> ConsumptionRequest? {
         let latest = ServerClocks.latest(at: now).advanced(bySeconds: ConsumptionAnswers.retrySecondsMax)
         return try next("next_attempt_at_ms <= ?", now, db) ?? next("next_attempt_at_ms > ?", latest, db)

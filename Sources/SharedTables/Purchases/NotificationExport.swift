@@ -1,11 +1,11 @@
-// The list of Apple's notifications about the driver in a driver's export. The list is exported because some payloads
-// contain more than the stored transactions do (`StoreNotificationRows`).
+// The list of Apple's notifications in a driver's export. It is needed because some payloads contain more than the
+// stored transactions (`StoreNotificationRows`).
 
 import JourneyModel
 
 extension ExportList {
-    /// The notifications about the driver's purchases, and those about the driver as a customer of the app. When the
-    /// driver is deleted, the payloads of these same notifications are removed (`PurchaseRows.erase`).
+    /// The notifications about the driver's purchases, and those about the driver as a customer of the app.
+    /// `PurchaseRows.erase` removes the payloads of the same notifications.
     static let storeNotifications = ExportList(name: "store_notifications") { driver, last, limit, db in
         var ids = Set(
             try String.fetchAll(

@@ -1,4 +1,4 @@
-// For each app and environment, the time up to which Apple's history of notifications was read.
+// For each app and environment, the time up to which Apple's notification history was read.
 
 package import Identity
 package import JourneyModel

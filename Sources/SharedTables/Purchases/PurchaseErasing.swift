@@ -1,9 +1,8 @@
-// Removes the data about a deleted driver from the driver's purchases. Facts signed by Apple are kept for a refund, a
-// renewal or a tax audit, but without the members that identify the driver. Facts that arrive later are stored without
-// these members too (`PurchaseRows.put`).
+// Removes the data about a deleted driver from the driver's purchases. The facts that Apple signed may be needed for a
+// refund, a renewal or a tax audit. They are kept without the members that identify the driver.
 //
-// Afterwards the purchase has no owner. The next driver whose app sends it becomes its owner. This is normally the same
-// person with a new account.
+// After the deletion, the purchase has no owner. If the app of another driver sends the purchase, that driver becomes
+// the owner. This is normally the same person with a new account.
 
 import JourneyModel
 import Purchases
@@ -12,8 +11,8 @@ extension PurchaseRows {
     static func erase(_ driver: Int64, _ db: any SQLTransaction) throws {
         try eraseNotificationsAboutCustomer(driver, db)
         for (table, key) in [("purchase_transaction", "id"), ("purchase_renewal", "purchase")] {
-            // First deletes the facts of revoked signers. The statements below remove the signers from all facts, and a
-            // fact without a signer is believed.
+            // Facts of revoked signers must be deleted first. A fact without a signer is believed, and the statements
+            // below remove the signers from all facts.
             try db.execute(
                 sql: """
                     DELETE FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)
@@ -46,8 +45,8 @@ extension PurchaseRows {
         }
     }
 
-    /// Removes the payloads of notifications about the driver as a customer of the app. These notifications belong to
-    /// no purchase, but contain the same customer id (`appTransactionId`) as the driver's facts.
+    /// Removes the payloads of notifications about the driver as a customer of the app. Such a notification belongs to
+    /// no purchase, but contains the customer id of the driver's facts (`appTransactionId`).
     private static func eraseNotificationsAboutCustomer(_ driver: Int64, _ db: any SQLTransaction) throws {
         for id in try customerIDs(of: driver, db) {
             try db.execute(
@@ -59,8 +58,8 @@ extension PurchaseRows {
         }
     }
 
-    /// Returns the driver's customer ids at Apple (`appTransactionId`), one for each app. Reads them from the stored
-    /// facts and also from the notifications about the driver's purchases, because a fact may lack the id.
+    /// Returns the driver's customer ids at Apple (`appTransactionId`), one for each app. A stored fact may lack the
+    /// id. Therefore also reads the ids of notifications about the driver's purchases.
     static func customerIDs(of driver: Int64, _ db: any SQLTransaction) throws -> Set<String> {
         var ids = Set(
             try String.fetchAll(

@@ -1,4 +1,4 @@
-// The purchases of a driver as an operator sees them, for `dwell purchases`. All rows are read from one snapshot.
+// The purchases of a driver, as `dwell purchases` shows them to an operator. One snapshot provides all rows.
 
 package import JourneyModel
 package import Purchases
@@ -6,13 +6,12 @@ package import Purchases
 /// A purchase with its owner. A subscription and its renewals are one purchase.
 package struct PurchaseRecord: Hashable, Sendable {
     package var key: SubscriptionKey
-    /// The owner; nil if no owner is known. If an owner is deleted, the purchase has no owner until another driver
-    /// becomes its owner.
+    /// The owner; nil if no owner is known or the owner was deleted.
     package var driver: DriverID?
-    /// The time at which an operator assigned the purchase to its present owner; nil if no operator did.
+    /// The time at which an operator assigned the purchase to its owner; nil if no operator did.
     package var movedAt: Moment?
-    /// Whether one of the purchase's transactions contains the account token of the owner. Apple has signed this token
-    /// as part of the transaction.
+    /// Whether one of the purchase's transactions contains the owner's account token. Apple's signature covers this
+    /// token.
     package var isNamed: Bool
     /// The notifications about the purchase, newest first.
     package var notifications: [Notification]
@@ -23,8 +22,7 @@ package struct PurchaseRecord: Hashable, Sendable {
         package var subtype: String?
         package var signedAt: Moment
         package var receivedAt: Moment
-        /// The outcome of a CONSUMPTION_REQUEST. Nil if the notification has another type, or if the request has no
-        /// outcome yet.
+        /// The outcome of a CONSUMPTION_REQUEST; nil if there is none yet, and for notifications of other types.
         package var consumption: Consumption?
 
         package struct Consumption: Hashable, Sendable {
@@ -54,7 +52,7 @@ package enum PurchaseRecordRows {
             consent: try ConsumptionRows.consent(of: row, db))
     }
 
-    /// Returns the purchases with this original transaction id. There is at most one for each environment.
+    /// Returns the purchases with this original transaction id, at most one per environment.
     package static func purchases(original id: String, _ db: any SQLTransaction) throws -> [PurchaseRecord] {
         try records("original_transaction_id = ?", [id], db)
     }

@@ -1,30 +1,29 @@
-// Purchases and the facts that Apple signed about them. Of the facts about a transaction or a renewal, only the newest
-// is kept, whatever the order in which they arrive. A purchase has at most one owner.
+// Purchases and the facts that Apple signed about them. For each transaction and each renewal, only the newest fact is
+// kept, even if an older fact arrives later. A purchase has at most one owner.
 
 import Identity
 import JourneyModel
 import Purchases
 
 package enum PurchaseRows {
-    /// SQL condition that a fact is believed, for a query that joins facts and signers. If the certificates of a signer
-    /// are revoked, `revoked_at_ms` is 0, so none of the signer's facts is believed (`StoredPurchases.record`).
+    /// The SQL condition that a fact is believed, for a query that joins facts and signers. For a revoked signer,
+    /// `revoked_at_ms` is 0 (`StoredPurchases.record`). None of the signer's facts then meets the condition.
     ///
-    /// A fact without a signer is believed. Signers are removed only when a driver is deleted, and only from facts that
-    /// were believed.
+    /// A fact without a signer is believed, because the deletion of a driver removes signers only from believed facts.
     static let isBelieved = "(revoked_at_ms IS NULL OR signed_at_ms < revoked_at_ms)"
 
     static func token(of driver: Int64, _ db: any SQLTransaction) throws -> String? {
         try String.fetchOne(db, sql: "SELECT token FROM app_account_token WHERE driver = ?", arguments: [driver])
     }
 
-    /// Stores the transaction and the renewal, each if it is newer than the stored one. Returns the purchase's row
-    /// number, and whether the purchase is anonymous: its owner was deleted, and no other driver is known to own it.
+    /// Stores each of the two facts if it is newer than the stored one. Returns the purchase's row number. The purchase
+    /// is anonymous if its owner was deleted and it has no new owner.
     ///
-    /// Stores the facts of an anonymous purchase without the members that identify a person. If the transaction has the
-    /// account token of a driver, stores the facts whole, because this driver owns the purchase.
+    /// The facts of an anonymous purchase are stored without the members that identify a person. If the transaction
+    /// contains a driver's account token, that driver owns the purchase. The facts are then stored whole.
     ///
-    /// - Parameter isShown: whether a driver's app sent the facts. If so, the facts are stored whole, because a
-    ///   purchase that was anonymous then gets an owner (`owner`).
+    /// - Parameter isShown: whether a driver's app sent the facts. If so, `owner` gives an anonymous purchase an owner,
+    ///   and the facts are stored whole.
     static func put(
         _ transaction: TransactionFact, _ renewal: RenewalFact?, isShown: Bool, _ db: any SQLTransaction
     ) throws -> (purchase: Int64, isAnonymous: Bool) {
@@ -34,14 +33,15 @@ package enum PurchaseRows {
             if let renewal { try put(renewal, in: purchase, db) }
             return (purchase, false)
         }
-        // A fact of a revoked signer is not stored here. Without its signer, it would be believed.
+        // Anonymous facts have no signer. A fact of a revoked signer would therefore be believed if it were stored
+        // here.
         if try !isRevoked(transaction.proof, db) { try put(transaction.anonymous(), in: purchase, db) }
         if let renewal, try !isRevoked(renewal.proof, db) { try put(renewal.anonymous(), in: purchase, db) }
         return (purchase, true)
     }
 
-    /// Returns whether the last owner of a purchase without an owner was deleted. If so, the deletion has removed the
-    /// signatures of the purchase's transactions, or has deleted transactions whose signers are revoked.
+    /// Returns whether a purchase without an owner has lost its owner through a deletion. A deletion removes the
+    /// signatures of the transactions. It also deletes the transactions of revoked signers, which may be all of them.
     private static func isAnonymous(_ purchase: Int64, _ db: any SQLTransaction) throws -> Bool {
         let facts = "SELECT 1 FROM purchase_transaction WHERE purchase = ?"
         return try Bool.fetchOne(
@@ -59,7 +59,7 @@ package enum PurchaseRows {
     /// Determines, stores and returns the owner of a purchase. The owner is the first of these drivers that exists:
     ///
     /// - the stored owner, if an operator moved the purchase
-    /// - the driver whose account token is in a transaction signed by Apple (`named`)
+    /// - the driver whose account token is in one of the purchase's transactions (`named`)
     /// - the stored owner
     /// - `driver`, who sent the purchase
     static func owner(of purchase: Int64, firstShownBy driver: Int64?, _ db: any SQLTransaction) throws -> Int64? {
@@ -75,8 +75,8 @@ package enum PurchaseRows {
         return owner
     }
 
-    /// Returns the driver whose account token is in a transaction of the purchase. If transactions have tokens of
-    /// different drivers, the transaction with the latest purchase date decides.
+    /// Returns the driver whose account token is in a transaction of the purchase. If the transactions name several
+    /// drivers, the transaction with the latest purchase date decides.
     private static func named(in purchase: Int64, _ db: any SQLTransaction) throws -> Int64? {
         let transactions = """
             FROM purchase_transaction JOIN app_account_token ON token = account_token
@@ -86,20 +86,19 @@ package enum PurchaseRows {
         let drivers = try Int64.fetchAll(
             db, sql: "SELECT DISTINCT app_account_token.driver \(transactions)", arguments: [purchase])
         guard drivers.count > 1 else { return drivers.first }
-        // The purchase dates are in the payloads. These are read only if the transactions have tokens of different
-        // drivers.
+        // The payloads contain the purchase dates. They are large, so they are read only if the transactions name
+        // several drivers.
         let rows = try SQLRow.fetchAll(
             db, sql: "SELECT \(factColumns), app_account_token.driver \(transactions)", arguments: [purchase])
         let named = try rows.map { row in (fact: try transaction(row), driver: try row[3] as Int64) }
-        // If the dates are equal, the higher id decides. Ids are numbers without leading zeros, so a longer id is
-        // higher than a shorter one.
+        // If two dates are equal, the higher transaction id decides. Ids are numbers without leading zeros, so a longer
+        // id is higher than a shorter one.
         return named.max { one, other in
             (one.fact.purchaseDate, one.fact.transactionID.utf8.count, one.fact.transactionID)
                 < (other.fact.purchaseDate, other.fact.transactionID.utf8.count, other.fact.transactionID)
         }?.driver
     }
 
-    /// Returns the id of a purchase's owner; nil if the purchase has no owner.
     static func driverID(ofOwner owner: Int64?, _ db: any SQLTransaction) throws -> DriverID? {
         try owner.flatMap { driver in
             try String.fetchOne(db, sql: "SELECT driver_id FROM driver WHERE id = ?", arguments: [driver])
@@ -128,8 +127,6 @@ package enum PurchaseRows {
     /// The columns that `transaction` and `renewal` read.
     private static let factColumns = "payload, header, signature"
 
-    /// Returns the end of a query for the believed facts in `table`, from `FROM` on. Each fact is joined with its
-    /// signer. The caller can append further conditions with AND.
     private static func believed(_ table: String) -> String {
         """
         FROM \(table)
@@ -137,8 +134,6 @@ package enum PurchaseRows {
         """
     }
 
-    /// Returns the row number of a purchase, and inserts the row if it is missing. `mayBeAnonymous` is true if the row
-    /// was already stored and has no owner.
     private static func row(
         of key: SubscriptionKey, _ db: any SQLTransaction
     ) throws -> (id: Int64, mayBeAnonymous: Bool) {
@@ -195,13 +190,13 @@ package enum PurchaseRows {
             arguments: [purchase, fact.signedDate, fact.payload, signer, fact.proof?.signature])
     }
 
-    /// Returns whether a fact is newer than the stored believed fact. Returns true if no believed fact is stored.
-    /// Otherwise, a fact whose signer is revoked is never newer, because it would not be believed.
+    /// Returns whether a fact is newer than the stored believed fact, or no believed fact is stored. A fact of a
+    /// revoked signer is never newer than a believed fact.
     ///
-    /// Like `PurchaseFacts`, compares the signing dates first. Only if they are equal, reads the other columns of the
-    /// stored fact, because these are large.
+    /// Like `PurchaseFacts`, compares the signing dates first. The other columns of the stored fact are large, so they
+    /// are read only if the dates are equal.
     ///
-    /// - Parameter stored: the end of the query for the stored believed fact, from `FROM` on.
+    /// - Parameter stored: the part of the query from `FROM` on, for the stored believed fact.
     private static func isNewer(
         _ signed: Moment, _ proof: SignatureProof?, _ stored: String, _ arguments: SQLArguments,
         _ db: any SQLTransaction, _ decide: (SQLRow) throws -> Bool
@@ -214,9 +209,9 @@ package enum PurchaseRows {
         return try known.map(decide) ?? true
     }
 
-    /// Returns whether the database records the signer of this proof as revoked. The verifier may not know of the
-    /// revocation, because another process may have recorded it. The verifier of `dwell purchases replay` never reads
-    /// these records.
+    /// Returns whether the database records this proof's signer as revoked. The caller's verifier may not know this,
+    /// because another process may have recorded it. The verifier of `dwell purchases replay` never reads these
+    /// records.
     private static func isRevoked(_ proof: SignatureProof?, _ db: any SQLTransaction) throws -> Bool {
         guard let proof else { return false }
         return try Bool.fetchOne(

@@ -1,12 +1,12 @@
-// Notifications of the App Store. Each notification takes effect once, in the transaction that stores its id.
+// Notifications of the App Store. Each notification takes effect only once, in the transaction that stores its id.
 
 import Identity
 import JourneyModel
 import Purchases
 
 enum StoreNotificationRows {
-    /// Number of days for which a notification's id is kept. After 200 days the notification cannot arrive again,
-    /// because Apple repeats it for 157 hours, and Apple's notification history reaches back 180 days.
+    /// Number of days for which a notification's id is kept. Apple repeats a notification for 157 hours, and Apple's
+    /// notification history reaches back 180 days. After 200 days, the notification can therefore not arrive again.
     static let keptDays = 200
     /// Maximum number of old rows deleted with each insert. It is greater than one, so that the number of old rows
     /// falls. It is small, so that each insert is quick.
@@ -51,9 +51,8 @@ enum StoreNotificationRows {
         return .taken(owner: try PurchaseRows.driverID(ofOwner: owner, db))
     }
 
-    /// Returns whether the payload is kept. If the type is unknown or there is no transaction, the payload contains
-    /// more than the stored transaction and is kept. A test notification is an exception, because its payload contains
-    /// nothing of interest.
+    /// Returns whether the payload is kept. A payload is kept if it contains more than the stored transaction: its type
+    /// is unknown, or it has no transaction. The payload of a test notification is never of interest.
     private static func keepsPayload(of notification: StoreNotification) -> Bool {
         let isDocumented = NotificationTypes.row(type: notification.type, subtype: notification.subtype) != nil
         return !isDocumented || notification.transaction == nil && notification.type != "TEST"

@@ -1,5 +1,5 @@
-// Implements the protocols for purchases. Every change is one transaction. PurchaseRows contains the statements that
-// these transactions run.
+// Implements the protocols for purchases. Every change is one transaction. PurchaseRows contains most of the
+// statements.
 
 import Engine
 package import Identity
@@ -54,8 +54,8 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
     package func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome {
-        // A notification changes no rows of drivers, so the writer keeps its cache of drivers. If it emptied the cache
-        // after each notification, later events would have to read the drivers again.
+        // A notification changes no rows of drivers. If the writer emptied its cache of drivers here, it would have to
+        // read the drivers of later events again.
         try await change(keepsDriverCache: true) { db in
             try StoreNotificationRows.take(notification, at: now, db)
         }
@@ -76,9 +76,10 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
         }
     }
 
-    /// Assigns a purchase to a driver, even if the account token that Apple signed belongs to another driver. Adds an
-    /// audit entry for the new owner, and one for a different old owner. If the purchase or the driver is unknown,
-    /// changes nothing and returns false.
+    /// Assigns a purchase to a driver, even if a transaction contains another driver's account token. Adds an audit
+    /// entry for the driver. If the purchase had another owner, adds an entry for that driver too.
+    ///
+    /// Returns false and changes nothing if the purchase or the driver is unknown.
     package func move(
         _ key: SubscriptionKey, to driver: DriverID, at now: Moment
     ) async throws(AccountFailure) -> Bool {
@@ -103,8 +104,8 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
 
     // MARK: Counting
 
-    /// Returns the purchase facts of the next 64 drivers whose row numbers are above `driver`. Used by
-    /// `PurchaseCounts`.
+    /// Returns the facts of at most 64 drivers with purchases, in the order of their row numbers. Begins after the row
+    /// number `driver`. Used by `PurchaseCounts`.
     @Sendable package func page(after driver: Int64) async throws -> PurchasePage {
         let limit = 64
         return try await read { db in
@@ -130,12 +131,12 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
         }
     }
 
-    /// Records the result of a check whether Apple has revoked a signer's certificates. No fact of a revoked signer is
-    /// believed, whatever its signing date, because someone who stole the signer's key could choose that date.
+    /// Records whether Apple has revoked a signer's certificates. Someone who stole the signer's key could choose any
+    /// signing date. If the signer is revoked, none of its facts is therefore believed, whatever the date.
     ///
-    /// A recorded revocation stays, even if a later call reports good certificates. That report may rest on an older
-    /// response of Apple that another process still holds valid. The issuer can end a revocation only if its reason is
-    /// `certificateHold` (RFC 6960, section 2.2).
+    /// A recorded revocation stays, even if another process reports good certificates later. That report may rest on an
+    /// older response of Apple. The issuer can end a revocation only if its reason is `certificateHold` (RFC 6960,
+    /// section 2.2).
     @Sendable package func record(_ signer: Int64, isRevoked: Bool, at now: Moment) async throws {
         try await change { db in
             _ = try db.execute(
@@ -154,7 +155,7 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
         try await read { db in try PurchaseRecordRows.purchases(of: driver, db) }
     }
 
-    /// Returns every purchase with this original transaction id, at most one per environment.
+    /// Returns the purchases with this original transaction id, at most one per environment.
     package func purchases(original id: String) async throws(AccountFailure) -> [PurchaseRecord] {
         try await read { db in try PurchaseRecordRows.purchases(original: id, db) }
     }

@@ -1,5 +1,5 @@
-// The outbox of push notifications: adds entries, finds due entries, and records the outcomes of their attempts. When a
-// device is deleted, its entries are deleted too.
+// The outbox of push notifications: adds entries, finds due entries, and records the outcomes of attempts. If a device
+// is deleted, the database deletes its entries.
 
 import Engine
 import Identity
@@ -7,15 +7,14 @@ import JourneyModel
 import Push
 
 enum PushOutboxRows {
-    /// The minimum time, in milliseconds, between two background pushes to a device, because Apple delivers only two or
-    /// three an hour.
+    /// The minimum time between two background pushes to a device, in milliseconds. Apple delivers only two or three an
+    /// hour.
     static let wakeIntervalMilliseconds: Int64 = 1_200_000
 
-    /// Adds an entry, unless its device was removed or now belongs to another driver. A background push is added only
-    /// if the device's last one was queued at least `wakeIntervalMilliseconds` ago.
+    /// Adds an entry, unless its device was removed or now belongs to another driver. A background push also needs a
+    /// pause of `wakeIntervalMilliseconds` since the device's previous background push.
     ///
-    /// If the time of the device's last background push is in the future, the clock was set back after it. This time is
-    /// then ignored.
+    /// If the time of the previous background push is in the future, the clock was set back. The time is then ignored.
     static func add(_ entry: PushEntry, at now: Moment, _ db: any SQLTransaction) throws {
         let lastWake = now.advanced(byMilliseconds: -wakeIntervalMilliseconds).millisecondsSinceEpoch
         let added = try db.execute(
@@ -36,8 +35,8 @@ enum PushOutboxRows {
             arguments: [now, entry.device])
     }
 
-    /// Takes due entries for this server, so that no other server takes them before the time `lease`. Returns only the
-    /// entries that it has taken. Since `due` was read, the others were deleted or taken by another server.
+    /// Takes due entries for this server, so that no other server takes them before the time `lease`. Returns the
+    /// entries that it has taken. The others were deleted or taken since `due` read them.
     static func take(_ due: [DuePush], at now: Moment, lease: Moment, _ db: any SQLTransaction) throws -> [DuePush] {
         try due.filter { push in
             try db.execute(
@@ -49,27 +48,26 @@ enum PushOutboxRows {
         }
     }
 
-    /// Returns the latest time that a stored next attempt can have if the clock was never set back. If an entry has a
-    /// later time, it is due now, except before the first attempt of a warning.
+    /// Returns the latest time that a next attempt can have if the clock was not set back. An entry with a later time
+    /// is due now, except before the first attempt of a warning.
     ///
-    /// An entry from before the clock was set back may also have an earlier time than this. It then looks like any
-    /// other entry and waits, but at most for the longest pause.
+    /// If the clock was set back by less than the longest pause, the time of an entry may be earlier than this. The
+    /// entry then waits, but at most for the longest pause.
     private static func latestAttempt(at now: Moment) -> Moment {
         ServerClocks.latest(at: now).advanced(byMilliseconds: PushSender.retryMillisecondsMax)
     }
 
-    /// Returns the SQL condition that an entry's next attempt is later than `latest`, because the clock was set back.
-    /// The first attempt of a warning never meets it: its time depends on a deadline, so it may be later than `latest`
-    /// anyway.
+    /// The SQL condition that an entry's next attempt is later than `latest`, because the clock was set back. It
+    /// excludes the first attempt of a warning, which depends on a deadline and may be later than `latest` anyway.
     private static func isAheadSQL(_ entry: String, _ latest: String) -> String {
         "\(entry).next_attempt_at_ms > \(latest) AND (\(entry).attempt_count > 0 OR \(entry).kind <> 'grace_ending')"
     }
 
-    /// Returns at most `limit` due entries, the one that has been due longest first. For each device, returns only the
-    /// first due entry. If an earlier entry of the device waits for another attempt, returns no entry for the device.
+    /// Returns at most `limit` due entries, those with the earliest due times first. For each device, returns only the
+    /// first due entry. If an earlier entry of a device waits for another attempt, returns none for this device.
     ///
-    /// The query joins the drivers last, because on Citus they are on other servers than the entries and devices.
-    /// `passed` and `ahead` are separate, because one condition for both would read the whole index.
+    /// The query joins the drivers last: on Citus, they are on other servers than the entries and devices. With one
+    /// condition instead of `passed` and `ahead`, the query would read the whole index.
     static func due(at now: Moment, limit: Int, _ db: any SQLTransaction) throws -> [DuePush] {
         let isFirst = """
             NOT EXISTS (
@@ -118,7 +116,7 @@ enum PushOutboxRows {
     }
 
     /// Records an outcome. If the answer to COMMIT was lost, the sender records the same outcome again. An entry may
-    /// then be put back twice, but `attempt_count` must not become negative.
+    /// then be put back twice, and `attempt_count` must not become negative.
     static func finish(_ result: PushResult, at now: Moment, _ db: any SQLTransaction) throws {
         switch result.change {
         case .remove: break

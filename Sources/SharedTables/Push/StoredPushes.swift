@@ -1,12 +1,11 @@
-// Implements the protocols of the outbox of push notifications for both stores. Each store adds only `newestPosition`
-// and `pushChanges`.
+// Implements the protocols of the push outbox for both stores. Each store adds only `newestPosition` and `pushChanges`.
 
 package import Engine
 package import JourneyModel
 package import Push
 
-/// What a store must implement for push notifications. Each store has its own tables of events, so each implements
-/// `newestPosition`, and `pushChanges` of `PushStore`.
+/// What a store must implement for push notifications: `newestPosition`, and `pushChanges` of `PushStore`. Both read
+/// the store's own tables of events.
 package protocol PushTables: SQLDatabase, PushStore, PushQueueStatistics {
     /// Returns the position of the newest event; 0 if there is none.
     func newestPosition(_ db: any SQLTransaction) throws -> Int64
@@ -37,9 +36,8 @@ extension PushTables {
     package func takeDuePushes(
         at now: Moment, limit: Int, lease: Moment
     ) async throws(StoreFailure) -> [DuePush] {
-        // The search for due entries runs before the transaction that takes them. If the same devices have many
-        // entries, the search takes tens of milliseconds. Inside the transaction, it would block SQLite's writer, and
-        // events would wait.
+        // The search runs outside the transaction that takes the entries. If a device has many entries, the search
+        // takes tens of milliseconds. Inside the transaction, it would block SQLite's writer, and events would wait.
         let due = try await read { db in try PushOutboxRows.due(at: now, limit: limit, db) }
         if due.isEmpty { return [] }
         return try await change(keepsDriverCache: true) { db in

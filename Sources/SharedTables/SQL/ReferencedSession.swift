@@ -1,10 +1,10 @@
-// How the tables of this module refer to a session. Each store has its own table of sessions, with its own key.
+// How this module's tables refer to a session. The key of the table `session` differs between the two stores.
 
 package import Engine
 package import JourneyModel
 
-/// The value of a column `session`. It is a row number on SQLite and a text on PostgreSQL. All other columns in this
-/// module's statements have the same type in both databases.
+/// The value of a column `session`: a row number on SQLite and a text on PostgreSQL. In this module's statements, all
+/// other columns have the same type in both databases.
 extension SessionReference: SQLConvertible {
     package init?(_ value: SQLValue) {
         switch value {
@@ -27,11 +27,11 @@ package struct ReferencedSession: Sendable {
     /// Row number in `driver`.
     package var driver: Int64
     package var driverID: DriverID
-    /// The driver's stored journey. The driver may be in another session than this one, or in none. The target chargers
-    /// may be missing in this value.
+    /// The driver's stored journey. It may be in a session other than this one, or in none. Its target chargers may be
+    /// missing.
     package var journey: Journey
-    /// The corrected time of the event that is last in the driver's order of events. Nil if the driver has no event, or
-    /// if retention has deleted this event.
+    /// The corrected time of the last event in the driver's order of events. Nil if the driver has no event, or
+    /// retention has deleted this event.
     package var lastEventAt: Moment?
 
     package init(

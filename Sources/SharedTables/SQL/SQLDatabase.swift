@@ -3,11 +3,9 @@
 package import Engine
 
 package protocol SQLDatabase: Sendable {
-    /// Runs one transaction, and returns when it is durable. The transaction is serializable: the result is as if no
-    /// other transaction had run at the same time. The closure may run more than once.
+    /// Runs one serializable transaction, and returns when it is durable. The closure may run more than once.
     ///
-    /// - Parameter effects: computes from the outcome how the transaction affects SQLite's WAL and the writer's cache
-    ///   of drivers.
+    /// - Parameter effects: derives the transaction's effects from its outcome.
     func change<Outcome: Sendable>(
         effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
@@ -19,11 +17,11 @@ package protocol SQLDatabase: Sendable {
     ) async throws(StoreFailure) -> Value
 }
 
-/// What a transaction affects besides the tables: SQLite's WAL and the writer's cache of drivers.
+/// What a transaction affects besides the tables.
 package struct ChangeEffects: Sendable {
     /// Whether the removed rows must also disappear from SQLite's WAL.
     package var purgesWAL: Bool
-    /// Whether the change left the rows of drivers unchanged, so that the writer's cache of drivers remains valid.
+    /// Whether the transaction changed no rows of drivers. If true, the writer's cache of drivers remains valid.
     package var keepsDriverCache: Bool
 
     package init(purgesWAL: Bool = false, keepsDriverCache: Bool = false) {
@@ -33,7 +31,7 @@ package struct ChangeEffects: Sendable {
 }
 
 extension SQLDatabase {
-    /// Runs one transaction. `keepsDriverCache` must be true only if the change leaves the rows of drivers unchanged
+    /// Runs one transaction. `keepsDriverCache` must be false if the transaction changes rows of drivers
     /// (`ChangeEffects`).
     package func change<Outcome: Sendable>(
         keepsDriverCache: Bool = false, _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
@@ -42,8 +40,8 @@ extension SQLDatabase {
     }
 }
 
-/// Thrown for a request that would create a deleted driver again (`DriverRows.rowOrNew`). Both stores turn this error
-/// into `StoreFailure.driverErased`.
+/// Thrown if a request would create a deleted driver again (`DriverRows.rowOrNew`). Both stores turn this error into
+/// `StoreFailure.driverErased`.
 package struct DriverErased: Error, Hashable, Sendable {
     package init() {}
 }

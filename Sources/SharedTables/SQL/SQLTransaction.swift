@@ -1,36 +1,34 @@
-// The transaction in which the statements of this module run. SQLiteStore runs it in its writer; PostgresStore runs it
-// on a separate connection.
+// The transaction in which this module's statements run. It runs in SQLiteStore's writer, or on a separate connection
+// of PostgresStore.
 
 package import JourneyModel
 
-/// An open transaction, or the snapshot of a read. It is valid only until the closure that received it returns.
+/// An open transaction, or the snapshot of a read. It is valid only while the closure that received it runs.
 ///
-/// All statements must be SQL that both SQLite 3.40 and PostgreSQL 15 accept (docs/decisions/sql-as-text.md). A
-/// statement may write its parameters as `?` or as `?1`, `?2`, but must not mix the two.
+/// Both SQLite 3.40 and PostgreSQL 15 must accept every statement (docs/decisions/sql-as-text.md). A statement may
+/// write its parameters as `?` or as `?1`, `?2`, but must not mix the two.
 package protocol SQLTransaction {
-    /// Runs a statement that returns no rows. Returns the number of rows that it inserted, updated or deleted.
+    /// Runs a statement that returns no rows. Returns the number of inserted, updated or deleted rows.
     @discardableResult
     func execute(sql: String, arguments: SQLArguments) throws -> Int
 
     func fetchAll(sql: String, arguments: SQLArguments) throws -> [SQLRow]
 
-    /// Adds a driver without events and returns its row number. Each store does this itself, because the two stores
-    /// keep different columns of drivers.
+    /// Adds a driver without events, and returns its row number. The columns of drivers differ between the two stores.
     func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64
 
-    /// Returns the session with this id; nil if there is none. Each store does this itself, because the two stores keep
-    /// different tables of sessions.
+    /// Returns the session with this id; nil if there is none. The tables of sessions differ between the two stores.
     func session(_ sessionID: String) throws -> ReferencedSession?
 
-    /// Returns the SQL expression for the session_id of the session to which the value of `column` refers.
+    /// Returns the SQL expression that turns the value of `column`, a reference to a session, into a session_id.
     func sessionIDSQL(_ column: String) -> String
 
-    /// The SQL expression for the session of the journey in a row of `driver`. Its value is a reference as in a column
-    /// `session`; NULL if the journey has no session.
+    /// An SQL expression for a query of `driver`: the reference to the session of the driver's journey, as in a column
+    /// `session`. NULL if the journey has no session.
     var currentSessionSQL: String { get }
 
-    /// Returns the SQL condition that a column, which is 0 or 1, has this value. PostgreSQL compares the column. SQLite
-    /// uses the column itself or its negation, because it finds some partial indexes only by this text.
+    /// Returns the SQL condition that a Boolean column has this value. For SQLite, the condition is the column itself
+    /// or its negation, because SQLite finds some partial indexes only by this text.
     func condition(_ column: String, is value: Bool) -> String
 }
 
@@ -38,7 +36,7 @@ extension SQLTransaction {
     @discardableResult
     package func execute(sql: String) throws -> Int { try execute(sql: sql, arguments: []) }
 
-    /// The default is for PostgreSQL, where a reference to a session is its session_id.
+    /// The default is for PostgreSQL, where a column `session` contains the session_id.
     package func sessionIDSQL(_ column: String) -> String { column }
 
     package var currentSessionSQL: String { "driver.session_id" }
@@ -68,7 +66,7 @@ extension SQLConvertible {
         try db.fetchAll(sql: sql, arguments: arguments).first?[0]
     }
 
-    /// Returns the values of the first column of all rows. None of these values may be NULL.
+    /// Returns the first column of all rows. None of its values may be NULL.
     package static func fetchAll(
         _ db: any SQLTransaction, sql: String, arguments: SQLArguments = []
     ) throws -> [Self] {

@@ -1,8 +1,8 @@
-// The values of columns and parameters. Their types are those that both SQLite and PostgreSQL store.
+// The values of columns and parameters, in types that both SQLite and PostgreSQL store.
 
 package import JourneyModel
 
-/// A value of a column or a parameter. Booleans and all integer types of PostgreSQL are read as `integer`.
+/// A value of a column or a parameter. `integer` stands for all integer types of PostgreSQL, and for Booleans.
 package enum SQLValue: Hashable, Sendable {
     case null
     case integer(Int64)
@@ -12,7 +12,7 @@ package enum SQLValue: Hashable, Sendable {
 
 /// A Swift type that is stored as one `SQLValue`.
 package protocol SQLConvertible: Sendable {
-    /// Returns nil if the value has another type, or is out of this type's range.
+    /// Returns nil if the value has another type, or does not fit into this one.
     init?(_ value: SQLValue)
     var sqlValue: SQLValue { get }
 }
@@ -33,7 +33,7 @@ extension Int: SQLConvertible {
     package var sqlValue: SQLValue { .integer(Int64(self)) }
 }
 
-/// A Boolean is stored as 0 or 1, so a condition must compare the column: `is_own = 1`.
+/// A Boolean is stored as 0 or 1. A condition must therefore compare the column: `is_own = 1`.
 extension Bool: SQLConvertible {
     package init?(_ value: SQLValue) {
         guard case .integer(let integer) = value else { return nil }

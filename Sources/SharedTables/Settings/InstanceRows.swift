@@ -1,5 +1,5 @@
-// The servers that run on this database, each with a heartbeat. The rows also contain the servers' settings, so that
-// differences between servers can be detected.
+// The servers that run on this database, each with a heartbeat and its settings. The settings are stored to detect
+// differences between servers.
 
 package import Engine
 package import JourneyModel
@@ -7,13 +7,12 @@ package import JourneyModel
 package enum InstanceRows {
     /// Milliseconds without a heartbeat after which a row is deleted.
     static let keptMilliseconds: Int64 = 24 * 3600 * 1000
-    /// Maximum number of rows. If there are more names than this, the rows with the oldest heartbeats are deleted.
+    /// Maximum number of rows. If more servers are stored, the rows with the oldest heartbeats are deleted.
     package static let countMax = 64
 }
 
 extension SQLDatabase {
-    /// Inserts or updates the server's own row. Deletes rows without a recent heartbeat, and rows beyond
-    /// `InstanceRows.countMax`.
+    /// Inserts or updates the server's own row. Deletes outdated rows, and rows beyond `InstanceRows.countMax`.
     package func heartbeat(_ instance: Instance) async throws(StoreFailure) {
         try await change { db in
             try db.execute(
@@ -39,7 +38,7 @@ extension SQLDatabase {
         }
     }
 
-    /// Deletes the row of a server that has ended. Does nothing if another server with the same name has started since.
+    /// Deletes the row of a server that has ended, unless another server with the same name has started since.
     package func removeInstance(_ name: String, startedAt: Moment) async throws(StoreFailure) {
         try await change { db in
             _ = try db.execute(

@@ -1,4 +1,4 @@
-// The history of the settings: each change with the time from which it is in force, and the result of each reload.
+// The history of the settings: the changes, each with its beginning, and the results of reloads.
 
 package import Engine
 package import JourneyModel
@@ -11,7 +11,7 @@ extension SettingsReloadRecord {
 }
 
 extension SQLDatabase {
-    /// Stores the result of a reload of the settings. `instance` is the server's INSTANCE_NAME.
+    /// Stores the result of a reload. `instance` is the server's INSTANCE_NAME.
     package func record(_ reload: SettingsReloadRecord, of instance: String) async throws(StoreFailure) {
         try await change { db in
             try db.execute(
@@ -26,15 +26,15 @@ extension SQLDatabase {
         }
     }
 
-    /// Records that these settings and rules (nil: no rules) are in force from `now` on. Writes nothing if the last
-    /// recorded change has the same settings and rules.
+    /// Records that these settings and rules are in force from `now` on. `rules` is nil if there are no rules. Does
+    /// nothing if the newest recorded change has the same settings and rules.
     ///
-    /// Several servers may record the same change, and a slow server may do so after a further change. So also writes
-    /// nothing if the same change is recorded within `sameChangeMilliseconds` of `now`, and the newest change is later
-    /// than `now`.
+    /// A slow server may record a change after another server has recorded it and a further change. The call therefore
+    /// does nothing if the newest change is later than `now`, and the same change is recorded within
+    /// `sameChangeMilliseconds` of `now`.
     ///
-    /// Stores the change without `note` (its author and reason) if `note` equals the last recorded note. Returns false
-    /// in this case.
+    /// If `note` (author and reason) equals the newest recorded note, stores the change without a note and returns
+    /// false.
     package func record(
         _ settings: VersionedSettings, rules: RecordedRules? = nil, note: SettingsChangeNote = SettingsChangeNote(),
         at now: Moment
@@ -81,7 +81,7 @@ extension SQLDatabase {
 
 package enum SettingsRows {
     package static let changesMax = 10_000
-    /// Two servers record the same change at times that differ by at most this many milliseconds.
+    /// If two servers record the same change, their times differ by at most this many milliseconds.
     private static let sameChangeMilliseconds: Int64 = 10_000
 
     fileprivate static func has(
@@ -103,9 +103,9 @@ package enum SettingsRows {
     /// Returns the changes, newest first.
     ///
     /// - Parameters:
-    ///   - note: SQL for the two columns with the author and the reason of a change. A caller passes other SQL if the
-    ///     database is of an older version without these columns.
-    ///   - rules: SQL for the two columns of the rules. A database of an older version may lack these columns too.
+    ///   - note: SQL for the two columns of a change's note, author and reason. A database of an older version may lack
+    ///     these columns.
+    ///   - rules: SQL for the two columns of the rules. A database of an older version may lack them.
     package static func changes(
         limit: Int, note: String = "changed_by, reason", rules: String = "rules_version, rules",
         _ db: any SQLTransaction
@@ -125,7 +125,7 @@ package enum SettingsRows {
         }
     }
 
-    /// Returns the reloads, newest first, each with the INSTANCE_NAME of the server that reloaded its settings.
+    /// Returns the reloads, newest first. Each has the INSTANCE_NAME of its server.
     package static func reloads(limit: Int, _ db: any SQLTransaction) throws -> [SettingsReloadOf] {
         try SQLRow.fetchAll(
             db, sql: "SELECT at_ms, instance, is_good, details FROM settings_reload ORDER BY id DESC LIMIT ?",

@@ -1,12 +1,11 @@
-// Copies an SQLite database to PostgreSQL (docs/several-servers.md). While servers still use the SQLite database, the
-// transfer runs several passes. Each pass copies all rows of the drivers that have changed since they were last copied.
+// Copies an SQLite database to PostgreSQL (docs/several-servers.md). Servers may still use the SQLite database during
+// the first passes. Each pass copies the rows of all drivers that have changed since they were copied.
 //
-// When no other process has the SQLite database open any more, the last pass copies the drivers that have changed
-// since. It also copies the shared tables. Then servers can start on the target.
+// The last pass begins when no other process has the SQLite database open. It copies the remaining drivers and the
+// shared tables. Servers can then start on the target.
 //
-// Each transaction that writes a driver's rows to the target also records the state in which the driver was read. If a
-// transfer was interrupted, the next run compares these records with the source. It copies only drivers that are
-// missing or have changed.
+// The target records, with each driver's rows, the state of the source that they come from. If a transfer is
+// interrupted, the next run compares these records with the source. It copies only missing and changed drivers.
 
 /// A progress message of a transfer to the operator.
 package enum TransferReport: Hashable, Sendable, CustomStringConvertible {
@@ -49,7 +48,7 @@ package struct TransferPass: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The reason why a transfer cannot begin or continue, as a sentence for the operator.
+/// Thrown if a transfer cannot begin or continue. `description` is a sentence for the operator.
 package struct TransferRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 
@@ -61,16 +60,15 @@ package struct TransferRefusal: Error, Hashable, Sendable, CustomStringConvertib
 package struct DatabaseTransfer: Sendable {
     /// The pause between two attempts to lock the source.
     private static let pause = Duration.milliseconds(500)
-    /// Passes are repeated without a pause until one takes at most this many milliseconds. A pass is usually shorter
-    /// than the one before, because fewer drivers have changed.
+    /// Passes run without a pause until one of them takes at most this many milliseconds.
     private static let shortMilliseconds = 1000
-    /// The pause after a pass is this many times as long as the pass, but at least 5 s. Passes therefore take only a
-    /// small part of the processor's time.
+    /// The pause after a pass is this many times as long as the pass, but at least 5 s. This leaves most of the
+    /// processor's time to the servers.
     private static let pauseFactor = 10
 
     /// Opens the source for one pass, while servers may use it.
     let open: @Sendable () throws -> any TransferSource
-    /// Opens the source so that no other process can use it. Returns nil if another process has it open.
+    /// Opens the source for this process alone. Returns nil if another process has it open.
     let lock: @Sendable () throws -> (any TransferSource)?
     let target: any TransferTarget
     let report: @Sendable (TransferReport) -> Void
@@ -83,8 +81,8 @@ package struct DatabaseTransfer: Sendable {
         (self.open, self.lock, self.target, self.report) = (open, lock, target, report)
     }
 
-    /// The drivers that the target has. The target also has all events of these drivers up to the event number
-    /// `checkedEvent`. If the target has no drivers yet, `checkedEvent` is `.max`.
+    /// The drivers that the target has, and the event number up to which it has all their events. If there are no
+    /// drivers yet, `checkedEvent` is `.max`.
     private struct Copied {
         var drivers: [Int64: TransferredDriver]
         var checkedEvent: Int64
@@ -95,8 +93,7 @@ package struct DatabaseTransfer: Sendable {
         }
     }
 
-    /// Runs the transfer, and returns when the target is complete. The last pass begins when no other process has the
-    /// source open.
+    /// Runs the transfer, and returns when the target is complete. Waits until no other process has the source open.
     package func run() async throws {
         var copied = try await begin()
         var hasReported = false
@@ -143,8 +140,9 @@ package struct DatabaseTransfer: Sendable {
         return pass
     }
 
-    /// Repeats passes without a pause, so that the last pass, during which no server runs, is short. Ends after a pass
-    /// that took at most `shortMilliseconds`, or that took at least half as long as the pass before.
+    /// Runs passes without a pause to make the last pass short, because no server runs during the last pass. Ends after
+    /// a pass of at most `shortMilliseconds`. Also ends after a pass that took at least half as long as the previous
+    /// one.
     private func shortened(_ first: TransferPass, _ copied: inout Copied) async throws -> TransferPass {
         var pass = first
         while pass.milliseconds > Self.shortMilliseconds {
@@ -156,12 +154,10 @@ package struct DatabaseTransfer: Sendable {
         return pass
     }
 
-    /// Copies the drivers that are missing in the target or have changed since they were copied. Removes from the
-    /// target the drivers who no longer exist in the source.
     private func pass(_ source: any TransferSource, _ copied: inout Copied) async throws -> TransferPass {
         let start = ContinuousClock.now
         let found = try source.drivers()
-        // After this pass, the target has the rows of each driver as they were after this event or later.
+        // When this pass ends, the target has the events of every driver at least up to this number.
         let checkedEvent = found.first?.lastEvent ?? 0
         let newest = copied.drivers.values.lazy.map(\.lastEvent).max() ?? 0
         guard newest <= checkedEvent || found.isEmpty else {
@@ -187,7 +183,6 @@ package struct DatabaseTransfer: Sendable {
         return pass
     }
 
-    /// Copies the drivers part by part. While the target stores a part, the next part is read from the source.
     private func write(
         _ drivers: [TransferredDriver], _ source: any TransferSource, _ written: (TransferPart) -> Void
     ) async throws {

@@ -1,5 +1,5 @@
-// The values that a transfer reads from SQLite and writes to PostgreSQL. Both stores' modules use these types, because
-// neither module depends on the other.
+// The values that a transfer reads from SQLite and writes to PostgreSQL. They are here because neither store's module
+// depends on the other.
 
 package import JourneyModel
 
@@ -14,14 +14,14 @@ package struct TransferRows: Sendable {
     }
 }
 
-/// A driver whose rows are copied, with the state of the source when these rows were read.
+/// A driver to copy, with the state of the source when the driver was read.
 package struct TransferredDriver: Hashable, Sendable {
     /// Row number in SQLite's `driver`.
     package var row: Int64
-    /// A hash of the driver's stored data except the events. If it differs from the hash of an earlier pass, these data
-    /// have changed.
+    /// A hash of the driver's stored data except the events. If the hash differs between two passes, these data have
+    /// changed.
     package var mark: Int64
-    /// The highest event number of all drivers at the time when this driver was read.
+    /// The highest event number in the source, over all drivers, when this driver was read.
     package var lastEvent: Int64
 
     package init(row: Int64, mark: Int64, lastEvent: Int64) {
@@ -29,8 +29,8 @@ package struct TransferredDriver: Hashable, Sendable {
     }
 }
 
-/// A change of a journey in the column `driver.recent_changes`. The two stores encode this column differently, so a
-/// transfer decodes it.
+/// An element of the column `driver.recent_changes`. A transfer decodes this column, because the two stores encode it
+/// differently.
 package struct TransferredChange: Sendable {
     package var event: Int64
     package var journey: Journey
@@ -40,16 +40,15 @@ package struct TransferredChange: Sendable {
     }
 }
 
-/// A part of a pass. It has the rows of some drivers, or, if a driver has many events, only some of this driver's
-/// events.
+/// A part of a pass: the rows of some drivers. If a driver has many events, a part may have only some of them.
 package struct TransferPart: Sendable {
-    /// The drivers whose first rows are in this part. Before the target writes this part, it deletes the rows that it
-    /// already has of these drivers.
+    /// The drivers whose first rows are in this part. Before it writes the part, the target deletes the rows that it
+    /// has of these drivers.
     package var drivers: [TransferredDriver] = []
     /// The column `driver.recent_changes`, by row number of the driver.
     package var recentChanges: [Int64: [TransferredChange]] = [:]
-    /// Rows of `TransferredTables.ofDrivers`. The column `driver` contains the driver's row number in SQLite. In the
-    /// table `driver`, this is the column `number`.
+    /// Rows of `TransferredTables.ofDrivers`. In the column `driver`, and in the column `number` of the table `driver`,
+    /// they have the driver's row number in SQLite.
     package var tables: [TransferRows] = []
     /// Whether the next part contains further events of the last driver.
     package var isContinued = false
@@ -75,46 +74,45 @@ package struct TransferCursor: Sendable {
 package protocol TransferSource: Sendable {
     /// Returns a value that identifies this database. A copy of the database has the same value.
     func identity() throws -> [UInt8]
-    /// Returns the reason why the database cannot be transferred now, as a sentence for the operator. Returns nil if it
-    /// can be transferred.
+    /// Returns why the database cannot be transferred now, as a sentence for the operator; nil if it can be
+    /// transferred.
     ///
-    /// - Parameter isFinal: whether the last pass is about to begin. If so, unfinished work that the target cannot
-    ///   continue is also an obstacle.
+    /// - Parameter isFinal: whether to check for the last pass. Unfinished work that the target cannot continue
+    ///   prevents only the last pass.
     func obstacle(isFinal: Bool) throws -> String?
-    /// Returns all drivers in their present state, in the order of their row numbers.
+    /// Returns all drivers in their present state, by ascending row number.
     func drivers() throws -> [TransferredDriver]
-    /// For each driver who has events with numbers above `event`, returns the number of the driver's last event.
+    /// Returns the highest event number of each driver who has events with numbers above `event`.
     func lastEvents(after event: Int64) throws -> [Int64: Int64]
-    /// Returns the part that begins at the cursor, and moves the cursor to the end of this part. Leaves out drivers who
-    /// no longer exist.
+    /// Returns the part that begins at the cursor, and moves the cursor to the end of the part. Leaves out drivers that
+    /// have been deleted.
     func part(at cursor: inout TransferCursor) throws -> TransferPart
-    /// Returns the next rows of a shared table, in the order of its primary key. Returns no rows after the end of the
-    /// table.
+    /// Returns some rows of a shared table, in the order of its primary key. Returns no rows at the end of the table.
     ///
-    /// - Parameter key: the primary key of the row after which to begin; nil to begin with the first row. The call sets
-    ///   it to the key of the last returned row.
+    /// - Parameter key: the rows after this primary key are returned; nil for the first call. The call sets it to the
+    ///   key of the last returned row.
     func rows(of table: String, columns: [String], after key: inout [SQLValue]?) throws -> TransferRows
     func close()
 }
 
-/// The database to which a transfer writes. Before the transfer, it is empty or was filled by an interrupted run of the
-/// same transfer.
+/// The database to which a transfer writes. It must be empty, or have been filled by an interrupted run of the same
+/// transfer.
 package protocol TransferTarget: Sendable {
-    /// Brings the database to the schema of this binary, and reserves it for this transfer. Returns the drivers that an
-    /// interrupted run has already copied, by their row numbers.
+    /// Brings the database to this binary's schema, and reserves it for this transfer. Returns the drivers that an
+    /// interrupted run has copied, by row number.
     ///
-    /// - Throws: if the database has data that no transfer wrote, or belongs to the transfer of another source.
+    /// - Throws: if the database has data that no transfer wrote, or belongs to another source's transfer.
     func begin(_ source: [UInt8]) async throws -> [Int64: TransferredDriver]
-    /// Writes the part. If the next part has further events of this part's last driver, the transaction stays open
-    /// until all events of this driver are written.
+    /// Writes the part. If `isContinued` is true, the transaction stays open until all events of the part's last driver
+    /// are written.
     func write(_ part: TransferPart) async throws
-    /// Removes all rows of these drivers, who no longer exist in the source.
+    /// Removes all rows of these drivers, because the source no longer has them.
     func remove(_ drivers: [Int64]) async throws
     /// Updates the statistics of PostgreSQL's query planner.
     func analyze() async throws
     /// Begins the last transaction. Returns the columns of the shared tables.
     func beginLastTransaction() async throws -> [String: [String]]
     func write(_ rows: TransferRows) async throws
-    /// Ends the transfer. From then on, servers may start on the target.
+    /// Ends the transfer. Servers may then start on the target.
     func commitLastTransaction() async throws
 }

@@ -1,13 +1,15 @@
-// The tables that a transfer from SQLite to PostgreSQL copies, and the reasons why it leaves out the others. A test
-// compares these lists with the schemas of both databases.
+// The tables that a transfer from SQLite to PostgreSQL copies, and the tables that it leaves out, each with the reason.
+// A test compares these lists with both schemas.
 
 package enum TransferredTables {
-    /// Tables that are copied driver by driver, while a server may still use SQLite. In SQLite, `event` is a view of
-    /// the table `event_row`.
+    /// Tables that are copied driver by driver while servers may still use SQLite. In SQLite, `event` is a view of the
+    /// table `event_row`.
     package static let ofDrivers = ["driver", "journey_base", "session", "event"]
 
-    /// Tables that are copied whole at the end, each after the tables to which it refers. The tables and columns have
-    /// the same names in both databases. The target replaces the row numbers in the column `driver` with its own.
+    /// Tables that are copied whole in the last pass. A table comes after the tables to which it refers. Both databases
+    /// use the same names of tables and columns.
+    ///
+    /// The target replaces the source's row numbers in the column `driver` with its own.
     package static let shared = [
         "settings_version", "settings_correction", "account", "apple_identity", "apple_refresh_token", "phone_identity",
         "sign_in_session", "refresh_token", "apple_nonce", "apple_notice", "apple_revocation", "asked_code",
