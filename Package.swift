@@ -10,13 +10,12 @@ let commonSettings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-// `make test` runs the unit tests on optimized modules. The unit tests and the integration tests can therefore share
-// one build, and the property tests do not take hours. For this build, scripts/build sets the variable DWELL_TESTED and
-// uses the debug configuration.
+// For `make test`, scripts/build sets the variable DWELL_TESTED and uses the debug configuration. Most modules are
+// optimized, because without optimization the property tests would take hours. The unit tests and the integration tests
+// share this build.
 //
-// Only the modules with these settings are optimized. The dependencies and App are not, because the build would take
-// twice as long. Of the test targets, only JourneyModelTests and TestSupport are optimized, because the property tests
-// have 100,000 random journeys.
+// The dependencies and App are not optimized, because the build would take twice as long. Of the test targets, only
+// JourneyModelTests and TestSupport are optimized, because the property tests have 100,000 random journeys.
 //
 // Assertions are on, including the assertions of Swift's library that check the bounds of unsafe buffers. The unsafe
 // flags are set only for this build, because SwiftPM rejects a dependency that has unsafe flags.
@@ -72,8 +71,8 @@ let package = Package(
         ),
         // Secret values, which no text or log line shows.
         .target(name: "Secrets", swiftSettings: settings),
-        // The instruments with which each module counts, and the exporter of all metrics. The exporter does not contain
-        // the name of any metric.
+        // The instruments with which each module counts, and the exporter of all metrics. The exporter knows no metric
+        // by name.
         .target(
             name: "MetricInstruments",
             dependencies: [.product(name: "CoreMetrics", package: "swift-metrics")], swiftSettings: settings),
@@ -244,7 +243,7 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             // App is not optimized in the build for the tests. It is compiled last and alone, so optimizing it would
-            // make the build longer, and little of its code runs for each request.
+            // delay the build. Little of its code runs for each request.
             swiftSettings: commonSettings,
             // docs/decisions/jemalloc.md
             linkerSettings: [
@@ -263,7 +262,7 @@ let package = Package(
             path: "Fuzz/Targets",
             swiftSettings: settings),
 
-        // Tests. Most modules have their own directory. EndToEndTests and FuzzCorpusTests test several modules.
+        // Tests. Most modules have a directory of tests. EndToEndTests and FuzzCorpusTests test several modules.
         .target(
             name: "TestSupport",
             dependencies: [
@@ -446,8 +445,8 @@ if Context.environment["DWELL_FUZZ"] != nil {
             swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
 }
 
-// The program that measures each layer, for `make bench-layers`. `make test` uses it to check the allocations. The
-// program contains a malloc that counts calls.
+// The program of `make bench-layers`, with which `make test` checks the allocations. The program contains a malloc that
+// counts calls.
 if Context.environment["DWELL_LAYERS"] != nil {
     package.targets.append(.target(name: "Allocations", path: "Benchmarks/Layers/Allocations"))
     package.targets.append(
@@ -463,8 +462,8 @@ if Context.environment["DWELL_LAYERS"] != nil {
         ))
 }
 
-// The program that measures the work of each parser on adversarial bytes. `make test` runs it through
-// `scripts/parser-work`.
+// The program of `scripts/parser-work`, a step of `make test`. It measures the work of each parser on adversarial
+// bytes.
 if Context.environment["DWELL_LAYERS"] != nil {
     package.targets.append(.target(name: "Marks", path: "Benchmarks/ParserWork/Marks"))
     package.targets.append(
@@ -479,7 +478,7 @@ if Context.environment["DWELL_LAYERS"] != nil {
 }
 
 // The programs of `make bench-fields` and `make bench-journeys`. `make bench-fields` compares Dwell's header fields
-// with those of swift-http-types. The programs are built only for these commands, so that Dwell does not depend on
+// with those of swift-http-types. Only these commands build the programs, so that Dwell does not depend on
 // swift-http-types.
 if Context.environment["DWELL_BENCHMARKS"] != nil {
     package.dependencies.append(.package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"))

@@ -1,5 +1,5 @@
-// The entry point for libFuzzer. One executable has all targets; FUZZ_TARGET selects the target. This executable is
-// built only if DWELL_FUZZ is set. scripts/fuzz sets DWELL_FUZZ and shows how to run the executable.
+// The entry point for libFuzzer. The variable FUZZ_TARGET selects the target. scripts/fuzz builds and runs this
+// executable, which is built only if DWELL_FUZZ is set.
 
 import Foundation
 import FuzzTargets
@@ -13,7 +13,7 @@ private let target: FuzzTarget = {
     return target
 }()
 
-/// Runs the target on one input and aborts at a finding. libFuzzer then writes the input to a file.
+/// Runs the target on one input. Aborts if the target throws a finding, so that libFuzzer writes the input to a file.
 @_cdecl("LLVMFuzzerTestOneInput")
 func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     // Safe: libFuzzer keeps the `count` bytes valid during this call, and they are copied here.

@@ -1,5 +1,5 @@
-// A fuzz target is a function that takes arbitrary bytes and throws if the code under test violates a promise. A target
-// compares results with the RFC, with a doc comment, or with a second, simpler implementation.
+// A fuzz target is a function that takes arbitrary bytes. It throws if a result contradicts the RFC, a doc comment, or
+// a second, simpler implementation.
 //
 // libFuzzer calls the target in Fuzz/Entry. `swift test` calls it with every file of its corpus.
 
@@ -9,11 +9,10 @@ internal import Synchronization
 package struct FuzzTarget: Sendable {
     /// The name of the target and of its folder in Fuzz/Corpus.
     package let name: String
-    /// Runs the target on an input. If the code under test is asynchronous, this closure blocks the thread until that
-    /// code has ended. Only libFuzzer calls this closure, on a thread that does not belong to Swift's thread pool and
-    /// may therefore block.
+    /// Runs the target on an input, and blocks the thread while the target waits for asynchronous code. Only libFuzzer
+    /// calls this closure, because a thread of Swift's pool must not be blocked.
     package let run: @Sendable ([UInt8]) throws(Finding) -> Void
-    /// Runs the target on an input without blocking the thread, so that tasks can call this closure.
+    /// Runs the target on an input without blocking the thread. Tasks must use this closure.
     package let replay: @Sendable ([UInt8]) async throws(Finding) -> Void
 
     init(_ name: String, _ run: @escaping @Sendable ([UInt8]) throws(Finding) -> Void) {

@@ -1,9 +1,8 @@
 // Parses arbitrary bytes as a time, and compares the result with a reference. The reference reads fields at fixed
 // positions and counts days by the Julian day number. JourneyModel scans the text and counts days in eras of 400 years.
 //
-// The target also takes a 64-bit number as milliseconds since 1970, writes it as a time and parses this time. The
-// result must be the same number. If the year does not have four digits, the result must be the first or last moment
-// that can be written.
+// Also writes a 64-bit number of milliseconds since 1970 as a time, and parses this time. The result must be the same
+// number. For a year that does not have four digits, the result must be the first or last moment that can be written.
 //
 // Input: the text of a time. Its first eight bytes are also used as the number.
 

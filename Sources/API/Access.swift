@@ -1,8 +1,8 @@
 // Authorization of routes, decided in one place before any handler runs.
 //
-// If the content of a request arrives after its head, the credential is checked before the content is read. Therefore a
-// client without a valid credential cannot make the server hold content in memory. If it waits for 100 (Continue), it
-// gets the refusal instead.
+// If the content arrives after the head, the credential is checked before the content is read. A client without a valid
+// credential therefore cannot make the server hold content in memory. Such a client gets the refusal instead of 100
+// (Continue).
 
 import HTTP1
 import HTTPServer
@@ -10,14 +10,11 @@ import Identity
 import JourneyModel
 import Secrets
 
-/// A handler that requires a token and receives the caller whom the token identifies.
 typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) async throws(ProblemResponse) -> Response
 
-/// A handler that does not receive the caller. It is for the operator's routes, and for routes whose credential
-/// `Access` does not check. If such a route requires a credential, the service that the handler calls verifies it.
+/// A handler that does not receive the caller, for the operator's routes and for routes without an access token.
 typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemResponse) -> Response
 
-/// A function that handles a request whose caller is known. It returns a response, or the work that makes the response.
 typealias CallerResponder = @Sendable (Request, Caller) -> Reply
 
 struct Access: Sendable {
@@ -28,10 +25,10 @@ struct Access: Sendable {
     let metrics: TokenMetrics
     var refused = RefusedRequests()
 
-    /// Returns a handler that checks no credential. Some routes need no credential, such as `/healthz`. On other
-    /// routes, the service that the handler calls verifies the credential.
+    /// Returns a handler that checks no credential. Either the route needs none, or the service that the handler calls
+    /// verifies it.
     ///
-    /// - Parameter route: the route's template, under which refusals are recorded. If nil, refusals are not recorded.
+    /// - Parameter route: the route's template, for the records of refusals. If nil, refusals are not recorded.
     func anyone(_ handler: @escaping OpenHandler, route: String? = nil, form: ProblemForm = .plain)
         -> RequestHandler
     {
@@ -44,12 +41,12 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the check that admits any signed-in driver. When a request is complete, its handling starts a task only
-    /// if `respond` returns work, or if the token needs a look-up.
+    /// Returns the check that admits any signed-in driver. A complete request starts a task only if `respond` returns
+    /// work, or if the token needs a look-up.
     ///
     /// - Parameters:
-    ///   - admitsServices: whether tokens of the role `service` are admitted too. Otherwise they get 403.
-    ///   - contentRefusal: returns a problem if the content of the driver's request must not be read, otherwise nil.
+    ///   - admitsServices: whether tokens of the role `service` are admitted too. If false, they get 403.
+    ///   - contentRefusal: returns the problem if the driver's content must not be read. Returns nil if it may be read.
     func driver(
         _ respond: @escaping CallerResponder, route: String, form: ProblemForm = .plain, admitsServices: Bool = false,
         contentRefusal: @escaping @Sendable (DriverID) -> ProblemResponse? = { _ in nil }
@@ -68,8 +65,7 @@ struct Access: Sendable {
                     case .response(let response):
                         return .response(noted(response, of: caller, route, request.id, request.receivedAt))
                     case .work(let work):
-                        // The closure captures two values instead of the whole request, because a closure copies what
-                        // it captures.
+                        // Capture two values instead of the whole request, because a closure copies what it captures.
                         return .work { [id = request.id, receivedAt = request.receivedAt] in
                             noted(await work(), of: caller, route, id, receivedAt)
                         }
@@ -92,8 +88,8 @@ struct Access: Sendable {
             })
     }
 
-    /// Returns a judge: a function that checks the driver's credential before the content of the request is read. If
-    /// the judge admits the request, the memory for its content counts towards the driver's share of the BufferBudget.
+    /// Returns a function that checks the driver's credential before the content is read. If the request is admitted,
+    /// memory for its content counts towards the driver's share of the BufferBudget.
     private func driverJudge(
         _ route: String, _ form: ProblemForm, _ admitsServices: Bool,
         _ contentRefusal: @escaping @Sendable (DriverID) -> ProblemResponse?
@@ -107,8 +103,7 @@ struct Access: Sendable {
                 if let problem = contentRefusal(caller.driver) { throw problem }
                 return .welcome(client: caller.driver.rawValue)
             } catch {
-                // If a driver was found, the token is valid, although the request is refused. The token is counted
-                // here, because the responder is not called for a refused request.
+                // Count a valid token here, because the responder is not called for a refused request.
                 if driver != nil { metrics.count(.accepted) }
                 var response = error.response(requestID: request.id, form)
                 response.principal = driver?.rawValue
@@ -163,9 +158,8 @@ struct Access: Sendable {
                 if hasOperatorToken(request) { return }
                 let caller = try await caller(of: request)
                 let isOperator = caller.role == TokenRole.ops.rawValue
-                // Each token is counted once. If the judge admits the request, the responder checks the token again
-                // when the content has arrived, and counts it then. The judge therefore counts a valid token only if it
-                // refuses the request.
+                // Count each token once. If the judge admits the request, the responder checks the token again and
+                // counts it. Therefore the judge counts a valid token only if it refuses the request.
                 if !isJudge || !isOperator { metrics.count(.accepted) }
                 guard isOperator else {
                     throw ProblemResponse(.forbidden, "Operator access required.")
@@ -175,8 +169,8 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns whether the request's operator credential is still valid. A stream calls this function repeatedly,
-    /// because the stream continues long after its request was authorized.
+    /// Returns whether the request's operator credential is still valid. The credential may become invalid during a
+    /// long stream.
     func isStillOperator(_ request: Request, at now: Moment) async -> Bool {
         if hasOperatorToken(request) { return true }
         return await tokens.callerStill(of: request, at: now)?.role == TokenRole.ops.rawValue
@@ -194,12 +188,12 @@ struct Access: Sendable {
     /// Checks the request's token without waiting. An invalid token gets 401, after which shipped clients sign in again
     /// (contract, section 3). The response does not say why the token was refused.
     ///
-    /// This function counts missing and refused tokens, but no accepted ones. If the content arrives after the head, an
-    /// accepted token is checked twice, but it must be counted once. Therefore the callers count accepted tokens.
+    /// Counts missing and refused tokens. The callers count accepted tokens, because this function may be called twice
+    /// for one request.
     private func judge(_ request: Request) -> CallerVerdict {
         let now = request.receivedAtMilliseconds / 1000
-        // The cache of verified tokens contains only valid tokens, each under the SHA-256 of all its bytes. Therefore a
-        // token that is found in the cache needs no check of its form.
+        // A token in the cache of verified tokens needs no check of its form. The cache contains only valid tokens, and
+        // looks them up by the SHA-256 of all bytes.
         if let value = request.fields.only("Authorization") {
             let verdict = value.withUnsafeBufferPointer { value -> TokenVerdict? in
                 BearerToken.candidate(in: UnsafeRawBufferPointer(value)).map {
@@ -241,8 +235,8 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the problem for a refused token. It is a 503 if the status of the token cannot be read, otherwise the
-    /// same 401 for every reason. Only the access log contains the reason.
+    /// Returns 503 if the status of the token cannot be read. Returns the same 401 for every other reason. Only the
+    /// access log contains the reason.
     private func refused(_ refusal: TokenRefusal) -> ProblemResponse {
         if refusal == .undecided {
             metrics.count(.undecided)
@@ -262,8 +256,8 @@ struct Access: Sendable {
 }
 
 extension TokenVerifier {
-    /// Returns the caller, or nil if the request's token is no longer valid or its status cannot be read. This function
-    /// is for streams, because the token may expire or its sign-in may be revoked during a stream.
+    /// Returns the caller, or nil if the request's token is no longer valid or its status cannot be read. Streams call
+    /// this function, because a token may become invalid during a stream.
     func callerStill(of request: Request, at now: Moment) async -> Caller? {
         guard let token = BearerToken.read(from: request.fields) else { return nil }
         return try? await verify(token, atSecondsSince1970: now.millisecondsSinceEpoch / 1000)

@@ -1,5 +1,5 @@
-// The bodies of the sign-in routes (contract, section 6). The form of every member is checked, and all errors of a body
-// are reported together. A malformed token is no error here: it is rejected later, with 401.
+// The bodies of the sign-in routes (contract, section 6). All errors of a body are reported together. A malformed token
+// is no error here, because it gets 401 later.
 
 import HTTPServer
 import Identity
@@ -20,8 +20,8 @@ extension MemberReader {
             .map { Secret($0) }
     }
 
-    /// Reads an optional string and accepts every string. The form of these strings is not checked here: an unusable
-    /// name is ignored later, and an unusable token is refused later with 401.
+    /// Reads an optional string without checking its form. An unusable name is ignored later; an unusable token is
+    /// refused later with 401.
     fileprivate mutating func anyText(_ name: String) -> String? {
         text(name, "must be a string") { _ in true }
     }
@@ -98,8 +98,8 @@ extension MemberReader {
         }
     }
 
-    /// Reads the phone number from the member `phoneNumber`, or from `phone` if only `phone` is present. If both are
-    /// absent, the error names `phoneNumber`, as the responses of /api/auth do.
+    /// Reads the phone number from `phoneNumber`, or from `phone` if only `phone` is present. If both are absent, the
+    /// error names `phoneNumber`.
     fileprivate mutating func legacyPhone() -> String? {
         phone(value("phoneNumber") == nil && value("phone") != nil ? "phone" : "phoneNumber")
     }
@@ -177,8 +177,8 @@ enum ProfileBody {
     }
 }
 
-/// The body of DELETE /auth/me. It must contain a confirmation, so that a request sent with the method DELETE by
-/// mistake does not delete the account.
+/// The body of DELETE /auth/me. It must confirm the deletion, so that a client that sends DELETE by mistake deletes
+/// nothing.
 enum ConfirmationBody {
     static func decode(_ request: Request) throws(ProblemResponse) {
         let detail = "must be true: this deletes the account"
@@ -226,7 +226,7 @@ enum DeviceBody {
         return NotificationPreferences()
     }
 
-    /// Reads the token of a Live Activity. The token has no effect on platforms other than iOS.
+    /// The token has no effect on platforms other than iOS.
     private static func liveActivityToken(_ members: inout MemberReader) -> String? {
         members.text(
             "live_activity_token", "must be a Live Activity's update token: 1 to 512 hexadecimal digits"
@@ -236,9 +236,8 @@ enum DeviceBody {
         }
     }
 
-    /// Decodes the body of POST /api/push/register-token, which contains the device's token. An absent `environment`
-    /// means `production`, and an absent `platform` means `ios`. `platform` may be spelled as the apps spell it, for
-    /// example `iOS`.
+    /// Decodes the body of POST /api/push/register-token. An absent `environment` means `production`, and an absent
+    /// `platform` means `ios`. The case of `platform` is ignored.
     static func decodeLegacy(_ request: Request) throws(ProblemResponse) -> Device {
         try JSONBody.decode(request) { members in
             members.require("token")

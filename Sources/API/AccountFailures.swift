@@ -13,7 +13,7 @@ struct AccountFailures: Sendable {
         return ProblemResponse(failure)
     }
 
-    /// Logs the failure of a request that only reads, and returns the problem for its response.
+    /// For requests that only read: logs the failure and returns the problem for the response.
     func problem(reading failure: AccountFailure, _ request: Request) -> ProblemResponse {
         log(failure, request)
         switch failure {

@@ -16,7 +16,7 @@ struct AccountHandlers: Sendable {
     let failures: AccountFailures
     let limit: DriverLimit
 
-    /// For each exported group of this many bytes, one read is charged to the driver's limit of reads.
+    /// One read is charged to the driver's limit for each group of this many exported bytes.
     private static let exportBytesPerRead = 64 << 10
 
     var show: CallerHandler {
@@ -27,9 +27,8 @@ struct AccountHandlers: Sendable {
                 let token = try await purchases.appAccountToken(of: caller, at: request.receivedAt)
                 return AccountResponses.user(user, appAccountToken: token)
             } catch {
-                // The first request creates and stores the app account token, and every later request returns the
-                // stored token. The client can therefore safely repeat a request whose outcome is unknown, like any
-                // read.
+                // A client may repeat this request like any read. The first request stores the app account token, and
+                // every later request returns the stored token.
                 throw failures.problem(reading: error, request)
             }
         }
@@ -56,9 +55,8 @@ struct AccountHandlers: Sendable {
 
     var export: CallerHandler {
         { request, caller throws(ProblemResponse) in
-            // HEAD is a safe method (RFC 9110, sections 9.2.1 and 9.3.2). Therefore it exports nothing, writes no audit
-            // entry, and does not count as a running export. Its response has no length, because the length is known
-            // only when an export is complete.
+            // HEAD is a safe method (RFC 9110, sections 9.2.1 and 9.3.2), so it exports nothing and writes no audit
+            // entry. The response has no length, because only a complete export has a known length.
             if request.method == .head {
                 return exported(Response.noStore([]), body: .stream { _ in })
             }
@@ -140,8 +138,6 @@ struct AccountHandlers: Sendable {
 }
 
 extension Request {
-    /// Where the request came from: client address, User-Agent, request id and time. The audit, the limits and the list
-    /// of sign-in sessions use these values.
     var origin: RequestOrigin {
         RequestOrigin(
             address: remoteAddress, requestID: id, userAgent: fields.first("User-Agent"), at: receivedAt)

@@ -1,6 +1,5 @@
-// The responses of the sign-in routes (contract, section 6), written directly as bytes. A member without a value is
-// null and not omitted, because shipped clients expect every member. Only `app_account_token` is omitted, except in the
-// response of GET /auth/me if the server accepts purchases.
+// The responses of the sign-in routes (contract, section 6). A member without a value is null, because shipped clients
+// expect every member. Only GET /auth/me has `app_account_token`, and only if the server accepts purchases.
 
 import HTTP1
 import HTTPServer
@@ -146,7 +145,6 @@ enum AccountResponses {
 }
 
 extension JSONWriter {
-    /// Writes a member. If `text` is nil, the member is written as null, because these responses contain every member.
     fileprivate mutating func nullableMember(_ name: String, _ text: String?) {
         self.name(name)
         if let text { string(text) } else { null() }

@@ -1,10 +1,10 @@
-// The limit of sign-in requests per client address (contract, section 8: RATE_LIMIT_AUTH). The same rate limiter counts
-// these requests and events. Therefore several servers with Redis share one count.
+// The limit of sign-in requests per client address (contract, section 8: RATE_LIMIT_AUTH). These requests are counted
+// by the rate limiter of events, so servers that share a Redis share one count.
 //
 // The store enforces further limits: per phone number, per token and in total.
 //
-// The limit is checked before the handler runs, and usually before the credential is checked. The only exception is a
-// route that requires an access token: if the content arrives after the head, the token is checked first.
+// The limit is usually checked before the credential. On a route that requires an access token, the token is checked
+// first if the content arrives after the head.
 
 import HTTP1
 import HTTPServer
@@ -14,14 +14,14 @@ import RateLimiting
 
 struct AddressLimit: Sendable {
     let admission: any Admission
-    /// The list in which requests beyond the limit are recorded. They are recorded without a driver, because the
-    /// credentials of most of them have not been checked.
+    /// The list of requests beyond the limit. It names no drivers, because the credentials of most of these requests
+    /// have not been checked.
     let refused: RefusedRequests
 
-    /// Returns a handler that checks the limit and then calls `handler`. All responses of the returned handler carry
-    /// the quota of the address and `Cache-Control: no-store`.
+    /// Returns a handler that checks the limit before it calls `handler`. Every response has the quota of the address,
+    /// and has `Cache-Control: no-store` unless `handler` sets this field.
     ///
-    /// - Parameter route: the route's template, under which requests beyond the limit are recorded.
+    /// - Parameter route: the route's template, for the records of requests beyond the limit.
     func limited(_ form: ProblemForm, route: String, _ handler: @escaping RequestHandler) -> RequestHandler {
         { request in
             let decision = await admission.admit(.ofOneRequest(.auth, fromAddressOf: request))
@@ -40,8 +40,8 @@ struct AddressLimit: Sendable {
         }
     }
 
-    /// Returns `check` with the limit applied to its responder. The limit does not apply to the judge, so the
-    /// credential may be checked even if the address has reached the limit.
+    /// Applies the limit to the responder of `check`, but not to the judge. The credential may therefore be checked
+    /// although the address has reached the limit.
     func limited(_ form: ProblemForm, route: String, _ check: CredentialCheck) -> CredentialCheck {
         CredentialCheck(
             judge: check.judge, handler: limited(form, route: route) { await check.responder($0).response() })
@@ -49,8 +49,7 @@ struct AddressLimit: Sendable {
 }
 
 extension AdmissionClaim {
-    /// Returns the claim that counts one request of a client address. The claim's `driver` is the name of the address
-    /// instead of a driver's id.
+    /// Returns a claim whose `driver` is the name of the client's address instead of a driver's id.
     static func ofOneRequest(_ limitClass: RateLimitClass, fromAddressOf request: Request) -> AdmissionClaim {
         .ofOneRequest(limitClass, by: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)))
     }

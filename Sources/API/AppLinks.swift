@@ -1,5 +1,4 @@
-// The two documents that tell Apple and Google which apps open links to this host. Apple's document has `appIDs` with
-// `components`. Google's document has one statement for each Android app.
+// The two documents that tell Apple and Google which apps open links to this host.
 
 import JourneyModel
 

@@ -66,8 +66,8 @@ struct AppleHandlers: Sendable {
         }
     }
 
-    /// Returns the same 401 for every reason of a refusal, and 503 if Apple's keys are unavailable. The access log
-    /// contains the reason of a refusal. For a refused sign-in, the audit contains the reason too.
+    /// Returns the same 401 for every refused token, and 503 if Apple's keys are unavailable. The access log contains
+    /// the reason of a refusal. The audit contains the reason of a refused sign-in.
     private func problem(_ refusal: AppleTokenRefusal) -> ProblemResponse {
         switch refusal {
         case .refused(let reason):

@@ -11,8 +11,8 @@ import RateLimiting
 struct BatchHandler: Sendable {
     static let template = "/native/events/batch"
 
-    /// The maximum number of field errors in one response, for all events together. If there are more field errors, the
-    /// response states only the number of those beyond the maximum.
+    /// The maximum number of field errors in a response, for all events of the batch together. The response only counts
+    /// further field errors.
     private static let errorsMax = 100
 
     let events: EventHandlers
@@ -45,9 +45,8 @@ struct BatchHandler: Sendable {
         }
     }
 
-    /// Whether the server limits how many batches of the caller are under way at the same time. Batches of a driver are
-    /// limited, unless the limit on refused events is off. Batches of a service are not limited, because services are
-    /// trusted and post for many drivers.
+    /// Whether the number of the caller's concurrent batches is limited. Services have no limit, because they are
+    /// trusted and post for many drivers. Drivers have no limit if the limit on refused events is off.
     private func isLimited(_ caller: Caller) -> Bool {
         !caller.isService && events.ingest.quota(of: caller.driver, in: .refusals).limit > 0
     }
@@ -95,7 +94,7 @@ struct BatchHandler: Sendable {
         }
     }
 
-    /// Records each refused event of the batch as one refusal for the operator page.
+    /// Records each refused event for the operator page.
     private func note(_ results: [BatchResult], of driver: DriverID, _ request: Request) {
         var counts: [Int: Int] = [:]
         for case .problem(let problem) in results { counts[problem.code.status, default: 0] += 1 }

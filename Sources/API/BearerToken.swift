@@ -10,9 +10,8 @@ package enum BearerToken {
         return value.withUTF8(read)
     }
 
-    /// Returns the bytes after the scheme Bearer, without checking that they are a b64token. Returns nil if the value
-    /// has another scheme. Callers must use the result only to compare it, as a whole, with tokens that are known to be
-    /// valid.
+    /// Returns the bytes after the scheme Bearer, or nil if the value has another scheme. The form of the bytes is not
+    /// checked. Callers may only compare the bytes, as a whole, with valid tokens.
     static func candidate(in value: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let scheme: StaticString = "bearer "
         let length = scheme.utf8CodeUnitCount

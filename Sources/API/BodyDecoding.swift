@@ -7,8 +7,8 @@ import JourneyModel
 
 package enum BodyDecoding {
     /// Returns the JSON text of a request, decompressed if necessary. Throws 413 if the decompressed body has more than
-    /// `Request.bodyBytesMax` bytes. A body that is already longer as received does not reach this function, because
-    /// the server refuses it.
+    /// `Request.bodyBytesMax` bytes. A body that is too long as received never gets here, because the server refuses
+    /// it.
     package static func json(_ request: Request) throws(ProblemResponse) -> [UInt8] {
         var byteCount = 0
         return try json(request, byteCount: &byteCount)
@@ -16,8 +16,8 @@ package enum BodyDecoding {
 
     /// Like `json(_:)`.
     ///
-    /// - Parameter byteCount: set to the length of the JSON text. If this function throws, set to the length of the
-    ///   received body or of its decompressed beginning, whichever is longer.
+    /// - Parameter byteCount: set to the length of the JSON text. If this function throws, set to the number of bytes
+    ///   received or decompressed, whichever is higher.
     static func json(_ request: Request, byteCount: inout Int) throws(ProblemResponse) -> [UInt8] {
         byteCount = request.body.count
         guard isJSON(request.fields) else {

@@ -70,17 +70,16 @@ struct ConfigHandler: Sendable {
         }
     }
 
-    /// Returns the responses for this driver and charger, whose settings depend on the rules. The responses are not
-    /// cached, because evaluating the rules takes only a few microseconds. A cache would grow with the number of
-    /// drivers and chargers.
+    /// Builds the responses for this driver and charger. They are not cached, because evaluating the rules takes
+    /// microseconds, and a cache would grow with the number of drivers and chargers.
     private static func prepared(
         _ rules: SettingsRules, _ request: Request, _ driver: DriverID, charger: String?
     ) -> Prepared {
         let subject = SettingsSubject(
             driver: driver, appVersion: rules.dependsOnAppVersion ? request.appVersion : nil, at: request.receivedAt)
         let document = rules.document(for: subject, charger: charger)
-        // A phone may use its copy until the next time at which a rule begins or ends. The remaining time is rounded up
-        // to a second and limited to `freshSecondsMax`.
+        // A phone may use its copy until a rule begins or ends. This time is rounded up to a second and limited to
+        // `freshSecondsMax`.
         let untilChange = document.nextChange.map { ($0.milliseconds(since: subject.at) + 999) / 1000 }
         // Two drivers may use the same phone, one after the other. Without `Vary: Authorization`, the phone could show
         // the second driver the copy of the first.
@@ -91,7 +90,7 @@ struct ConfigHandler: Sendable {
             freshSeconds: min(untilChange ?? freshSecondsMax, freshSecondsMax), vary: vary)
     }
 
-    /// Returns the value of the query parameter `charger_id`; nil if it is absent. All other parameters are ignored.
+    /// Returns the value of the query parameter `charger_id`. All other parameters are ignored.
     private static func charger(_ query: String?) throws(ProblemResponse) -> String? {
         let values = PageQuery.values(of: "charger_id", in: query)
         guard let value = values.first else { return nil }

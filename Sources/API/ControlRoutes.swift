@@ -19,8 +19,8 @@ package struct ControlRoutes: Sendable {
     package static let correctPath = "/control/correct-settings"
     package static let finishCorrectionPath = "/control/finish-correction"
     package static let refoldPath = "/control/refold"
-    /// The maximum time for which one request refolds drivers. The time is short, so that the server stops refolding
-    /// soon after the operator interrupts the command.
+    /// The maximum time for which one request refolds drivers. It is short, so that refolding stops soon after the
+    /// operator interrupts the command.
     private static let refoldTime = Duration.milliseconds(250)
     /// The maximum number of deletions in one request. It keeps the body of a request below about 100 KB.
     package static let erasuresMax = 500
@@ -109,7 +109,7 @@ package struct ControlRoutes: Sendable {
         }
     }
 
-    /// Deletes again the drivers whose data came back with a restored backup. Takes `{"database", "erasures",
+    /// Repeats the deletions of drivers whose data a restored backup brought back. Takes `{"database", "erasures",
     /// "dry_run"}`, where `erasures` are lines of the list of deletions.
     ///
     /// Returns `{"drivers": [{"driver_id", "erasure"}], "without_driver", "is_in_wal"}`:
@@ -163,8 +163,8 @@ package struct ControlRoutes: Sendable {
     // MARK: Refolds
 
     /// Records a correction of settings. Takes `{"database", "since_ms", "until_ms", "settings", "instead_of",
-    /// "changed_by", "reason"}` and returns the correction. If `instead_of` is present, it is a settings version, and
-    /// the correction applies only to events stored with that version.
+    /// "changed_by", "reason"}` and returns the correction. If `instead_of` is present, the correction applies only to
+    /// events stored with this settings version.
     @Sendable private func correct(_ request: Request) async throws(ProblemResponse) -> Response {
         let (order, note) = try decode(request) { members -> (CorrectionOrder, SettingsChangeNote)? in
             let since = members.moment("since_ms", isRequired: true)
@@ -213,8 +213,8 @@ package struct ControlRoutes: Sendable {
         return Self.json { _ in }
     }
 
-    /// Refolds drivers for a short time, beginning with the first driver whose row number is higher than `after`. Takes
-    /// `{"database", "after", "since_ms", "correction"}`.
+    /// Refolds drivers for a short time, in the order of their row numbers, from the first row number above `after`.
+    /// Takes `{"database", "after", "since_ms", "correction"}`.
     ///
     /// Returns `{"next", "failure"}` and the counts. `next` is the value of `after` for the next request, or null when
     /// all drivers are done. If a driver could not be refolded, `failure` is the reason.

@@ -1,5 +1,4 @@
-// Handles PUT and DELETE /native/devices/{token}, and POST /api/push/register-token, which shipped clients use. A
-// device receives the push messages for its driver.
+// Handles PUT and DELETE /native/devices/{token}, and POST /api/push/register-token, which shipped clients use.
 
 import HTTPServer
 import Identity
@@ -30,8 +29,8 @@ struct DeviceHandlers: Sendable {
         }
     }
 
-    /// Deletes a device of the driver. Responds with 204 even if there is no such device. A device of another driver is
-    /// kept, and the response does not reveal that it exists.
+    /// Deletes a device of the driver. Responds with 204 even if the driver has no such device, so that the response
+    /// does not reveal other drivers' devices.
     var delete: CallerHandler {
         { request, caller throws(ProblemResponse) in
             let token = try PushToken.read(request)

@@ -1,6 +1,5 @@
-// Limits a driver's requests to the routes that take no events (contract, section 4). There is one limit for all reads,
-// and one for each kind of change, such as `devices`. The rate limiter for events also counts these requests, in Redis
-// or in this process.
+// Limits a driver's requests to the routes that take no events (contract, section 4). All reads share one limit. Each
+// kind of change, such as `devices`, has a limit of its own.
 
 import HTTP1
 import HTTPServer
@@ -15,10 +14,9 @@ struct DriverLimit: Sendable {
     /// Returns a responder that starts a task, checks the limit and calls the handler. Each request with a valid token
     /// counts towards the limit, whatever its result.
     ///
-    /// The responder adds the driver's quota to the response. It does not add the limit's policy, because `API.surface`
-    /// adds the policy to all responses of the route.
+    /// The responder adds the driver's quota to the response. `API.surface` adds the limit's policy.
     ///
-    /// If the limit is `reads` and is turned on, the number of reads that the driver has under way is limited too.
+    /// If `limitClass` is `reads` and this limit is on, the driver's concurrent reads are limited too.
     func limited(
         _ limitClass: RateLimitClass, form: ProblemForm = .plain, _ handler: @escaping CallerHandler
     ) -> CallerResponder {
@@ -41,13 +39,13 @@ struct DriverLimit: Sendable {
         }
     }
 
-    /// Whether the driver has used up the limit in the current window. Reads the quota that this process keeps, and
-    /// does not ask Redis.
+    /// Whether the driver has used up the limit in the current window, as far as this process knows. Does not ask
+    /// Redis.
     func isExhausted(by driver: DriverID, _ limitClass: RateLimitClass) -> Bool {
         admission.quota(of: driver, in: limitClass).isExhausted
     }
 
-    /// Charges an expensive request `times` additional times, even if the driver then exceeds the limit.
+    /// Charges an expensive request `times` more times. The driver may exceed the limit by this.
     func charge(_ driver: DriverID, _ limitClass: RateLimitClass, times: Int) {
         guard times > 0 else { return }
         admission.charge(.ofOneRequest(limitClass, by: driver), times: times)

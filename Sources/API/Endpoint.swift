@@ -1,5 +1,5 @@
-// A route with the credential that it requires and the limits that its requests count towards. `API.surface` contains
-// one endpoint per route. Tests generate their cases from these endpoints, so that a new route is tested automatically.
+// A route with its required credential and its limits. `API.surface` contains one endpoint per route. Tests generate
+// their cases from these endpoints, so that a new route is tested automatically.
 
 import HTTP1
 package import HTTPServer
@@ -34,13 +34,12 @@ package enum Credential: String, Hashable, Sendable, CaseIterable {
 package struct Endpoint: Sendable {
     package var route: Route
     package var credential: Credential
-    /// The limits that a request counts towards. Every route that changes something has a limit. The functions in
-    /// Routes.swift that make such routes either set a limit or require one as a parameter.
+    /// The limits that a request counts towards. Every route that changes something has a limit, because the functions
+    /// in Routes.swift set or require one.
     package var limits: [RateLimitClass]
 }
 
-/// The method of a route that changes something. The function `write` in Routes.swift takes this type, which has no
-/// case for GET.
+/// The methods that the function `write` in Routes.swift takes.
 enum WritingMethod {
     case post, put, patch, delete
 
@@ -60,8 +59,8 @@ enum ProblemForm: Sendable {
     /// The form with the member `success`, which shipped clients of /api/auth expect.
     case legacy
 
-    /// Chooses the form by the path. Used for refusals that are made before a handler is called, for example because
-    /// the body is too long.
+    /// Chooses the form by the path. This is for refusals that precede the call of a handler, for example because the
+    /// body is too long.
     init(path: String) {
         let isLegacy = ["/api/auth/", "/api/drivers/", "/api/push/"].contains { path.hasPrefix($0) }
         self = isLegacy ? .legacy : .plain

@@ -24,8 +24,7 @@ enum EntitlementResponses {
         return .noStore(writer.bytes)
     }
 
-    /// Returns the entitlements. If a condition of the request requires it, returns 304 (If-None-Match) or 412
-    /// (If-Match) instead.
+    /// Returns the entitlements, or 304 because of If-None-Match, or 412 because of If-Match.
     static func response(_ entitlements: [Entitlement], to request: Request) -> Response {
         let json = json(entitlements)
         let etag = etag(of: json)

@@ -4,9 +4,8 @@ import HTTP1
 import HTTPServer
 
 package enum EntityTag {
-    /// Returns the response for a representation with the strong entity tag `etag`. The response is 412 if the request
-    /// has If-Match without this tag, 304 if its If-None-Match has the tag, otherwise `whole`. RFC 9110 section 13.2.2
-    /// requires this order.
+    /// Checks If-Match before If-None-Match (RFC 9110 section 13.2.2). Returns 412 if If-Match is present without the
+    /// strong tag `etag`. Returns 304 if If-None-Match has the tag, and `whole` in all other cases.
     ///
     /// Conditions on the modification date are ignored, because no representation has one (sections 13.1.3 and 13.1.4).
     static func response(
@@ -42,8 +41,8 @@ package enum EntityTag {
         }
     }
 
-    /// Returns whether the list contains the entity tag. A tag ends at its second quotation mark, so it may contain
-    /// commas and spaces (RFC 9110 section 8.8.3). The rest of the member, up to the next comma, is ignored.
+    /// Returns whether the list contains the entity tag. A tag may contain commas and spaces, because it ends at its
+    /// second quotation mark (RFC 9110 section 8.8.3). Text between a tag and the next comma is ignored.
     private static func names(
         _ list: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>, isWeak: Bool
     ) -> Bool {

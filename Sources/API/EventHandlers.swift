@@ -1,5 +1,4 @@
-// Handles POST /native/events and the two v1 routes for single events. Decodes the event, passes it to `Ingest`, and
-// encodes the outcome.
+// Handles POST /native/events and the two v1 routes for single events.
 
 import Engine
 import HTTP1
@@ -9,8 +8,8 @@ import JourneyModel
 import Logging
 import RateLimiting
 
-/// The handlers of event routes. This type is a class, so that the closure that processes a request captures one
-/// reference instead of a copy of every member.
+/// The handlers of event routes. This type is a class, so that a request's closure captures one reference instead of a
+/// copy of every member.
 final class EventHandlers: Sendable {
     let ingest: Ingest
     let refusals: RefusalLimit
@@ -24,8 +23,8 @@ final class EventHandlers: Sendable {
         self.logger = logger
     }
 
-    /// Returns the responder for requests that contain a single event. `route` determines which members of the event's
-    /// JSON are required, accepted and ignored.
+    /// Returns the responder for single events. `route` determines which JSON members are required, accepted and
+    /// ignored.
     func post(_ route: EventRoute) -> CallerResponder {
         { [self] request, caller in
             respond(request, of: caller) { () throws(ProblemResponse) in
@@ -50,8 +49,8 @@ final class EventHandlers: Sendable {
         }
     }
 
-    /// Calls `work`, which decodes the request without waiting and returns a closure that processes it. The reply
-    /// contains this closure. If `work` throws, the reply is the response to the error instead.
+    /// Calls `work`, which decodes the request without waiting and returns the closure for the reply. If `work` throws,
+    /// the reply is the response to the error.
     func respond(
         _ request: Request, of caller: Caller, _ work: () throws(ProblemResponse) -> RequestWork
     ) -> Reply {
@@ -62,14 +61,14 @@ final class EventHandlers: Sendable {
         }
     }
 
-    /// Returns the version of the app that sent the request. If no rule of the settings depends on the version, returns
-    /// nil without reading the header field.
+    /// Returns the version of the app that sent the request. If no settings rule depends on the version, returns nil
+    /// without reading the header field.
     func appVersion(_ request: Request) -> AppVersion? {
         ingest.dependsOnAppVersion ? request.appVersion : nil
     }
 
-    /// Adds the sender's quotas to the response, because every response to a known driver has quotas (contract, section
-    /// 4). If a response to a driver has no quotas yet, it gets the quotas of both event limits.
+    /// Every response to a known driver has quotas (contract, section 4). If the response has none, this function adds
+    /// the quotas of both event limits.
     ///
     /// A response to a service gets the quota and the policy of the limit for services. The policy is added here,
     /// because the route adds only the policies of drivers' limits.
@@ -86,13 +85,11 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the decoded body. If the driver has reached the limit on refused events (`RefusalLimit`), throws without
-    /// decoding the body. A body may have 10 KiB for each of its events, and each further KiB is charged like one
-    /// refused event.
+    /// Decodes the body, but throws first if the driver has reached the limit on refused events (`RefusalLimit`). A
+    /// body may have 10 KiB per event. Each further KiB is charged like one refused event.
     ///
-    /// If the body was compressed, reserves memory for the decompressed bytes in the driver's share of the
-    /// BufferBudget. The caller must keep the returned reservation until the events are stored. If the body was not
-    /// compressed, the reservation is nil.
+    /// If decompression made the body longer, reserves memory for it in the driver's share of the BufferBudget. The
+    /// caller must keep the returned reservation until the events are stored.
     func decode<Value>(
         _ request: Request, of caller: Caller, eventCount: (Value) -> Int,
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value
@@ -105,8 +102,8 @@ final class EventHandlers: Sendable {
             if bytes > request.body.count {
                 buffer = bufferBudget.reserve(bytes, for: caller.driver.rawValue)
                 guard buffer != nil else {
-                    // This body is refused because the driver has too many concurrent requests, not because it is too
-                    // long. Therefore charge one refusal, and nothing for its length.
+                    // The body is refused because the driver has too many concurrent requests. Charge one refusal, and
+                    // nothing for the body's length.
                     bytes = 0
                     throw .tooManyRequestsUnderWay
                 }
@@ -120,7 +117,7 @@ final class EventHandlers: Sendable {
                 throw ProblemResponse(error)
             }
         } catch {
-            // A body that is refused as a whole counts as one event, which was refused.
+            // Charge a body that is refused as a whole like one refused event.
             refusals.charge(caller.driver, bytes: bytes, events: 1, refused: 1)
             throw error
         }
@@ -144,8 +141,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the response to a driver's app that sent the right verification code. The request contains no event, so
-    /// the server made one. `outcome` is the outcome of that event.
+    /// Returns the response to an app that sent the right verification code. `outcome` belongs to an event that the
+    /// server made, because the request contains no event.
     func confirmationResponse(
         _ outcome: EventOutcome, of driver: DriverID, _ request: Request
     ) throws(ProblemResponse) -> Response {
@@ -156,8 +153,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the result of one event for the client, which sent the event alone or in a batch. If the store failed,
-    /// logs the details, because the client must not see them.
+    /// Returns the result of one event for the client. If the store failed, logs the details, because the client must
+    /// not see them.
     func eventResponse(_ ingested: Ingested, _ request: Request) throws(ProblemResponse) -> EventResponse {
         switch ingested.outcome {
         case .stored(let event): return EventResponse(event, .ok)
@@ -213,8 +210,8 @@ extension EventHeaders {
 extension Request {
     var receivedAt: Moment { Moment(millisecondsSinceEpoch: receivedAtMilliseconds) }
 
-    /// The version of the app that sent the request, from `X-App-Version`. Nil if the field is missing, repeated or not
-    /// a version. If it is nil, settings rules that depend on the version do not match.
+    /// The version of the app that sent the request. Nil if `X-App-Version` is missing, repeated or not a version.
+    /// Rules of the settings that depend on the version then do not match.
     var appVersion: AppVersion? {
         fields.count(of: "X-App-Version") == 1 ? fields.first("X-App-Version").flatMap { AppVersion($0) } : nil
     }

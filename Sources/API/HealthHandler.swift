@@ -1,5 +1,4 @@
-// GET /healthz: shows that the process is alive and responds. This route checks no dependencies. /readyz checks the
-// dependencies.
+// GET /healthz: shows that the process responds. Only /readyz checks dependencies.
 
 import HTTP1
 import HTTPServer

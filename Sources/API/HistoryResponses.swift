@@ -1,5 +1,5 @@
-// The response of /ops/history. For each time step, it counts the events by outcome and by source, and the responses by
-// status. It also contains quantiles of the response durations, computed from the stored histogram.
+// The response of /ops/history. Each time step has the events by outcome and by source, the responses by status, and
+// quantiles of the response durations. The quantiles are computed from the stored histogram.
 
 import Engine
 import JourneyModel
@@ -41,8 +41,8 @@ enum HistoryResponses {
 
 /// The histogram of durations of one time step.
 struct Durations {
-    /// The buckets, sorted by upper bound. The last bucket has no upper bound and counts the durations above all other
-    /// bounds. Its `bound` is the highest bound of the other buckets.
+    /// The buckets, sorted by upper bound. The last bucket counts the durations above all bounds. Its `bound` repeats
+    /// the highest bound.
     private let buckets: [(bound: Int64, count: Int)]
 
     init(_ step: HistoryStep) {

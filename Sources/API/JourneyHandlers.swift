@@ -13,15 +13,13 @@ struct JourneyHandlers: Sendable {
     /// The default number of sessions on a page of `GET /native/sessions`. This many sessions fit on a phone's screen.
     static let sessionsDefault = 20
     static let sessionsMax = 100
-    /// A page of sessions counts as one read towards the driver's limit, plus one read for each `sessionsPerRead`
-    /// sessions on it. The additional reads are charged because a page of a hundred sessions takes as long as fifteen
-    /// median reads.
+    /// A page is charged as one read, plus one read for each `sessionsPerRead` sessions on it. Reading a page of a
+    /// hundred sessions takes as long as fifteen median reads.
     private static let sessionsPerRead = 25
     /// The maximum number of events in a response of `GET /native/sessions/{session_id}`. A whole session has a few
     /// dozen events of about 400 bytes each.
     static let eventsMax = 500
-    /// A response with the events of a session counts as one read towards the driver's limit, plus one read for each
-    /// `eventsPerRead` events.
+    /// The events of a session are charged as one read, plus one read for each `eventsPerRead` events.
     private static let eventsPerRead = 100
 
     let journeys: any JourneyReader

@@ -1,5 +1,5 @@
-// The query parameters `limit` and `cursor` of a page. A cursor is opaque to clients, and encodes where the page begins
-// in base64url (RFC 4648, section 5). A cursor of a driver's list is valid only for that driver.
+// The query parameters `limit` and `cursor` of a page. A cursor encodes the beginning of a page in base64url (RFC 4648,
+// section 5). Clients must not interpret it. A cursor of a driver's list is valid only for that driver.
 
 import Identity
 import JourneyModel
@@ -15,7 +15,7 @@ package enum PageCursor: Hashable {
         }
     }
 
-    /// Decodes a cursor. Returns nil if the text cannot be a cursor that this server made.
+    /// Returns nil if the text cannot be a cursor that this server made.
     init?(_ text: String) {
         // The longest cursor contains a session_id of 128 characters, each of up to 4 bytes in UTF-8. Base64 encodes 3
         // bytes as 4, so 700 bytes are enough for this cursor.
@@ -74,9 +74,9 @@ package struct PageQuery: Hashable {
 
     static let cursorIsUnknown = FieldError(pointer: "/cursor", detail: "is not a cursor of this list")
 
-    /// Returns the parameter's value as it is in the query, without percent-decoding. The caller rejects
-    /// percent-encoded values, because digits (`limit`) and base64url (`cursor`) need no encoding. If the parameter is
-    /// repeated, adds an error and returns nil.
+    /// Returns the parameter's value without percent-decoding. The caller rejects percent-encoded values, because
+    /// digits (`limit`) and base64url (`cursor`) need no encoding. If the parameter is repeated, adds an error and
+    /// returns nil.
     private static func single(_ name: String, in query: String?, _ errors: inout [FieldError]) -> String? {
         let values = values(of: name, in: query)
         if values.count <= 1 { return values.first }

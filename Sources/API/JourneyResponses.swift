@@ -44,8 +44,7 @@ enum JourneyResponses {
 
     /// Encodes the response of `GET /native/sessions/{session_id}`.
     ///
-    /// - Parameter driver: the driver of the session. It is written only in responses to operators, because operators
-    ///   may read the sessions of all drivers. If nil, the member is omitted.
+    /// - Parameter driver: the driver of the session, in responses to operators. If nil, the member is omitted.
     static func timeline(_ timeline: SessionTimeline, of driver: DriverID? = nil, at now: Moment) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 256 + 512 * timeline.events.count)
         writer.beginObject()

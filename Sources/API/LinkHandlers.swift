@@ -1,5 +1,5 @@
-// GET of /.well-known/apple-app-site-association and /.well-known/assetlinks.json, which are made from the settings,
-// and of the pages in PublicPages. A request for a document or page that is not configured gets 404.
+// Handles GET of /.well-known/apple-app-site-association, /.well-known/assetlinks.json and the pages in PublicPages. A
+// document or page that is not configured gets 404.
 
 import HTTP1
 import HTTPServer
@@ -33,8 +33,8 @@ struct LinkHandlers: Sendable {
             ?? ProblemResponse(.notFound, "This server does not have this document.").response(requestID: request.id)
     }
 
-    /// Apple's and Google's caches may keep a document for an hour. If the operator corrects a document, the caches
-    /// have the correction within an hour.
+    /// Apple's and Google's caches may keep a document for an hour. A correction by the operator therefore takes effect
+    /// within an hour.
     private static func document(_ json: [UInt8]) -> Page {
         Page(json, "application/json", cacheControl: "public, max-age=3600")
     }

@@ -1,6 +1,5 @@
-// Checks the tokens on the operator's routes (OPS_TOKEN, METRICS_TOKEN) in constant time. Wrong tokens are counted per
-// client address, and some of them are audited. If an address has reached the limit of wrong tokens, every token from
-// it is refused without being compared.
+// Checks OPS_TOKEN and METRICS_TOKEN in constant time. Wrong tokens are counted per client address, and some of them
+// are audited. At the limit, every token from the address is refused without being compared.
 
 import Crypto
 import HTTPServer
@@ -22,16 +21,15 @@ package struct OperatorGuesses: Sendable {
         self.record = record
     }
 
-    /// Checks the request's token with `judge` and returns the result of `judge`. The audit entry of a wrong token
-    /// contains `name`. If the client's address has reached the limit of wrong tokens, throws without calling `judge`.
+    /// Checks the request's token with `judge` and returns the result. The audit entry of a wrong token contains
+    /// `name`. If the client's address has reached the limit of wrong tokens, throws without calling `judge`.
     ///
-    /// The request counts as a wrong guess before `judge` is called, so that concurrent requests cannot make more
-    /// guesses than the limit allows. The result of `judge` decides whether it stays counted:
+    /// The request counts as a wrong guess before `judge` is called. Without this, concurrent requests could make more
+    /// guesses than the limit allows. When `judge` has ended:
     ///
-    /// - If `judge` returns, the guess was right and no longer counts.
-    /// - If `judge` throws because the database cannot be read, the token was not judged, and the guess no longer
-    ///   counts. The error is rethrown.
-    /// - If `judge` throws any other error, the guess was wrong and stays counted. The error is rethrown.
+    /// - If `judge` returned, the guess no longer counts.
+    /// - If `judge` threw because the database cannot be read, the guess no longer counts. The error is rethrown.
+    /// - If `judge` threw any other error, the guess stays counted. The error is rethrown.
     ///
     /// For a request without a bearer token, `judge` is called but nothing is counted.
     nonisolated(nonsending) func judged<Outcome>(
@@ -62,8 +60,8 @@ package struct OperatorGuesses: Sendable {
 }
 
 extension Secret<String> {
-    /// Returns whether the request contains this token. Compares digests, which have a fixed length. The duration of
-    /// the comparison therefore reveals neither the bytes nor the length of the token.
+    /// Returns whether the request contains this token. Compares digests of fixed length, so that the duration reveals
+    /// neither the bytes nor the length of the token.
     func isShown(by request: Request) -> Bool {
         guard let token = BearerToken.read(from: request.fields) else { return false }
         let digests = [reveal(), token].map { Array(SHA256.hash(data: Array($0.utf8))) }

@@ -101,8 +101,8 @@ struct OperatorHandlers: Sendable {
         { request throws(ProblemResponse) in .noStore(try await encodedPicture(request)) }
     }
 
-    /// The handler of `GET /ops/stream`: sends the data of `/ops/picture` every two seconds. The stream ends when the
-    /// client disconnects, when its token becomes invalid, when the data cannot be read, or when the server shuts down.
+    /// The handler of `GET /ops/stream`: sends the data of `/ops/picture` every two seconds. The stream ends if the
+    /// client disconnects, its token becomes invalid, the data cannot be read, or the server shuts down.
     var stream: OpenHandler {
         { request throws(ProblemResponse) in
             let fields = Fields([

@@ -1,5 +1,5 @@
-// The routes for the details behind the counts on the operator page: lists, the history, a search, and the data of one
-// driver. For each response, the store examines a limited number of rows and returns a limited number.
+// The routes for the details behind the counts on the operator page: lists, the history, a search, and one driver. For
+// each response, the store examines and returns a limited number of rows.
 
 import Engine
 import HTTP1

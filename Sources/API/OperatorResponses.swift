@@ -155,7 +155,7 @@ extension JSONWriter {
         endArray()
     }
 
-    /// Writes how often each event led to each state in the last hour. Only events with the transition `applied` are
+    /// Writes how many events of the last hour led to each state. Only events with the transition `applied` are
     /// counted.
     fileprivate mutating func flow(_ tallies: [EventTally]) {
         counted("flow", tallies.filter { $0.verdict.transition == .applied }, by: \.state.rawValue, named: "to")

@@ -1,8 +1,8 @@
 // The monitoring routes (contract, section 7): /readyz, /metrics and /healthz. If METRICS_PORT is set, the listener on
 // that port has all three routes.
 //
-// The public listener always has /readyz and /healthz. Its /healthz is in Routes.swift. It has /metrics only if
-// METRICS_TOKEN is set and METRICS_PORT is not.
+// The public listener always has /readyz and /healthz. It has /metrics only if METRICS_TOKEN is set and METRICS_PORT is
+// not. Routes.swift adds /healthz to the public listener.
 
 import HTTP1
 package import HTTPServer
@@ -70,8 +70,7 @@ package struct OperatorRoutes: Sendable {
     }
 }
 
-/// The handler of GET /readyz. It responds with 200, or with 503 and a problem. Both responses contain the results of
-/// the checks.
+/// The handler of GET /readyz. Responds with 200 or with 503. Both responses contain the results of the checks.
 enum ReadyHandler {
     static let retryAfterSeconds = 2
 
@@ -91,7 +90,7 @@ enum ReadyHandler {
         return response
     }
 
-    /// Encodes the results of the checks. All values are fixed words, so they need no escaping.
+    /// All values are fixed words, so they need no escaping.
     private static func checks(_ report: Readiness.Report) -> String {
         let drain = report.isDraining ? "draining" : "ok"
         return #""checks":{"database":"\#(report.database.rawValue)","drain":"\#(drain)","#

@@ -1,5 +1,5 @@
 // Documents for browsers and tools: /openapi.json and the pages embedded in the binary (Pages/). Each document is the
-// same for all clients. A browser that has a copy checks with one small request whether the copy is current.
+// same for all clients.
 
 import CPages
 import Crypto

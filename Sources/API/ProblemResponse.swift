@@ -1,5 +1,5 @@
-// The form of every refusal (RFC 9457; contract, section 5). A handler throws a ProblemResponse, and the type that
-// called the handler, such as `Access`, makes a response from it. The problem's code determines the status.
+// The form of every refusal (RFC 9457; contract, section 5). A handler throws a ProblemResponse. The caller of the
+// handler, such as `Access`, turns it into a response with the status of the problem's code.
 
 import HTTP1
 import HTTPServer

@@ -1,6 +1,6 @@
-// Maps the errors of other modules to problems. The switches over errors are exhaustive, so code with an error that has
-// no problem does not compile. `TokenRefusal` (Access.swift), `PurchaseFailure` (PurchaseHandlers.swift) and some other
-// errors are mapped where they are caught.
+// Maps the errors of other modules to problems. The switches are exhaustive, so an error without a problem does not
+// compile. Some errors are mapped where they are caught, for example `TokenRefusal` in Access.swift and
+// `PurchaseFailure` in PurchaseHandlers.swift.
 
 import Engine
 import HTTP1
@@ -9,8 +9,8 @@ import Identity
 import JourneyModel
 import RateLimiting
 
-/// The seconds that a phone should wait if the store cannot accept events. In this time the server can restart or its
-/// disk can recover, and the wait is short compared with a session.
+/// The seconds that a phone should wait if the store cannot accept events. In this time the server can restart, or its
+/// disk can recover. The time is short compared with a session.
 private let storeRetryAfterSeconds = 5
 
 extension ProblemResponse {
@@ -21,7 +21,6 @@ extension ProblemResponse {
             retryAfterSeconds: seconds)
     }
 
-    /// Returns the problem for a client address or a driver that has sent too many requests.
     static func tooManyRequests(_ quota: Quota) -> ProblemResponse {
         let seconds = RateLimitValues.retryAfterSeconds(quota)
         return ProblemResponse(
@@ -36,20 +35,18 @@ extension ProblemResponse {
             retryAfterSeconds: seconds)
     }
 
-    /// The problem for a driver with too many concurrent requests. Either BufferBudget allows no more memory for their
-    /// decompressed bodies, or RequestsUnderWay allows no further read or batch.
+    /// The problem for a driver with too many concurrent requests. BufferBudget limits the memory for decompressed
+    /// bodies, and RequestsUnderWay limits the number of reads and batches.
     static let tooManyRequestsUnderWay = ProblemResponse(
         .serviceUnavailable, "You have too many requests under way.", retryAfterSeconds: 1)
 
-    /// The problem for a credential that the service behind a route refuses, and for a deleted driver. The problem does
-    /// not tell the client the reason.
+    /// The problem for an invalid credential and for a deleted driver. The client does not learn the reason.
     static let refusedCredential = ProblemResponse(
         .unauthorized, "The credential is not valid. Sign in again.",
         fields: Fields([("WWW-Authenticate", "Bearer realm=\"dwell\"")]))
 
     static let sendsNoCodes = ProblemResponse(.notFound, "This server does not send codes. Sign in another way.")
 
-    /// Returns the problem for an Apple token that cannot be checked, because Apple's key set could not be fetched.
     static func keySetUnavailable(retryAfterSeconds seconds: Int64) -> ProblemResponse {
         let seconds = Int(min(max(seconds, 1), 3600))
         return ProblemResponse(
@@ -82,25 +79,22 @@ extension ProblemResponse {
         }
     }
 
-    /// The problem for a request whose If-Match does not contain the current entity tag.
     static let preconditionFailed = ProblemResponse(
         .preconditionFailed, "If-Match does not contain the current ETag. Read the resource without If-Match.")
 
     static let keyReused = ProblemResponse(
         .idempotencyKeyReused, "This idempotency key was used for a different event. Use a new key.")
 
-    /// The problem for a session of another driver and for a session that does not exist. A client cannot distinguish
-    /// the two cases.
+    /// The problem for a session that does not exist or that belongs to another driver. A client cannot distinguish the
+    /// two cases.
     static let sessionNotFound = ProblemResponse(
         .sessionNotFound, "Session not found.")
 
-    /// The problem for an event that a service sent for an unknown or deleted driver.
     static let driverNotFound = ProblemResponse(
         Problem(
             .driverNotFound, detail: "Driver not found. /driver_id must be a driver known to this server.",
             errors: [FieldError(pointer: "/driver_id", detail: "must be a driver known to this server")]))
 
-    /// The problem for a service that sends a request to a route on which services are not allowed.
     static let notForServices = ProblemResponse(
         .forbidden,
         "A token of the role service only posts events, on /native/events and /native/events/batch, and requests codes."
@@ -109,14 +103,12 @@ extension ProblemResponse {
     /// The problem for a driver on a route for services.
     static let forServicesOnly = ProblemResponse(.forbidden, "A token of the role service is required.")
 
-    /// Creates the problem for an event that the store could not store.
     init(_ failure: StoreFailure) {
         self.init(
             writing: failure, unavailable: "The event was not stored. Send it again later.",
             unknown: "The event may or may not be stored. Send it again with the same key.")
     }
 
-    /// Creates the problem for a session that the store could not register.
     init(registering failure: StoreFailure) {
         self.init(
             writing: failure, unavailable: "The session was not registered. Try again later.",
@@ -139,7 +131,7 @@ extension ProblemResponse {
             retryAfterSeconds: storeRetryAfterSeconds)
     }
 
-    /// The problem for a token whose status cannot be read, for example because the server's disk is full. It is not a
+    /// The problem if the server cannot read whether a token is valid, for example because of a full disk. It is not a
     /// 401, because the app signs the driver out after a 401.
     static let undecidedToken = ProblemResponse(
         .storeUnavailable, "The token cannot be verified now. Try again later.",
@@ -159,7 +151,6 @@ extension ProblemResponse {
         }
     }
 
-    /// Creates the problem for a body that is not a valid event, batch or session.
     init(_ refusal: BodyRefusal) {
         self.init(Problem(refusal))
     }
@@ -175,7 +166,6 @@ extension ProblemResponse {
 }
 
 extension ProblemCode {
-    /// Returns the code of a problem that its HTTP status explains completely, such as 405 or 413.
     init(status: Status) {
         switch status {
         case .notFound: self = .notFound

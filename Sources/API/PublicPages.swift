@@ -21,8 +21,8 @@ package struct PublicPage: Hashable, Sendable {
         (self.bytes, self.mediaType) = (bytes, mediaType)
     }
 
-    /// Returns the media type for the file's name; nil for an extension that is not supported. Markdown is sent as
-    /// plain text, because people can read it without conversion.
+    /// Returns the media type for a file's extension; nil for an unsupported extension. Markdown is sent as plain text,
+    /// because people can read it without conversion.
     package static func mediaType(ofFile path: String) -> String? {
         let name = path.split(separator: "/").last ?? ""
         guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return nil }

@@ -7,8 +7,8 @@ import Purchases
 
 /// The body of POST /native/purchases.
 enum PurchaseBody {
-    /// A StoreKit 2 transaction, as its `jwsRepresentation`. For a subscription, also the `jwsRepresentation` of the
-    /// renewal info.
+    /// The `jwsRepresentation` of a StoreKit 2 transaction. For a subscription, `renewal` is the `jwsRepresentation` of
+    /// the renewal info.
     case signed(transaction: String, renewal: String?)
     /// The ids of a purchase, sent by an app that does not use StoreKit 2.
     case claimed(PurchaseClaim)
@@ -44,8 +44,7 @@ enum PurchaseBody {
 
 /// The body of PUT /native/purchases/consent.
 enum ConsentBody {
-    /// Returns whether the driver allows the server to send consumption information to Apple. This information tells
-    /// Apple how the driver used a purchase.
+    /// Returns whether the driver lets the server tell Apple how the driver used a purchase (consumption information).
     static func decode(_ request: Request) throws(ProblemResponse) -> Bool {
         try JSONBody.decode(request) { members in
             members.require("consumption")

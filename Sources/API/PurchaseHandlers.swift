@@ -1,5 +1,5 @@
-// POST /native/purchases, PUT /native/purchases/consent, GET /native/entitlements, and POST /apple/store-notifications,
-// which Apple's server calls. The server trusts only data that Apple signed, and nothing that the app itself states
+// POST /native/purchases, PUT /native/purchases/consent and GET /native/entitlements, for apps. POST
+// /apple/store-notifications, for Apple's server. The server trusts only data that Apple signed, not what an app states
 // about a purchase.
 
 import HTTP1
@@ -20,16 +20,15 @@ struct PurchaseHandlers: Sendable {
     let failures: AccountFailures
     let metrics: PurchaseMetrics
 
-    /// Each POST /native/purchases is charged once to the limit `purchases`, because it verifies a signature of Apple.
-    /// It is charged once more for each 100 stored facts (transactions and renewals) that it reads. Reading 100 facts
-    /// takes as long as verifying the signature.
+    /// Reading this many stored facts (transactions and renewals) takes as long as verifying a signature of Apple. Each
+    /// POST /native/purchases is charged to the limit `purchases` once for the signature, and once for each
+    /// `factsPerPurchase` facts.
     private static let factsPerPurchase = 100
 
-    /// The seconds that the client should wait if a signature is dated in the future. In this case Apple's clock or
-    /// this server's clock is wrong.
+    /// The seconds in `Retry-After` if a signature is dated in the future, because Apple's clock or this server's clock
+    /// is wrong.
     private static let clockRetryAfterSeconds = 60
-    /// The seconds that the client should wait if too many verifications are already waiting. The server completes
-    /// those verifications in less time.
+    /// The seconds in `Retry-After` if too many verifications are waiting. The server completes them in less time.
     private static let busyRetryAfterSeconds = 2
 
     var post: CallerHandler {
@@ -88,8 +87,8 @@ struct PurchaseHandlers: Sendable {
             do throws(ProblemResponse) {
                 payload = try StoreNotificationBody.decode(request)
             } catch {
-                // A body that cannot be decoded is charged too, because decompressing and parsing it takes time and
-                // memory, and anyone can send it.
+                // Charge a body that cannot be decoded too. Anyone can send such bodies, and decompressing and parsing
+                // them takes time and memory.
                 refusedNotifications.charge(request)
                 throw error
             }
@@ -111,10 +110,10 @@ struct PurchaseHandlers: Sendable {
     /// Returns the problem for a failure.
     ///
     /// If Apple did not sign the data for an app of this server, Apple's server gets 401, and the app gets
-    /// `refusedPurchase`. The client does not learn the exact reason, which only the access log contains.
+    /// `refusedPurchase`. Only the access log contains the exact reason.
     ///
-    /// If the failure may be temporary, for example because the signature is dated in the future, the client gets 503.
-    /// After a 503, Apple sends the notification again.
+    /// A failure that may be temporary, for example a signature that is dated in the future, results in 503. After a
+    /// 503, Apple sends the notification again.
     private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemResponse {
         switch failure {
         case .refused(.signedInFuture):
@@ -145,8 +144,8 @@ struct PurchaseHandlers: Sendable {
             return problem
         case .store(.unknown(let text)):
             failures.log(.unknown(text), request)
-            // It is unknown whether the purchase data was stored. Storing it again has no effect, so the client can
-            // safely repeat the request.
+            // The purchase data may or may not be stored. Storing it twice has no effect, so the client can safely
+            // repeat the request.
             return .accountsUnreadable
         case .store(let failure): return failures.problem(failure, request)
         }
@@ -181,9 +180,8 @@ extension ProblemResponse {
 }
 
 extension DriverLimit {
-    /// Reading a driver's entitlements counts as one read, plus one read for each `factsPerRead` facts about the
-    /// driver's purchases. The additional reads are charged because a hundred facts take as long as fourteen median
-    /// reads.
+    /// Reading a hundred facts about a driver's purchases takes as long as fourteen median reads. Therefore a driver
+    /// with many facts is charged additional reads.
     private static let factsPerRead = 25
 
     /// Charges one additional read for each `factsPerRead` facts. The request itself is already charged as one read.
@@ -192,11 +190,11 @@ extension DriverLimit {
     }
 }
 
-/// Limits the refused notifications of each client address. If an address has reached the limit, its notifications are
-/// refused without being decoded.
+/// Limits the refused notifications of each client address. When an address has reached the limit, the server refuses
+/// its notifications without decoding them.
 ///
-/// Data that Apple signed for another app counts like forged data. Everyone who bought something in any app has such
-/// data, and refusing it takes as much work. A body that cannot be decoded also counts.
+/// Three kinds of notifications count: forged data, data that Apple signed for another app, and bodies that cannot be
+/// decoded. Everyone who has bought something in any app can send data that Apple signed.
 ///
 /// Accepted notifications do not count, because Apple sends many of them from a few addresses.
 struct RefusedNotificationLimit: Sendable {

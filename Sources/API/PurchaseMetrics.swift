@@ -35,8 +35,8 @@ struct PurchaseMetrics: Sendable {
             uniqueKeysWithValues: Purchase.allCases.map { outcome in
                 (outcome, factory.counter(.purchases, [("outcome", outcome.rawValue)]))
             })
-        // Create these series at the start, with the value 0. If a series began with the first refusal, no earlier
-        // sample would exist, and Prometheus would compute a rate of 0 for this refusal.
+        // Create these series at the start, with the value 0. Prometheus computes a rate only between two samples of a
+        // series. It would therefore miss a refusal that creates its series.
         for outcome in ["refused", "failed"] { _ = notifications("unknown", outcome) }
     }
 
@@ -44,8 +44,7 @@ struct PurchaseMetrics: Sendable {
         purchases[outcome]?.increment(by: 1)
     }
 
-    /// Counts a notification. A type that this release does not know is counted as `other`, so that the set of labels
-    /// is fixed.
+    /// A notification of an unknown type is counted as `other`, so that the set of labels is fixed.
     func count(_ taken: TakenNotification) {
         let notification = taken.notification
         let isKnown = NotificationTypes.rows.contains { $0.type == notification.type }

@@ -6,9 +6,7 @@ import HTTP1
 import RateLimiting
 
 enum RateLimitValues {
-    /// Returns the policies of the limits in `classes`, for example `"session";q=60;w=60, "presession";q=30;w=60`. All
-    /// responses of a route have the policies of its limits. A response to events of a service also has the policy of
-    /// the limit for services.
+    /// Returns the policies of the limits in `classes`, for example `"session";q=60;w=60, "presession";q=30;w=60`.
     static func policy(_ limits: RateLimits, for classes: [RateLimitClass] = RateLimitClass.ofEvents) -> String? {
         list(
             classes.compactMap { limitClass in
@@ -23,14 +21,13 @@ enum RateLimitValues {
         quota.limit > 0 ? "\"\(limitClass.rawValue)\";q=\(quota.limit);w=\(quota.windowSeconds)" : nil
     }
 
-    /// Returns the sender's quota after this event, for example `"session";r=59;t=60`: `r` events are left, and `r`
-    /// grows in `t` seconds (rounded up). It usually grows because the oldest counted event leaves the window.
+    /// Returns the sender's quota after this event, for example `"session";r=59;t=60`. `r` is the number of events that
+    /// the sender may still send. `t` is the time until `r` grows, in seconds, rounded up.
     static func rateLimit(_ ingested: Ingested) -> String? {
         ingested.quota.limit > 0 ? member(ingested.limitClass, ingested.quota) : nil
     }
 
-    /// Returns the sender's quotas after the events of a batch. For each limit, this is the quota after the last event
-    /// that counts towards the limit.
+    /// For each limit, returns the sender's quota after the last event of the batch that counts towards this limit.
     static func rateLimit(_ events: [Ingested]) -> String? {
         rateLimit(
             (RateLimitClass.ofEvents + [.serviceEvents]).compactMap { limitClass in
@@ -57,8 +54,8 @@ enum RateLimitValues {
         return text
     }
 
-    /// Returns the `Retry-After` value of a refused event or request, in whole seconds. The value is rounded up and
-    /// clamped to 1 to 3600 (contract, section 5).
+    /// Returns the `Retry-After` value of a refused event or request: whole seconds, rounded up, from 1 to 3600
+    /// (contract, section 5).
     static func retryAfterSeconds(_ quota: Quota) -> Int {
         min(max(seconds(quota.resetMilliseconds), 1), 3600)
     }

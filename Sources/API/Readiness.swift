@@ -1,7 +1,7 @@
-// The check of readiness. The server is ready for requests if the database accepts a test write and no drain has begun.
+// Checks whether the server is ready: the database accepts a test write, and no drain has begun.
 //
-// At most one test write is made per second, and all requests within that second get its result. If the test write
-// hangs, a request waits for it at most `timeoutMilliseconds`.
+// At most one test write is made per second. Requests in the second after a test write get its result. If the test
+// write hangs, a request waits at most `timeoutMilliseconds`.
 
 internal import Synchronization
 
@@ -17,7 +17,7 @@ package final class Readiness: Sendable {
     /// its own memory.
     package enum Redis: String, Sendable {
         case serves = "ok"
-        /// At least one node of a Redis Cluster is connected, and at least one is not.
+        /// Some nodes of a Redis Cluster are connected, and some are not.
         case partlyLost = "partly_lost"
         case lost
         case notConfigured = "not_configured"
@@ -36,7 +36,7 @@ package final class Readiness: Sendable {
 
     private struct State {
         var isDraining = false
-        /// The result of the last test write, and the time when it was obtained.
+        /// The result of the last completed test write, and the time of its completion.
         var last: (database: Database, at: Int64)?
         /// When the test write in progress began; nil if there is none.
         var askingSince: Int64?

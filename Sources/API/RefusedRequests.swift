@@ -1,16 +1,13 @@
-// Counts the requests that drivers' routes and sign-in routes have refused since the start, by driver, route and
-// status. Requests that HTTPServer refuses by itself, for example because of an unknown path, are not counted.
-//
-// The class holds one row per driver, route and status. The number of rows is limited. A row changes only when a
-// request is refused.
+// Counts the requests that drivers' routes and sign-in routes have refused since the start. Each driver, route and
+// status has its own count. Requests that HTTPServer itself refuses, for example because of an unknown path, are not
+// counted.
 
 import HTTP1
 import JourneyModel
 import Synchronization
 
 package final class RefusedRequests: Sendable {
-    /// The maximum number of rows. Once there are this many rows, a new row replaces the row whose last refusal is the
-    /// oldest.
+    /// The maximum number of rows. When it is reached, a new row replaces the row with the oldest `lastAt`.
     static let rowsMax = 1000
 
     struct Key: Hashable {
@@ -24,7 +21,7 @@ package final class RefusedRequests: Sendable {
         var key: Key
         var count: Int
         var lastAt: Moment
-        /// The id of the last request that the row counts. An operator can find that request's log line by the id.
+        /// The id of the row's latest request. The log line of that request contains the same id.
         var requestID: String
     }
 
@@ -32,8 +29,8 @@ package final class RefusedRequests: Sendable {
 
     package init() {}
 
-    /// Records one refused request. For a batch, records `count` of its events, which were refused with the same
-    /// status.
+    /// Records one refused request, or several refused events of a batch. `count` is the number of events that were
+    /// refused with this status.
     func note(_ status: Status, _ driver: DriverID?, route: String, requestID: String, at now: Moment, count: Int = 1) {
         let key = Key(driver: driver, route: route, status: status.code)
         rows.withLock { rows in
@@ -50,8 +47,8 @@ package final class RefusedRequests: Sendable {
         }
     }
 
-    /// Returns at most `limit` rows, the most recent refusal first. If `driver` or `status` is not nil, returns only
-    /// rows with this driver or status.
+    /// Returns at most `limit` rows, ordered by `lastAt`, the latest first. If `driver` or `status` is nil, it matches
+    /// every row.
     func list(of driver: DriverID?, status: Int?, limit: Int) -> [Row] {
         let all = rows.withLock { Array($0.values) }
         let meant = all.filter { row in

@@ -1,5 +1,5 @@
 // Counts the requests of the last five minutes for the operator page, by status and by duration. Each bucket covers ten
-// seconds. Clients cannot make a bucket grow, because it always has 500 counts for statuses and 64 for durations.
+// seconds. The size of a bucket is fixed: it has 500 counts for statuses and 64 for durations.
 
 import HTTP1
 package import HTTPServer
@@ -11,10 +11,10 @@ package final class RequestStatistics: RequestObserver {
     static let bucketCount = 30
 
     private struct Bucket: Sendable {
-        /// The ten-second span that the bucket covers, as the number of such spans from 1970 to its start. A bucket
-        /// whose span is more than five minutes ago counts as empty.
+        /// The start of the bucket, as the number of ten-second spans since 1970. A bucket from more than five minutes
+        /// ago counts as empty.
         var span: Int64 = -1
-        /// The number of requests by status. The index is the status minus 100.
+        /// The number of requests by status. Index 0 is status 100.
         var statuses = [UInt32](repeating: 0, count: 500)
         var durations = [Int](repeating: 0, count: 64)
     }
@@ -40,9 +40,8 @@ package final class RequestStatistics: RequestObserver {
         }
     }
 
-    /// Returns the index of the range that contains a duration. Each power of two is split into two ranges, so a
-    /// range's longest duration is at most one and a half times its shortest. The last range also contains all longer
-    /// durations.
+    /// Returns the index of the range that contains a duration. Each power of two has two ranges, so a range's longest
+    /// duration is at most 1.5 times its shortest. The last range also contains all longer durations.
     static func range(microseconds: UInt64) -> Int {
         guard microseconds > 1 else { return 0 }
         let power = 63 - microseconds.leadingZeroBitCount
@@ -99,6 +98,5 @@ package final class RequestStatistics: RequestObserver {
 }
 
 extension CompletedRequest {
-    /// Whether the route is a stream. A stream lasts as long as the client wants.
     fileprivate var isStream: Bool { routeTemplate?.hasSuffix("/stream") ?? false }
 }

@@ -1,15 +1,15 @@
-// Limits how many requests of one kind (reads, or batches) each driver has under way.
+// Limits how many reads, or how many batches, a driver has under way at the same time.
 //
-// The rate limit alone is not enough, because the full charge of a request is known only when its work is done. If a
-// driver sends a minute's requests at once, the rate limit admits all of them. They would delay other drivers' requests
-// in the queue for the database.
+// The rate limit charges a request fully only when the work is done. If a driver sends a minute's requests at once, the
+// rate limit admits all of them. Without RequestsUnderWay, these requests would delay other drivers' requests to the
+// database.
 
 import JourneyModel
 import Synchronization
 
 final class RequestsUnderWay: Sendable {
-    /// The maximum number of requests under way for each driver. The apps of a driver never send this many at the same
-    /// time. If all of these requests are batches of the largest size, other drivers wait for about a second.
+    /// The maximum number of requests under way for each driver. A driver's apps never send so many at once. This many
+    /// batches of the maximum size delay other drivers by about a second.
     static let perDriverMax = 64
 
     /// The number of each driver's requests; a driver without requests has no entry.

@@ -1,5 +1,5 @@
-// The list of the routes, each with method, path, credential, limits and handler. /readyz and /metrics are in
-// OperatorRoutes instead, because they may have their own listener.
+// The list of the routes: method, path, credential, limits and handler. /readyz and /metrics are in OperatorRoutes,
+// because they may have their own listener.
 
 package import CoreMetrics
 package import Engine
@@ -32,8 +32,8 @@ package struct API: Sendable {
     private let limits: RateLimits
 
     /// - Parameters:
-    ///   - clock: returns the current time. It is used for data that is written long after the request arrived, such as
-    ///     the messages of a stream.
+    ///   - clock: returns the current time. A stream needs it, because its messages are written long after the request
+    ///     arrived.
     ///   - purchases: the purchase service; nil if the server accepts no purchases.
     ///   - links: the apps that open links to this host.
     ///   - pages: the pages that the operator keeps as files.
@@ -117,7 +117,7 @@ package struct API: Sendable {
             write(.put, "/native/purchases/consent", limit: .purchases, purchases.putConsent),
             read("/native/entitlements", purchases.entitlements),
 
-            // The routes of shipped v1 clients have the same handlers as those under /native.
+            // The routes of shipped v1 clients. Their handlers are those of the routes under /native.
             event("/v1/native/session-events", events.post(.v1Session)),
             event("/v1/native/pre-session-events", events.post(.v1PreSession)),
             fromMemory("/v1/native/config", config.get),
@@ -138,15 +138,14 @@ package struct API: Sendable {
             account(.patch, "/auth/me", limit: .account, signIn.accounts.change),
             account(.put, "/auth/me", limit: .account, signIn.accounts.replace),
             account(.delete, "/auth/me", limit: .account, signIn.accounts.erase),
-            // The limit of this GET is `account` instead of `reads`, because the export reads everything stored about
-            // the driver and writes an audit entry.
+            // The limit is `account`, not `reads`, because the export reads all data about the driver and writes an
+            // audit entry.
             account(.get, "/auth/me/export", limit: .account, signIn.accounts.export),
 
             signingIn("/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),
             storeNotification("/apple/store-notifications", purchases.takeNotification),
 
-            // The sign-in routes of shipped v1 clients. They issue access tokens that are valid for longer than those
-            // of /auth.
+            // The sign-in routes of shipped v1 clients. Their access tokens have a longer lifetime than those of /auth.
             signingIn("/v1/auth/otp/start", wants: .none, signIn.codes.start),
             signingIn("/v1/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .v1)),
             signingIn("/v1/auth/refresh", wants: .refreshToken, signIn.sessions.refresh(for: .v1)),
@@ -199,8 +198,8 @@ package struct API: Sendable {
             route: Route(.get, template, responder: { .response(handler($0)) }), credential: .none, limits: [])
     }
 
-    /// Returns a GET route for drivers, whose response is made from memory. The route has no limit, because refusing a
-    /// request would take as much work as responding to it.
+    /// Returns a GET route for drivers. Its handler reads only memory. The route has no limit, because a refusal would
+    /// take as much work as a response.
     private func fromMemory(
         _ template: String, _ respond: @escaping @Sendable (Request, Caller) -> Response
     ) -> Endpoint {
@@ -236,8 +235,8 @@ package struct API: Sendable {
             route: Route(.post, template, credential: limited), credential: .serviceToken, limits: [.serviceEvents])
     }
 
-    /// Returns a route for operators. None of these routes changes anything. The search is a POST, because the search
-    /// text must not be in the URL, which proxies log.
+    /// Returns a route for operators. No such route changes anything. The search is a POST only because proxies log
+    /// URLs, and the search text must not be logged.
     private func operatorOnly(
         _ template: String, method: Method = .get, _ handler: @escaping OpenHandler
     ) -> Endpoint {
@@ -259,8 +258,8 @@ package struct API: Sendable {
         return Endpoint(route: route, credential: .accessToken, limits: [.auth, limit])
     }
 
-    /// Returns a sign-in route. If the route requires a credential, `Access` does not verify it, because the service
-    /// that the handler calls does.
+    /// Returns a sign-in route. The service that the handler calls verifies the credential, so `Access` does not verify
+    /// it.
     private func signingIn(
         _ template: String, wants credential: Credential, _ handler: @escaping OpenHandler, form: ProblemForm = .plain
     ) -> Endpoint {

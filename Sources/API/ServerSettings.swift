@@ -7,7 +7,7 @@ package import JourneyModel
 package struct ServerSettings: Sendable {
     package struct Setting: Hashable, Sendable {
         package var name: String
-        /// The value in a form that may be shown. For a secret, this form says only whether the secret is set.
+        /// The value as text. For a secret, the text says only whether the secret is set.
         package var value: String
         package var source: String
 
@@ -44,8 +44,7 @@ package struct ServerSettings: Sendable {
     package var loadedAt: Moment
     /// The last reload; nil if there was no reload since the start.
     package var reload: Reload?
-    /// The names of the settings whose value in the file differs from the value in force. The server uses the file's
-    /// value only after a restart.
+    /// The names of the settings that have a new value in the file. The new value takes effect only after a restart.
     package var needsRestart: [String]
     /// The names in the file that are not names of variables.
     package var unknown: [Unknown]

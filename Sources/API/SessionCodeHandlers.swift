@@ -42,9 +42,9 @@ struct SessionCodeHandlers: Sendable {
             } catch { throw failures.problem(error, request) }
             switch verdict {
             case .right(let acceptedAt)?:
-                // If the process dies before `confirm` has stored the event, the app sends the code again, and the
-                // server accepts it again. The event of the second request has the same key and time, so it cannot be
-                // stored twice.
+                // The process may die before `confirm` stores the event. In this case the app sends the code again, and
+                // the server accepts it again. Both requests produce an event with the same key and time, so only one
+                // event is stored.
                 let outcome = await events.ingest.confirm(
                     .verification(ofSession: sessionID, at: acceptedAt), of: caller.driver,
                     receivedAt: request.receivedAt)

@@ -19,8 +19,8 @@ struct SignInSessionHandlers: Sendable {
         }
     }
 
-    /// Renews a single token, which may have expired. `Access` would reject an expired token, so the service checks the
-    /// token instead.
+    /// Renews the single token of a shipped client. The token may have expired. `Access` would reject an expired token,
+    /// so the service checks it.
     var legacyRefresh: OpenHandler {
         { request throws(ProblemResponse) in
             guard let token = BearerToken.read(from: request.fields) else { throw .refusedCredential }

@@ -1,5 +1,5 @@
-// Functions for handlers that read the store. If a read fails, they log the failure once and throw the problem for the
-// response. `noStore` prevents caches from storing personal data.
+// Functions for handlers that read the store. If a read fails, the failure is logged once, and the response is a
+// problem. `noStore` prevents caches from storing personal data.
 
 import Engine
 import HTTP1

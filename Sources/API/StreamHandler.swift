@@ -1,11 +1,11 @@
 // GET /native/session/stream: sends a driver's state changes as server-sent events (WHATWG HTML, section 9.2), one
-// message per change. A client that reconnects sends the id of the last message that it received, as Last-Event-ID.
+// message per change. When a client reconnects, its Last-Event-ID is the id of the last message that it received.
 //
-// The messages are made from committed rows of the database. Between two reads of the database, a stream keeps only the
-// values that it sent last.
+// A stream sends only committed rows of the database. Between two reads of the database, it keeps only the values that
+// it sent last.
 //
-// With `?entitlements=true` the stream also sends the driver's entitlements, at the start and after each change of
-// them. These messages have the event type `entitlements` and no id.
+// With `?entitlements=true`, the stream also sends the driver's entitlements, at the start and after each change. The
+// messages with entitlements have the event type `entitlements` and no id.
 
 import Engine
 import HTTP1
@@ -23,8 +23,7 @@ struct StreamHandler: Sendable {
     static let heartbeatSeconds = 15
     /// The milliseconds that an EventSource waits before it reconnects.
     static let reconnectMilliseconds = 3000
-    /// The `Retry-After` seconds if a stream is refused, because the process has the maximum number of streams or is
-    /// shutting down.
+    /// The seconds in `Retry-After` if the process has the maximum number of streams or is shutting down.
     static let retryAfterSeconds = 5
 
     let journeys: any JourneyReader
@@ -67,8 +66,8 @@ struct StreamHandler: Sendable {
         }
     }
 
-    /// Returns the id of the last message that the client received. Returns nil if the client sent no valid id. The
-    /// stream then begins with the newest state.
+    /// Returns the id of the last message that the client received. If the client sent no valid id, returns nil, and
+    /// the stream begins with the newest state.
     private func lastEventID(_ request: Request) -> Int64? {
         let values = request.fields.values("Last-Event-ID")
         guard values.count == 1, let id = Int64(values[0]), id >= 0 else { return nil }
@@ -93,8 +92,8 @@ struct StreamHandler: Sendable {
                 }
             }
             defer { group.cancelAll() }
-            // A client that stops sending may still receive, or may have closed its socket. Only a write shows which of
-            // the two is the case, so the closure requests a heartbeat at once.
+            // A client that stops sending may have closed its socket, or may still receive. Only a write can tell, so
+            // the closure requests a heartbeat at once.
             writer.whenClientEndsSending {
                 due.set()
                 stream.wake()
@@ -136,14 +135,14 @@ struct StreamHandler: Sendable {
         }
     }
 
-    /// Writes the entitlements if they differ from `last`, the JSON that was written before.
+    /// Writes the entitlements if their JSON differs from `last`, the JSON that this stream wrote before.
     ///
-    /// If this process receives a purchase or a notification, it wakes the stream at once. If a subscription period
-    /// ends, or another process stores a change, the stream finds the change at the next heartbeat.
+    /// If this process receives a purchase or a notification, it wakes the stream at once. The stream finds all other
+    /// changes at the next heartbeat: ends of subscription periods, and changes by other processes.
     ///
-    /// Each time the stream wakes, this function reads the entitlements again. Each read after the first is charged
-    /// like a GET /native/entitlements. If the driver has used up the limit `reads`, the function reads nothing and
-    /// returns `last`.
+    /// Each wake of the stream reads the entitlements again. Each read after the first is charged like a GET
+    /// /native/entitlements. If the driver has used up the limit `reads`, this function reads nothing and returns
+    /// `last`.
     private func writeEntitlements(
         of driver: DriverID, after last: [UInt8]?, _ request: Request, to writer: any ResponseBodyWriter
     ) async throws -> [UInt8]? {
@@ -170,8 +169,7 @@ struct StreamHandler: Sendable {
     }
 }
 
-/// Whether the stream must write a heartbeat when it wakes next. This flag is set by the timer, and when the client
-/// stops sending. `take` returns the flag and clears it.
+/// Whether the stream must write a heartbeat at its next wake. `take` returns this flag and clears it.
 private final class HeartbeatDue: Sendable {
     private let isDue = Mutex(false)
 

@@ -45,8 +45,8 @@ static inline CURLMcode curl_shim_set_multi_long(CURLM *multi, CURLMoption optio
     return curl_multi_setopt(multi, option, value);
 }
 
-// Makes the removal of a transfer return while a thread still looks up a name for the transfer. The thread then ends by
-// itself. Without the option (libcurl before 7.87), the removal waits for the lookup.
+// With this option, removing a transfer does not wait for a thread that looks up a name for the transfer. The thread
+// ends by itself. libcurl before 7.87 lacks the option, and waits for the lookup.
 static inline CURLcode curl_shim_set_quick_exit(CURL *handle) {
 #if LIBCURL_VERSION_NUM >= 0x075700
     return curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);

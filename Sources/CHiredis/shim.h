@@ -1,3 +1,4 @@
-// Only hiredis's reply reader is used. Commands, sockets, deadlines and reconnecting are implemented in this project.
+// Only the reply reader of hiredis is used. This project implements commands, sockets, deadlines and reconnecting
+// itself.
 #include <hiredis/read.h>
 #include <hiredis/hiredis.h>

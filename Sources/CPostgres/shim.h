@@ -1,5 +1,5 @@
-// libpq, PostgreSQL's own client library. Swift does not import C macros that are character constants. This header
-// defines an enum constant for each such macro that the module Postgres uses.
+// libpq, PostgreSQL's own client library. Swift does not import C macros that are character constants. For each such
+// macro that the module Postgres uses, this header defines an enum constant.
 #include <libpq-fe.h>
 
 enum {

@@ -4,7 +4,7 @@
 
 #include <sqlite3.h>
 
-// The state of the running checkpoint, kept by a layer over the database file. All fields are zero at first.
+// The state of a layer over the database file during a checkpoint. All fields are zero at first.
 struct checkpoint {
     // Whether the pages that the checkpoint writes may be changed.
     int clears_pages;
@@ -12,7 +12,7 @@ struct checkpoint {
     sqlite3_int64 file_bytes;
 };
 
-// Notes the start and the end of a checkpoint, and passes the file control to `below`. Returns SQLite's result code.
+// Passes the file control to `below`, and notes the start and the end of a checkpoint. Returns SQLite's result code.
 int dwell_note_checkpoint(
     struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, int operation, void *argument);
 

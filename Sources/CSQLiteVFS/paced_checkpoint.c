@@ -1,9 +1,9 @@
 // A layer (https://www.sqlite.org/vfs.html) between SQLite and the database file, for a connection that only runs
-// checkpoints. It also zeros the unallocated space of the pages (free_space.c).
+// checkpoints. The layer also zeros the unallocated space of pages (free_space.c).
 //
-// SQLite's checkpoint writes all its pages and then syncs once (wal.c, walCheckpoint). That sync fills the disk's
-// queue, so a concurrent commit waits until several thousand pages are written. This layer writes and syncs the pages
-// in steps, so that the commit waits only for one step.
+// SQLite's checkpoint writes all its pages and then syncs once (wal.c, walCheckpoint). A concurrent commit waits for
+// this sync, which writes several thousand pages. This layer syncs after each step, so the commit waits only for the
+// pages of one step.
 //
 // The additional syncs do not weaken SQLite's guarantees, because SQLite's own sync still comes last.
 
@@ -47,8 +47,7 @@ static int stepped_write(sqlite3_file *file, const void *bytes, int count, sqlit
     return SQLITE_OK;
 }
 
-// SQLite requests this sync at the end of a checkpoint. The next write therefore belongs to the first step of another
-// checkpoint.
+// SQLite requests this sync at the end of a checkpoint, so the next write begins another checkpoint.
 static int stepped_sync(sqlite3_file *file, int flags) {
     struct stepped *stepped = stepped_of(file);
     stepped->written = 0;

@@ -1,17 +1,16 @@
 // A layer over SQLite's page cache, https://www.sqlite.org/c3ref/pcache_methods2.html. It skips truncations that would
 // remove nothing.
 //
-// SQLite truncates the page cache to the size of the database at the end of every transaction (pager.c,
+// At the end of every transaction, SQLite truncates the page cache to the size of the database (pager.c,
 // pager_end_transaction). The truncation visits the hash buckets of all page numbers from that size to the highest
-// number that the cache has held. Normally these are only a few numbers.
+// number ever cached. Normally these are few numbers.
 //
-// But when a B-tree node is split, btree.c (balance_nonroot) briefly gives a page the number of the lock-byte page,
-// which is at 1 GiB. The truncation then visits all cached pages. In a cache of 48 MiB, this takes about 7 % of an
+// But when a B-tree node is split, a page briefly gets the number of the lock-byte page at 1 GiB (btree.c,
+// balance_nonroot). The truncation then visits all cached pages. With a cache of 48 MiB, this takes about 7 % of an
 // event's processor time.
 //
-// This layer records the highest page number itself. It ignores the number of the lock-byte page, because no page keeps
-// that number for long. It skips a truncation that would only remove pages above the recorded number, because the cache
-// has none.
+// This layer records the highest page number. It ignores the number of the lock-byte page, because no page keeps that
+// number for long. If a truncation would only remove pages above the recorded number, the layer skips the truncation.
 
 #include "CSQLiteVFS.h"
 
@@ -24,7 +23,7 @@ static atomic_ullong truncations;
 
 struct cache {
     sqlite3_pcache *below;
-    // An upper bound of the page numbers in the cache, apart from the number of the lock-byte page.
+    // At least the highest page number in the cache, apart from the lock-byte page.
     unsigned highest;
     unsigned lock_byte_page;
 };

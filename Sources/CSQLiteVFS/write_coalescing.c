@@ -1,33 +1,31 @@
-// A layer (https://www.sqlite.org/vfs.html) between SQLite and the files of one connection. It holds back the frames of
-// a commit, and then writes many of them with one call, in the same order.
+// A layer (https://www.sqlite.org/vfs.html) between SQLite and the files of one connection. It holds the frames of a
+// commit, and writes many frames with one call, in their order.
 //
-// Without the layer, a commit writes each frame to the WAL in two calls, for the frame's header and for its page
-// (wal.c, walWriteOneFrame). After the last frame, the commit syncs the WAL.
+// Without the layer, SQLite writes each frame to the WAL in two calls: the frame's header and its page (wal.c,
+// walWriteOneFrame).
 //
 // SQLite and other connections cannot observe the difference, for these reasons:
 //
-// - A sync first writes the held frames. With synchronous=FULL, every commit syncs before other connections can see the
-//   commit. Everything that other connections may read is therefore in the file and on the disk.
-// - A commit without that sync becomes visible through the header of the WAL index, which has two copies in the shared
-//   memory. Readers wait until both copies are equal. SQLite calls a barrier between writing the two copies
-//   (walIndexWriteHdr), and the barrier writes the held frames.
-// - Other connections do not see the frames of a transaction that is rolled back, or is uncommitted and larger than the
-//   cache. Held frames are written before the WAL's write lock is released, because another connection may then write
-//   at the same offset.
+// - Before a sync, the layer writes the held frames. With synchronous=FULL, every commit syncs before other connections
+//   can see the commit. Other connections therefore see only frames that are on the disk.
+// - Without that sync, a commit becomes visible through the header of the WAL index, which has two copies in shared
+//   memory. Readers wait until both copies are equal. Between writing the copies, SQLite calls a barrier
+//   (walIndexWriteHdr), which writes the held frames.
+// - Other connections never see the frames of an uncommitted transaction. Before the WAL's write lock is released, the
+//   layer writes the held frames. After the release, another connection may write at the same offset.
 // - Before a call that reads the file, its size or anything else about it, the layer writes the held frames.
 //
-// If writing the held frames fails, they are dropped, because SQLite rolls the transaction back. The call that caused
-// the write returns the error, SQLITE_FULL or SQLITE_IOERR_WRITE. For a commit, that call is the sync.
+// If writing the held frames fails, the layer drops them, because SQLite rolls the transaction back. The call that
+// caused the write returns SQLITE_FULL or SQLITE_IOERR_WRITE. For a commit, that call is the sync.
 //
-// A barrier and a release of the write lock cannot report an error to SQLite. If the write fails in a barrier, all
-// later calls on the WAL return the error. If it fails in a release, the error is ignored, because the frames were not
-// committed.
+// A barrier and a release of the write lock cannot return an error. If the write fails in a barrier, all later calls on
+// the WAL return the error. If it fails in a release, the error is ignored, because the frames are not committed.
 //
-// A sync takes twice as long after the file has grown, because the file system then also writes its own journal. To
-// make such syncs rare, this layer extends the file by many frames of zeros at a time.
+// The first sync after the file has grown takes twice as long, because the file system also writes its own journal. To
+// make such syncs rare, the layer extends the file by many frames of zeros at a time.
 //
-// SQLite treats a frame of zeros as invalid (https://www.sqlite.org/walformat.html), like the old frames in a WAL that
-// was reset. Zeros are written only past the end of the file, and only under the WAL's write lock.
+// SQLite treats a frame of zeros as invalid (https://www.sqlite.org/walformat.html), like the old frames after a reset
+// of the WAL. The layer writes zeros only past the end of the file, and only under the WAL's write lock.
 
 #include "CSQLiteVFS.h"
 #include "free_space.h"
@@ -39,7 +37,7 @@
 // Maximum number of held bytes. It is less than 128 KiB, because SQLite's own layer counts the bytes of one write
 // modulo 128 KiB (os_unix.c, seekAndWriteFd).
 enum { HELD_MAX = 120 * 1024 };
-// Number of bytes by which the file grows at a time. The sync after each growth is slow. A smaller number means more
+// The file grows by this number of bytes at a time. The sync after each growth is slow. A smaller number means more
 // slow syncs, and a larger number makes each of them slower.
 enum { GROWTH = 512 * 1024 };
 // The WAL's write lock (https://www.sqlite.org/walformat.html, "WAL locks").
@@ -54,21 +52,21 @@ struct write_ahead_log {
     const sqlite3_io_methods *below;
     sqlite3_file *file;
     struct database *database;
-    // The error of a write that failed in a barrier. All later calls on the WAL return this error, because a barrier
-    // cannot return one.
+    // The error of a write that failed in a barrier. A barrier cannot return an error, so all later calls on the WAL
+    // return it.
     int failure;
-    // The length of the file when this connection last determined it. If extending the file failed, the actual length
-    // is smaller.
+    // The length of the file when this connection last determined it. If extending the file failed, the file is
+    // shorter.
     sqlite3_int64 end;
     sqlite3_int64 offset;
     int held;
     unsigned char bytes[HELD_MAX];
 };
 
-// The layer over the database file. It also covers the shared memory, because the methods for the shared memory belong
-// to that file. It zeros the unallocated space of pages that this connection copies from the WAL.
+// The layer over the database file. SQLite calls the methods for the shared memory on this file too. The layer zeros
+// the unallocated space of pages that this connection copies from the WAL.
 //
-// `pMethods` of the database's `sqlite3_file` points to `methods`, the first member.
+// `methods` must be the first member, because the file's `pMethods` is cast to this structure.
 struct database {
     sqlite3_io_methods methods;
     const sqlite3_io_methods *below;
@@ -79,15 +77,14 @@ struct database {
 static struct write_ahead_log *log_of(sqlite3_file *file) { return (struct write_ahead_log *)file->pMethods; }
 static struct database *database_of(sqlite3_file *file) { return (struct database *)file->pMethods; }
 
-// Extends the file with zeros. A failure is ignored, because the frames are already written, and the file is only
-// shorter than intended.
+// Extends the file with zeros. A failure is ignored, because the frames are already written.
 static void grow(struct write_ahead_log *log, sqlite3_int64 written) {
     static const unsigned char zeros[HELD_MAX];
     sqlite3_int64 offset = 0;
     if (log->below->xFileSize(log->file, &offset) != SQLITE_OK) return;
     log->end = offset;
-    // The file already has space after the written bytes. Either another connection extended it, or the WAL was reset
-    // after it had been extended.
+    // The file already has space after the written bytes. Another connection extended it, or the WAL was extended and
+    // then reset.
     if (offset > written) return;
     log->end = (written / GROWTH + 1) * GROWTH;
     while (offset < log->end) {
@@ -180,8 +177,8 @@ static int database_control(sqlite3_file *file, int operation, void *argument) {
 static int database_lock(sqlite3_file *file, int offset, int count, int flags) {
     struct database *database = database_of(file);
     const int gives_up = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
-    // A failure is ignored, because the frames that are still held here are not committed, and other connections never
-    // see them.
+    // A failure is ignored, because the frames that are still held are not committed. Other connections never see these
+    // frames.
     if (database->log && offset == WRITE_LOCK && (flags & gives_up) == gives_up) (void)write_held(database->log);
     return database->below->xShmLock(file, offset, count, flags);
 }

@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
-// A pipe into which the signal handler writes one byte for each received signal. The first descriptor is the reading
-// end, the second the writing end. Both descriptors are -1 until `dwell_hold_signals` is called.
+// The signal handler writes one byte into this pipe for each signal. The first descriptor is the reading end, the
+// second the writing end. Both are -1 until `dwell_hold_signals` is called.
 static int channel[2] = {-1, -1};
 
 // The signal handler. Calls only write(2), which is async-signal-safe (signal-safety(7)).
 //
-// A signal is lost only if the pipe already holds 65,536 unread signals. The reading thread prevents this, because it
-// only reads and handles signals.
+// The pipe holds 65,536 unread signals, and a further signal would be lost. This does not happen, because the reading
+// thread only reads and handles signals.
 static void note(int number) {
     int saved = errno;
     unsigned char byte = (unsigned char)number;
@@ -34,8 +34,8 @@ static void set_action(void (*action)(int)) {
     for (size_t index = 0; index < sizeof signals / sizeof *signals; index++) sigaction(signals[index], &handler, NULL);
 }
 
-// Opens /dev/null in place of each standard stream that is closed. Otherwise the pipe of the signals, for example,
-// could get the number of standard error, and the log would be written into the pipe.
+// Opens /dev/null for each standard stream that is closed. Otherwise the signal pipe could get the number of standard
+// error, and the log would be written into the pipe.
 static void open_standard_streams(void) {
     int descriptor;
     do descriptor = open("/dev/null", O_RDWR);
@@ -54,8 +54,8 @@ void dwell_hold_signals(void) {
     // The signal handler must never block.
     fcntl(channel[1], F_SETFL, O_NONBLOCK);
     set_action(note);
-    // The reader of standard error may be gone, or the peer of a library's socket. A write then fails with EPIPE
-    // instead of ending the process.
+    // The reader of standard error or the peer of a socket may be gone. A write must then fail with EPIPE, and not end
+    // the process.
     signal(SIGPIPE, SIG_IGN);
 }
 
@@ -68,26 +68,23 @@ int dwell_next_signal(void) {
     unsigned char byte = 0;
     while (read(channel[0], &byte, 1) != 1) {
         if (errno == EINTR) continue;
-        // If the pipe could not be created, the signals have their default action and never arrive here. In that case,
-        // wait forever.
+        // If the pipe could not be created, no signal is caught. In that case, wait forever.
         pause();
     }
     return byte;
 }
 
-// Only `dwell serve` catches the signals before main(). The test binary also contains this file, but a signal must
-// still terminate the tests.
+// Only `dwell serve` catches the signals before main(). The test binary contains this file too, and a signal must still
+// terminate the tests.
 #if defined(__GLIBC__)
 static void hold_if_serving(int argc, char **argv, char **environment) {
     (void)environment;
     if (argc > 1 && strcmp(argv[1], "serve") == 0) dwell_hold_signals();
 }
 
-// Makes the dynamic linker call hold_if_serving, with the arguments of main(), before the initializers of the libraries
-// (System V ABI, "Initialization and Termination Functions"). The initializers take tens of milliseconds on a busy
-// machine, and a signal would end the process meanwhile.
-//
-// On other platforms, main() is the first to call dwell_hold_signals.
+// The dynamic linker calls hold_if_serving before the initializers of the libraries (System V ABI, "Initialization and
+// Termination Functions"). The initializers take tens of milliseconds on a busy machine. A signal in this time would
+// end the process.
 __attribute__((section(".preinit_array"), used)) static void (*const hold_early)(int, char **, char **) =
     hold_if_serving;
 #endif

@@ -24,7 +24,7 @@ struct tls_session {
 static bool is_configured(
     SSL_CTX *context, const char *ca_file, const char *certificate_file, const char *key_file) {
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
-    // Refuse renegotiation (TLS 1.2), because during a renegotiation a read may have to wait until bytes are sent.
+    // Refuse renegotiation (TLS 1.2). During a renegotiation, a read may have to wait until bytes are sent.
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
     if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1) return false;
     int trusted = ca_file == NULL ? SSL_CTX_set_default_verify_paths(context)
@@ -67,8 +67,7 @@ tls_session *tls_session_create(tls_context *context, const char *host, bool is_
     }
     SSL_set_bio(session->ssl, session->received, session->to_send);
     SSL_set_connect_state(session->ssl);
-    // The server's certificate must be valid for the host. If the host is a name, the name is also sent to the server
-    // (SNI, RFC 6066).
+    // If the host is a name, the name is also sent to the server (SNI, RFC 6066).
     int is_set = is_address
         ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session->ssl), host)
         : SSL_set1_host(session->ssl, host) == 1 && SSL_set_tlsext_host_name(session->ssl, host) == 1;
@@ -85,8 +84,8 @@ void tls_session_free(tls_session *session) {
     free(session);
 }
 
-// OpenSSL keeps one list of errors per thread. The list is cleared before and after each call, so that an error is
-// never taken for an error of another connection.
+// OpenSSL keeps one list of errors per thread, for all connections. The list is cleared before and after each call, so
+// that an error never appears in the result of another connection.
 static tls_result result(tls_session *session, int returned) {
     int error = SSL_get_error(session->ssl, returned);
     ERR_clear_error();

@@ -1,31 +1,29 @@
-// A cache that evicts unused values. Instead of a list of last uses, it keeps two generations of values: a young one
-// and an old one. A use of a value moves the value to the young generation.
+// A cache that drops unused values. It keeps two generations of values: a young one and an old one. Each use of a value
+// moves the value to the young generation.
 //
-// When the young generation is full or old enough, a rotation drops the old generation and makes the young generation
-// the old one. The dropped values are those that were not used since the previous rotation.
+// When the young generation is full or old enough, a rotation drops the old generation. The young generation then
+// becomes the old one. The dropped values were not used since the previous rotation.
 
-/// A dictionary that keeps the most recently used values: at least `generationCountMax`, and at most twice as many.
-/// Values that are exempt from expiry (`expire(at:isExempt:)`) may exceed this maximum. Every call takes constant time
-/// on average.
+/// A dictionary that keeps at least the `generationCountMax` most recently used values, and at most twice as many.
+/// Values that are exempt from expiry (`expire(at:isExempt:)`) may exceed this maximum. A call takes constant time on
+/// average.
 ///
 /// Unused values can also expire by age. If `ageMilliseconds` is set, the owner of the cache must call `expire(at:)`
 /// with the current time before each use.
 ///
-/// The type is public and inlinable, so that importing modules specialize it for their keys and values. With `package`,
-/// calls would take three times as long, because the compiler does not specialize `package` declarations across
-/// modules.
+/// The type is public and inlinable, so that importing modules specialize it for their keys and values. The compiler
+/// does not specialize `package` declarations across modules. Calls would take three times as long.
 public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     @usableFromInline var young: [Key: Value] = [:]
     @usableFromInline var old: [Key: Value] = [:]
-    /// The time, in milliseconds, from which the age of the young generation is measured. `expire(at:)` sets it when it
-    /// rotates the generations. In a new cache, and after any other rotation, it is nil until the next call of
-    /// `expire(at:)`.
+    /// The time from which the age of the young generation is measured, in milliseconds. It is nil in a new cache and
+    /// after a rotation outside `expire(at:)`. The next call of `expire(at:)` sets it.
     @usableFromInline var youngSince: Int64?
     @usableFromInline let generationCountMax: Int
     @usableFromInline let ageMilliseconds: Int64
 
-    /// - Parameter ageMilliseconds: the minimum time for which an unused value is kept. A value may be dropped earlier
-    ///   when the cache is full.
+    /// - Parameter ageMilliseconds: the minimum time for which an unused value is kept. A full cache may drop the value
+    ///   earlier.
     @inlinable
     public init(generationCountMax: Int, ageMilliseconds: Int64 = .max) {
         self.generationCountMax = max(1, generationCountMax)
@@ -53,8 +51,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         young[key] = value
     }
 
-    /// Calls `body` with the stored value, or with `initial` if no value is stored. If `isKept` then returns true, the
-    /// value is in the young generation afterwards. Otherwise the value is removed.
+    /// Calls `body` with the stored value, or with `initial` if no value is stored. Then calls `isKept` with the
+    /// changed value. If the answer is true, the value is kept in the young generation; if false, the value is removed.
     @inlinable
     public mutating func withValue<Answer>(
         _ key: Key, initial: Value, isKept: (Value) -> Bool, _ body: (inout Value) -> Answer
@@ -82,8 +80,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         old = [:]
     }
 
-    /// Drops every value that was not used for `2 * ageMilliseconds`, except values for which `isExempt` returns true.
-    /// May already drop a value that was not used for `ageMilliseconds`. Must be called with the current time before
+    /// Drops every value that was not used for `2 * ageMilliseconds`, and may drop a value that was not used for
+    /// `ageMilliseconds`. Keeps values for which `isExempt` returns true. Must be called with the current time before
     /// each use of the cache.
     @inlinable
     public mutating func expire(at now: Int64, isExempt: (Value) -> Bool = { _ in false }) {
@@ -92,9 +90,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
             return
         }
         guard now - since >= ageMilliseconds else { return }
-        // If the last rotation was at least `2 * ageMilliseconds` ago, the values of the young generation have expired
-        // too. None of them was used in the last `ageMilliseconds`, because each use follows a call of this method,
-        // which would have rotated.
+        // If the last rotation was at least `2 * ageMilliseconds` ago, the young values have expired too. They were not
+        // used in the last `ageMilliseconds`. Before such a use, a call of this method would have rotated.
         let exempt = old.filter { isExempt($0.value) }
         if now - since >= 2 * ageMilliseconds { young = young.filter { isExempt($0.value) } }
         rotate()
@@ -106,8 +103,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
     @inlinable
     public mutating func rotate() {
         old = young
-        // Reserve space in the new dictionary for as many values as the previous young generation has. Without this
-        // space, the dictionary would grow in steps, and rehash its content at each step.
+        // Reserve space for as many values as the previous young generation has. Otherwise the dictionary would grow in
+        // steps, and rehash its content at each step.
         young = Dictionary(minimumCapacity: min(old.count, generationCountMax))
         youngSince = nil
     }

@@ -1,11 +1,10 @@
-// Forwards stored events to an analytics service, the oldest event first, and each event at least once. Forwarding
-// reads committed rows and delays no request. While the service is down, the events wait in the store.
+// Forwards stored events to an analytics service in the order of their row numbers, each event at least once.
+// Forwarding reads committed rows and delays no request. While the service is down, the events wait in the store.
 //
-// Three kinds of events are not forwarded: those of simulated drivers, those that the service refuses, and those
+// Three kinds of events are not forwarded: events of simulated drivers, events that the service refuses, and events
 // deleted before they are read.
 //
-// The database stores the row number of the last forwarded event. A restarted process therefore continues where the
-// previous process stopped.
+// The database stores the row number of the last forwarded event, from which a restarted process continues.
 
 package import JourneyModel
 package import Logging
@@ -25,8 +24,7 @@ package protocol AnalyticsCapture: Sendable {
 
 package enum CaptureOutcome: Hashable, Sendable {
     case taken
-    /// The service will never accept this request, because one of its events is invalid or because it contains too many
-    /// events.
+    /// The service will never accept this request: an event is invalid, or the request has too many events.
     case refused(reason: String)
     /// The service is down, slow or overloaded, or it rejects the API key. If `retryAfterSeconds` is not nil, the
     /// service asks for this pause before the next request.
@@ -34,9 +32,8 @@ package enum CaptureOutcome: Hashable, Sendable {
 }
 
 package struct AnalyticsForwarding: Sendable {
-    /// The name under which the store keeps the position of this consumer in the feed of events.
+    /// The store keeps the position of this consumer in the event feed under this name.
     package static let consumer = "analytics"
-    /// The pause after a read of the feed that found no new event.
     static let idleMilliseconds: Int64 = 1000
     static let batchMax = 200
 
@@ -58,11 +55,10 @@ package struct AnalyticsForwarding: Sendable {
         self.logger = logger
     }
 
-    /// The current batch size and the number of consecutive failures. These values are not stored, so a new process
-    /// begins with the defaults.
+    /// These values are not stored, so a new process begins with the defaults.
     struct Pace: Hashable, Sendable {
-        /// The number of events in the next request. A refusal by the service halves the number, so after some refusals
-        /// the invalid event is sent alone and can be skipped. Each success doubles the number again.
+        /// The number of events in the next request. Each refusal halves the number, until the invalid event is sent
+        /// alone and skipped. Each success doubles the number.
         var batchSize = AnalyticsForwarding.batchMax
         /// Consecutive failures.
         var failureCount = 0
@@ -79,15 +75,15 @@ package struct AnalyticsForwarding: Sendable {
         }
     }
 
-    /// Reads the next events and sends them to the service, in at most one request. Returns the length of the next
-    /// pause in milliseconds.
+    /// Sends the next events to the service, in at most one request. Returns the pause before the next round, in
+    /// milliseconds.
     func round(_ pace: inout Pace) async -> Int64 {
         do throws(StoreFailure) {
             let position = try await feed.position(of: Self.consumer)
             let events = try await feed.storedEvents(after: position.last, limit: pace.batchSize)
             guard let last = events.last else { return Self.idleMilliseconds }
-            // Some stores number the rows of events without gaps. In such a store, each missing number belongs to an
-            // event that was deleted before this task read it. The deleted events count as lost.
+            // If row numbers are consecutive, a missing number belongs to an event that was deleted before this task
+            // read it. Such events count as lost.
             let deletedCount = feed.hasConsecutiveIDs ? last.id - position.last - Int64(events.count) : 0
             return try await forward(
                 events, to: last.id, deletedCount: deletedCount, waiting: position.waitingCount, &pace)
@@ -99,7 +95,7 @@ package struct AnalyticsForwarding: Sendable {
     private func forward(
         _ events: [FeedEvent], to last: Int64, deletedCount: Int64, waiting: Int64, _ pace: inout Pace
     ) async throws(StoreFailure) -> Int64 {
-        // Events of simulated drivers are never sent. They do not count as lost.
+        // Events of simulated drivers are not sent, and do not count as lost.
         let real = events.filter { !$0.driver.isSimulated }
         switch real.isEmpty ? .taken : await capture.capture(real) {
         case .taken:
@@ -124,13 +120,13 @@ package struct AnalyticsForwarding: Sendable {
         }
     }
 
-    /// Returns the pause before the next attempt, in milliseconds: 1, 2, 4 ... 60 s after consecutive failures. If the
-    /// service asks for a longer pause, returns that pause.
+    /// Returns the pause before the next attempt, in milliseconds. Consecutive failures double the pause, from 1 s to
+    /// 60 s. If the service asks for a longer pause, returns that pause.
     ///
-    /// A random time is added to the pause, up to half of it, so that several servers do not retry together. Nothing is
-    /// added to a pause that the service asked for.
+    /// A random time of up to half the pause is added, so that several servers do not retry together. Nothing is added
+    /// to a pause that the service asked for.
     private func pause(_ pace: inout Pace, reason: String, waiting: Int64?, atLeastSeconds: Int?) -> Int64 {
-        // At a shutdown, the read or the request in progress is cancelled. This is not a failure.
+        // A shutdown cancels the read or the request in progress. This is not a failure.
         if Task.isCancelled { return Self.idleMilliseconds }
         let now = clock()
         failure.record(reason, at: now)

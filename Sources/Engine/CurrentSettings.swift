@@ -9,8 +9,8 @@ extension MetricFamily {
         "dwell_settings_rules_in_force", "Rules of SETTINGS_RULES_FILE whose time has begun and is not over.")
 }
 
-/// The settings in force, with the rules that give some drivers other settings. A reload replaces settings and rules
-/// together, so no request sees a mixture of old and new ones.
+/// The settings in force, and the rules that give some drivers other settings. A reload replaces both together, so no
+/// request sees old settings with new rules.
 ///
 /// `/native/config` returns a driver's settings. Each new event is stored with the version of its driver's settings.
 package final class CurrentSettings: Sendable {
@@ -30,7 +30,7 @@ package final class CurrentSettings: Sendable {
 
     private let current: Mutex<InForce>
 
-    /// - Parameter rules: the rules that give some drivers other settings; nil if there is no file of rules.
+    /// - Parameter rules: nil if there is no file of rules.
     package init(_ settings: VersionedSettings, rules: SettingsRules? = nil) {
         current = Mutex(InForce(settings, rules))
     }
@@ -48,20 +48,20 @@ package final class CurrentSettings: Sendable {
         current.withLock { ($0.settings, $0.rules) }
     }
 
-    /// Returns the settings version, the eight settings as JSON, and the rules. If there are no rules (nil),
-    /// `/native/config` returns this JSON to every driver. If there are rules, drivers may get different content.
+    /// Returns the settings version, the eight settings as JSON, and the rules. Without rules, `/native/config` returns
+    /// this JSON to every driver.
     package func readWireJSON() -> (version: String, wireJSON: [UInt8], rules: SettingsRules?) {
         current.withLock { ($0.settings.version, $0.wireJSON, $0.rules) }
     }
 
-    /// Returns the driver's settings, which may differ between chargers if the rules name chargers. When the store
-    /// stores an event, it determines the event's charger and chooses the settings for that charger.
+    /// Returns the driver's settings. If rules name chargers, the settings may differ between chargers. For an event,
+    /// the store then chooses the settings by the event's charger.
     package func choice(for subject: SettingsSubject) -> SettingsChoice {
         let (settings, rules) = readWithRules()
         return rules?.choice(for: subject) ?? SettingsChoice(byCharger: [], otherwise: settings)
     }
 
-    /// Puts these settings and rules in force. Every later request uses them.
+    /// Every later request uses these settings and rules.
     package func replace(with settings: VersionedSettings, rules: SettingsRules? = nil) {
         let inForce = InForce(settings, rules)
         current.withLock { $0 = inForce }

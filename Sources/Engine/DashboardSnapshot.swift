@@ -1,5 +1,5 @@
-// The numbers of the operator page about all drivers: the drivers in each state, and the events of each minute in the
-// last hour. All viewers of the page share these numbers.
+// The operator page's numbers about all drivers: the drivers in each state, and the events of each minute in the last
+// hour. All viewers of the page share these numbers.
 //
 // The store is queried only while an operator has the page open. Each query counts only the events that were stored
 // after the previous query.
@@ -8,21 +8,20 @@ package import JourneyModel
 
 /// The port of the dashboard's data. The counts leave out the drivers of `dwell simulate` and their events.
 package protocol OperatorReader: Sendable {
-    /// Returns the number of drivers in each state; a state without drivers has no entry. If a driver's deadline has
-    /// passed, the driver still counts in the old state until the server stores the expiry.
+    /// Returns the number of drivers in each state; a state without drivers has no entry. After a deadline, a driver
+    /// counts in the old state until the server stores the expiry.
     func driverCounts() async throws(StoreFailure) -> [JourneyState: Int]
 
-    /// Counts the events that were stored after event `id`, which is `EventTallies.last` of the previous call. If `id`
-    /// is nil, counts the events that the server received since `start`.
+    /// Counts the events that were stored after event `id`, the `EventTallies.last` of the previous call. If `id` is
+    /// nil, counts the events that the server received since `start`.
     ///
-    /// One call examines a limited number of events. If there are more, `EventTallies.isWhole` is false.
+    /// If there are more events than one call may examine, `EventTallies.isWhole` is false.
     func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies
 
     /// Returns the size of the database on disk, in bytes. On SQLite this includes the WAL; on PostgreSQL it does not.
     func storageBytes() async throws(StoreFailure) -> Int64
 
-    /// Returns the settings versions with which events were stored: at most `limit`, sorted by the time of their first
-    /// use, latest first.
+    /// Returns at most `limit` settings versions of stored events, sorted by the time of their first use, latest first.
     func settingsVersions(limit: Int) async throws(StoreFailure) -> [SettingsVersionUse]
 
     /// Returns at most `limit` changes of the settings and `limit` reloads.
@@ -32,13 +31,12 @@ package protocol OperatorReader: Sendable {
     func operatorTimeline(of sessionID: String, limit: Int) async throws(StoreFailure) -> OperatorTimeline?
 }
 
-/// The number of events that have the same minute, name and verdict, and after which their drivers were in the same
-/// state.
+/// The number of events with the same minute, name, verdict and state.
 package struct EventTally: Hashable, Sendable {
     /// The minute in which the server received the events, as minutes since 1970.
     package var minute: Int64
-    /// The canonical name. All diagnostic events have the name `diagnostic` here, because clients could otherwise make
-    /// the list of names grow.
+    /// The canonical name. All diagnostic events have the name `diagnostic` here, because clients choose their names
+    /// freely.
     package var name: String
     package var verdict: Verdict
     /// The driver's state right after the event.
@@ -55,10 +53,11 @@ package struct EventTally: Hashable, Sendable {
 }
 
 package struct EventTallies: Hashable, Sendable {
-    /// The row number of the newest examined event, or on PostgreSQL its position in the feed.
+    /// The row number, or on PostgreSQL the feed position, of the examined event that was stored last.
     package var last: Int64
     package var tallies: [EventTally]
-    /// False if there were more events than one query may examine. In that case, the oldest events are not counted.
+    /// False if there were more events than one query may examine. The events that were stored first are then not
+    /// counted.
     package var isWhole: Bool
 
     package init(last: Int64, tallies: [EventTally], isWhole: Bool) {
@@ -91,7 +90,7 @@ package struct OperatorTimeline: Hashable, Sendable {
     }
 }
 
-/// The numbers for the operator page. They are updated only when a caller reads them.
+/// The numbers for the operator page. The store is queried only when a caller reads them.
 package actor DashboardSnapshot {
     package struct Counts: Sendable {
         package var asOf: Moment
@@ -103,7 +102,7 @@ package actor DashboardSnapshot {
     }
 
     package static let minutes: Int64 = 60
-    /// The time after which a snapshot is replaced. Until then, every call returns the same snapshot.
+    /// For this time, every call returns the same snapshot.
     package static let refreshMilliseconds: Int64 = 1000
 
     private struct Key: Hashable {
@@ -117,7 +116,7 @@ package actor DashboardSnapshot {
     private let drivers: DriverCounts
     private var last: Int64?
     private var counts: [Key: Int] = [:]
-    /// The newest minute for which some events may not be counted; nil if all events are counted.
+    /// The latest minute in which some events may not be counted; nil if all events are counted.
     private var incompleteMinute: Int64?
     private var cached: Counts?
 
@@ -131,13 +130,13 @@ package actor DashboardSnapshot {
             return cached
         }
         let first = Self.minute(now) - Self.minutes + 1
-        // If the cached counts contain no minute of the last hour, start again with the events of the last hour. A
-        // query after the last counted event would also count events that are more than an hour old.
+        // If all cached counts are more than an hour old, begin again with the events of the last hour. Otherwise the
+        // query would also count older events.
         if let cached, Self.minute(cached.asOf) < first { (last, counts, incompleteMinute) = (nil, [:], nil) }
         let before = last
         let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))
-        // The actor is reentrant: during the await, another call may have added the same events to the counts. If so,
-        // `last` has changed, and the events must not be added again.
+        // The actor is reentrant: during the await, another call may have added these events. That call changed `last`,
+        // so the events must not be added again.
         if last == before { add(new, from: first, now: Self.minute(now)) }
         let made = Counts(
             asOf: now, drivers: try await drivers.current(),
@@ -152,9 +151,8 @@ package actor DashboardSnapshot {
     private func add(_ new: EventTallies, from first: Int64, now: Int64) {
         last = new.last
         if !new.isWhole {
-            // The missing events are older than the counted ones. Events may therefore be missing in every minute up to
-            // the oldest counted minute, but in no later minute. If nothing was counted, events may be missing up to
-            // now.
+            // The missing events were stored before the counted events. Events may be missing in every minute up to the
+            // oldest counted minute. If nothing was counted, events may be missing up to now.
             let oldest = new.tallies.map(\.minute).filter { $0 >= first }.min() ?? now
             incompleteMinute = max(incompleteMinute ?? oldest, oldest)
         }

@@ -1,5 +1,4 @@
-// Facts about the database as a whole, and checks of it. The server needs them at its start, for /readyz, for the
-// metrics and for /ops.
+// Facts about the database as a whole, for the server's start, /readyz, the metrics and /ops.
 
 package import JourneyModel
 
@@ -9,19 +8,19 @@ package protocol DatabaseStatus: Sendable {
 
     /// Returns the applied schema.
     ///
-    /// - Parameter openedAtMilliseconds: the time that the caller gave when it opened the store. The store recorded
-    ///   this time with each migration that it applied then, so `migrationsRun` can name these migrations.
+    /// - Parameter openedAtMilliseconds: the time that the caller passed when it opened the store. `migrationsRun`
+    ///   contains the migrations that were recorded with this time.
     func schema(openedAtMilliseconds: Int64) async throws(StoreFailure) -> AppliedSchema
 
-    /// Returns the free space on the disk of the database, in bytes, as far as this process may use it. Returns nil if
-    /// the free space is unknown, for example because the database is on another machine.
+    /// Returns the free disk space that this process may use for the database, in bytes. Returns nil if the space is
+    /// unknown, for example because the database is on another machine.
     func diskFreeBytes() -> Int64?
 }
 
 package struct AppliedSchema: Hashable, Sendable {
     /// The number of the newest migration.
     package var number: Int
-    /// The migrations that ran when the store was opened, by file name, in order.
+    /// The file names of the migrations that ran when the store was opened, in order.
     package var migrationsRun: [String]
 
     package init(number: Int, migrationsRun: [String]) {
@@ -41,8 +40,8 @@ package struct MigrationStatus: Hashable, Sendable {
     }
 }
 
-/// The port that reads the last backup made by `dwell backup`. On PostgreSQL the result is always nil, because Dwell
-/// does not see PostgreSQL's own backups.
+/// The port that reads the last backup made by `dwell backup`. Returns nil on PostgreSQL, because Dwell does not see
+/// PostgreSQL's own backups.
 package protocol BackupHistory: Sendable {
     /// Returns the last backup; nil if `dwell backup` has never succeeded on this database.
     func lastBackup() async throws(StoreFailure) -> LastBackup?

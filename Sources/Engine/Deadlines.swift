@@ -1,10 +1,9 @@
-// The server itself enforces deadlines (contract, section 1), without a request from a client. When a session's grace
-// deadline or hard deadline passes, the server ends the session. To do so, it stores an event of source `server`, the
-// expiry.
+// The server itself enforces deadlines (contract, section 1), without a request. When a session's grace deadline or
+// hard deadline passes, the server stores an expiry. An expiry is an event of source `server` that ends the session.
 //
 // This file decides when to check for due deadlines. The store finds the due deadlines in committed rows, and stores
-// each expiry once. Because the scheduler keeps no state between two checks, it can ignore restarts, further instances
-// and jumps of the clock.
+// each expiry once. The scheduler keeps no state between checks, so restarts, other instances and clock changes do no
+// harm.
 
 package import CoreMetrics
 package import JourneyModel
@@ -24,21 +23,21 @@ extension MetricFamily {
         "dwell_deadlines_due", "Drivers with a passed deadline whose expiry is not stored yet; 0 is normal.")
 }
 
-/// The port of deadlines. `storeExpiries` stores the expiries that are due: the events that end sessions whose deadline
-/// has passed.
+/// The port of deadlines. For each session whose deadline has passed, `storeExpiries` stores the expiry event that ends
+/// the session.
 ///
-/// `EventStore.append` stores expiries too. If the driver of a new event has a deadline earlier than the event, one
-/// transaction stores the expiry first and then the event.
+/// `EventStore.append` stores expiries too. If the driver's deadline is earlier than the new event, one transaction
+/// stores first the expiry and then the event.
 package protocol DeadlineStore: Sendable {
-    /// Returns the earliest deadline of all drivers, or nil when there is none. The result may lie in the past, because
-    /// a deadline is removed only when its expiry is stored.
+    /// Returns the earliest deadline of all drivers, or nil when there is none. The deadline may have passed, because
+    /// it remains until its expiry is stored.
     ///
-    /// A driver whose refold is under way is left out, because the refold may change the deadline. On PostgreSQL, a
-    /// driver whose refold has not begun is left out too.
+    /// Drivers whose refold is under way are left out, because the refold may change their deadlines. On PostgreSQL,
+    /// drivers whose refold has not begun are left out too.
     func earliestDeadline() async throws(StoreFailure) -> Moment?
 
-    /// Stores the expiry events for the deadlines before `request.now`. Begins with the earliest deadline, and ends
-    /// after `request.driversMax` drivers. Returns after the commit.
+    /// Stores the expiries for the deadlines before `request.now`, earliest deadline first, for at most
+    /// `request.driversMax` drivers. Returns after the commit.
     ///
     /// Each event is stored exactly once, even when several instances call this method.
     func storeExpiries(_ request: ExpiryRequest) async throws(StoreFailure) -> StoredExpiries
@@ -47,10 +46,10 @@ package protocol DeadlineStore: Sendable {
 /// A request to end at most `driversMax` sessions whose deadline has passed.
 package struct ExpiryRequest: Sendable {
     package var now: Moment
-    /// The settings in force for drivers to whom no rule applies. The store needs them because every event, even an
-    /// expiry, is stored with the version of its driver's settings.
+    /// The settings for drivers to whom no rule applies. Every event, even an expiry, is stored with the version of its
+    /// driver's settings.
     package var settings: VersionedSettings
-    /// The rules that give some drivers other settings; nil if there are none.
+    /// Nil if there are no rules.
     package var rules: SettingsRules?
     package var driversMax: Int
     /// The cursor that the previous call returned; nil for the first call.
@@ -82,7 +81,7 @@ package struct DeadlineCursor: Hashable, Sendable {
 package struct StoredExpiries: Hashable, Sendable {
     /// The drivers whose sessions were ended.
     package var drivers: [DriverID]
-    /// The reasons why some sessions could not be ended. `ExpiryScheduler` logs the first one.
+    /// The reasons why some sessions could not be ended.
     package var failures: [StoreFailure]
     /// The cursor for the next call; nil when there are no more due deadlines.
     package var next: DeadlineCursor?
@@ -94,16 +93,16 @@ package struct StoredExpiries: Hashable, Sendable {
     }
 }
 
-/// The task that makes the store write the expiry events that are due.
+/// The task that stores the expiry events that are due.
 package struct ExpiryScheduler: Sendable {
-    /// The maximum time between two queries of the store: half a second, because an expiry must be stored within a
-    /// second after the deadline.
+    /// The maximum time between two queries of the store. It is half a second, because an expiry must be stored within
+    /// a second after the deadline.
     ///
-    /// The scheduler cannot sleep until the earliest deadline, because meanwhile the clock may be changed, or another
+    /// The scheduler cannot sleep until the earliest deadline. In that time, the clock may be changed, or another
     /// instance may store an earlier deadline.
     package static let pauseMillisecondsMax: Int64 = 500
-    /// The maximum number of drivers per call of the store. After a long outage many deadlines are due. Storing all of
-    /// them at once would delay new events.
+    /// The maximum number of drivers per call of the store. After a long outage, storing all due expiries in one call
+    /// would delay new events.
     package static let driversMax = 64
 
     private let store: any DeadlineStore
@@ -150,8 +149,8 @@ package struct ExpiryScheduler: Sendable {
         }
     }
 
-    /// Stores all expiry events that are due now, in several transactions. Returns the failures of the events that
-    /// could not be stored.
+    /// Stores all expiry events that are due now, in several transactions. Returns failures; if there are very many,
+    /// only some of them.
     @discardableResult
     package func storeDueExpiries() async throws(StoreFailure) -> [StoreFailure] {
         let now = clock()
@@ -168,7 +167,7 @@ package struct ExpiryScheduler: Sendable {
         repeat {
             let part = try await store.storeExpiries(request)
             stored.increment(by: Int64(part.drivers.count))
-            // This list is limited, because a long outage may cause very many failures, and only the first is logged.
+            // Limit the list, because a long outage may cause very many failures, and only the first is logged.
             if failures.count < Self.driversMax { failures += part.failures }
             request.after = part.next
         } while request.after != nil && !Task.isCancelled
@@ -177,10 +176,10 @@ package struct ExpiryScheduler: Sendable {
     }
 
     /// Returns the time to wait in milliseconds: until 1 ms after the earliest deadline, but at most
-    /// `pauseMillisecondsMax`. The millisecond is added because a deadline is due only after its time, not at its time.
+    /// `pauseMillisecondsMax`. The millisecond is added because a deadline is due only after its time.
     ///
-    /// If a deadline that was due when the round began is still there, the longest pause follows. A new attempt at once
-    /// would not help, because the driver must wait, for example for a refold.
+    /// If a deadline from before the round is still there, returns `pauseMillisecondsMax`. A new attempt at once would
+    /// not help, because the driver must wait, for example for a refold.
     func pauseMilliseconds(afterRoundBegunAt begun: Moment) async throws(StoreFailure) -> Int64 {
         guard let earliest = try await store.earliestDeadline(), earliest >= begun else {
             return Self.pauseMillisecondsMax

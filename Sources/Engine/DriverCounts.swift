@@ -1,9 +1,9 @@
 // The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row.
 //
-// After a count, even a failed one, no new count begins for twenty times as long as the count took. Counting therefore
-// occupies one connection of the store for at most a twentieth of the time.
+// After each count, even a failed one, no new count begins for twenty times its duration. Counting therefore uses one
+// connection of the store for at most a twentieth of the time.
 //
-// If a count takes longer than `patience`, the callers get the previous numbers.
+// Callers wait for a count for at most `patience`, and then get the previous numbers.
 
 package import JourneyModel
 package import MetricInstruments
@@ -29,8 +29,8 @@ package actor DriverCounts {
     private var keptUntil: ContinuousClock.Instant?
 
     /// - Parameters:
-    ///   - keptPerDuration: the factor by which a result is kept longer than the counting took.
-    ///   - patience: how long callers wait for a count, measured from its start.
+    ///   - keptPerDuration: the time for which a result is kept, as a multiple of the duration of the count.
+    ///   - patience: how long callers wait for a count, from the start of the count.
     package init(
         reader: any OperatorReader, keptPerDuration: Int = keptPerDuration, patience: Duration = patience
     ) {
@@ -39,8 +39,8 @@ package actor DriverCounts {
         run = SharedRun(patience: patience)
     }
 
-    /// Returns the number of drivers in each state, as found by the last successful count; a state without drivers has
-    /// no entry. Concurrent calls share one query. Throws only if no count has succeeded yet.
+    /// Returns the result of the last successful count; a state without drivers has no entry. Concurrent calls share
+    /// one query. Throws only if no count has succeeded yet.
     package func current() async throws(StoreFailure) -> [JourneyState: Int] {
         if keptUntil.map({ ContinuousClock.now >= $0 }) ?? true {
             await run.join { await self.count() }

@@ -1,35 +1,33 @@
 package import JourneyModel
 
-/// The outcome of one event. The store returns it, and the response reports it. Every event has an outcome of this
-/// type: a single event, an event of a batch, and a repeat.
+/// The outcome of one event, which the store returns and the response reports.
 package enum EventOutcome: Hashable, Sendable {
     case stored(StoredEvent)
     /// A repeat: an event with the same idempotency key and the same members is already stored. The associated value is
-    /// the stored event, with its current verdict (the result of the fold).
+    /// that stored event, with its current verdict.
     case replayed(StoredEvent)
-    /// An event with the same idempotency key but different members was stored before: 422.
+    /// An event with the same idempotency key but different members is already stored: 422.
     case keyReused
     /// The session belongs to another driver, or it is unknown although registration is required: 404.
     case sessionNotFound
     /// A service named a driver who is unknown or deleted: 404.
     case driverNotFound
-    /// The idempotency key is new, and the rate limit of the driver or the service is used up: 429.
+    /// The idempotency key is new, and the sender (a driver or a service) has used up the rate limit: 429.
     ///
-    /// The store itself returns this case only for a late event that `RefoldCharging` does not permit. On PostgreSQL, a
-    /// refold that takes too long is charged, and this charge can bring the sender over the limit.
+    /// The store itself returns this case only for a late event whose refold `RefoldCharging` does not permit. On
+    /// PostgreSQL, a long refold is charged, and this charge can use up the sender's limit.
     case rateLimited
-    /// The event is not stored, or it is unknown whether it is stored; `StoreFailure` distinguishes the two.
+    /// The event is not stored, or it is unknown whether it is stored. `StoreFailure` says which.
     case failed(StoreFailure)
 }
 
 package struct StoredEvent: Hashable, Sendable {
     package var eventID: String
     package var verdict: Verdict
-    /// The driver's journey after the driver's last event in the contract's order. The store does not apply deadlines
-    /// that have passed since that event; `Ingest` applies them (`Journey.advanced(to:)`).
+    /// The driver's journey after the last event in the contract's order. The store does not apply deadlines that have
+    /// passed since that event; `Ingest` does (`Journey.advanced(to:)`).
     package var journey: Journey
-    /// Whether this event caused a refold that was counted against the rate limit because it was large. False for a
-    /// repeat.
+    /// Whether this event caused a refold so large that it counted against the rate limit. False for a repeat.
     package var chargesRefold: Bool
 
     package init(eventID: String, verdict: Verdict, journey: Journey, chargesRefold: Bool = false) {
@@ -41,8 +39,7 @@ package struct StoredEvent: Hashable, Sendable {
 }
 
 extension EventOutcome {
-    /// Whether the event was refused because of the client's request. If the server failed to store the event, this is
-    /// false.
+    /// Whether the client's request is the reason why the event is not stored. False if the server failed.
     package var isRefusal: Bool {
         switch self {
         case .rateLimited, .keyReused, .sessionNotFound, .driverNotFound: true
@@ -50,7 +47,6 @@ extension EventOutcome {
         }
     }
 
-    /// Whether the event is on disk, either from this request or from an earlier one.
     var isStored: Bool {
         switch self {
         case .stored, .replayed: true
@@ -62,8 +58,7 @@ extension EventOutcome {
         if case .replayed = self { true } else { false }
     }
 
-    /// Applies deadlines to the journey of the outcome: those that passed before `now`, the receive time of the
-    /// request.
+    /// Applies the deadlines that passed before `now`, the receive time of the request.
     consuming func advanced(to now: Moment) -> EventOutcome {
         switch self {
         case .stored(let event) where event.journey.hasPassedDeadline(at: now): .stored(event.advanced(to: now))

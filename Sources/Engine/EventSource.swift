@@ -1,5 +1,5 @@
-// The values of the label `source` in the metrics of events. Clients choose the text of `source` freely, so only known
-// texts have their own value, and all other texts share the value `other`.
+// The label `source` in the metrics of events. Clients choose the text of `source` freely, so all unknown texts share
+// the value `other`.
 
 enum EventSource: Int, CaseIterable, Sendable {
     case iosNative, androidNative, flutter, web, other

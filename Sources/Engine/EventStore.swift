@@ -3,21 +3,21 @@ package import RateLimiting
 
 /// The port that makes events durable. Each implementation passes `EventStoreContract` in TestSupport.
 package protocol EventStore: Sendable {
-    /// Stores one event durably, finds that the event is already stored, or refuses it. If the event is stored, returns
-    /// only after its transaction is on disk.
+    /// Stores one event, or finds that the event is already stored, or refuses the event. If the event is stored,
+    /// returns only after its transaction is on disk.
     ///
     /// A refused event changes nothing in the database, and does not affect the other events of its transaction. The
-    /// events of one driver are applied in the order of the calls.
+    /// events of a driver are applied in the order of the calls.
     ///
     /// If the calling task is cancelled, the event is still stored, and the call still waits for the commit.
     nonisolated(nonsending) func append(_ request: consuming AppendRequest) async -> EventOutcome
 
-    /// Appends several events in order, each as if `append` were called for it alone. The store decides how many
-    /// transactions it uses. Returns one outcome per request.
+    /// Appends the events in order, as if `append` were called for each event. The store decides how many transactions
+    /// it uses. Returns one outcome per request.
     nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [EventOutcome]
 
-    /// Looks for a stored event of the driver with the same idempotency key as `submission`. Returns `.replayed` if the
-    /// members of both events are the same, `.keyReused` if they differ, and nil if no event has this key.
+    /// Looks for the driver's stored event with the idempotency key of `submission`. Returns `.replayed` if the members
+    /// of both events are the same, `.keyReused` if they differ, and nil without such an event.
     ///
     /// `Ingest` calls this method for an event that is over the rate limit, because a repeat always gets its response.
     func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> EventOutcome?
@@ -29,27 +29,25 @@ package protocol EventStore: Sendable {
     func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome
 }
 
-/// A request to store one event. The time and the settings are part of the request, because the store must not look up
-/// the time or the settings itself.
+/// A request to store one event. It contains the time and the settings, because the store must not look them up.
 package struct AppendRequest: Sendable {
     package var driver: DriverID
     package var submission: EventSubmission
     package var receivedAt: Moment
-    /// The settings of the driver. If `chargerSettings` has settings for the event's charger, the store uses those
-    /// instead.
+    /// The driver's settings. They do not apply if `chargerSettings` has settings for the event's charger.
     package var settings: VersionedSettings
-    /// The settings that depend on the charger. Empty if no rule of SETTINGS_RULES_FILE names chargers. The store
-    /// determines the charger (`Journey.settingsCharger`).
+    /// The settings for certain chargers; empty if no rule of SETTINGS_RULES_FILE names chargers. The store determines
+    /// the event's charger (`Journey.settingsCharger`).
     package var chargerSettings: [SettingsChoice.ForChargers]
-    /// Whether an event with an unknown session_id is refused (`SESSION_REGISTRATION=required`). If false, the event
-    /// opens a session with this id.
+    /// Whether an event with an unknown session_id is refused (`SESSION_REGISTRATION=required`). If false, such an
+    /// event opens a session.
     package var requiresRegisteredSession: Bool
     package var sender: OrderedEvent.Sender
-    /// The id of the service that sent the event. Nil if the driver's app sent it, or if the server made it because the
-    /// driver entered the right verification code.
+    /// The service that sent the event. Nil for an event of the driver's app. Also nil for the event that the server
+    /// makes when the driver enters the right verification code.
     ///
-    /// An event of a service counts against the rate limit of the service. An event for an unknown driver is refused
-    /// with `driverNotFound`.
+    /// A service's event counts against the rate limit of the service. If the event names an unknown driver, it is
+    /// refused with `driverNotFound`.
     package var service: DriverID?
 
     package init(
@@ -69,8 +67,7 @@ package struct AppendRequest: Sendable {
 }
 
 extension AppendRequest {
-    /// The event as the rate limiter counts it: the driver or service against whose limit the event counts, and the
-    /// event's idempotency key.
+    /// The event's idempotency key, and the driver or service whose rate limit applies.
     package var claim: AdmissionClaim { .ofEvent(submission, of: driver, from: service) }
 }
 
@@ -89,7 +86,7 @@ extension AdmissionClaim {
 extension ClockCorrection {
     /// Returns the correction of the phone's clock for the request's event.
     ///
-    /// - Parameter memory: what earlier events have shown about the clock of the driver's phone.
+    /// - Parameter memory: what the driver's earlier events have shown about the phone's clock.
     package init(_ request: AppendRequest, memory: ClockMemory) {
         if request.sender == .service {
             self = .ofService(
@@ -122,26 +119,25 @@ package struct SessionRegistration: Sendable {
 
 package enum RegistrationOutcome: Hashable, Sendable {
     case created
-    /// The driver already has this session. If the session was registered, its first registration stays unchanged. If
+    /// The driver already has this session. If the session was registered before, that registration stays unchanged. If
     /// only an event had opened the session, it is registered now.
     case existed
     /// The session belongs to another driver: 404.
     case sessionNotFound
 }
 
-/// The reason why the store failed. The retry queues of phones depend on the difference between these cases (contract,
-/// section 5).
+/// Why the store failed. The retry queues of phones need the difference between these cases (contract, section 5).
 package enum StoreFailure: Error, Hashable, Sendable {
-    /// The event is not stored: 401. Its driver was deleted during the request, and storing the event would create the
+    /// The event is not stored: 401. Its driver was deleted during the request, and the event must not create the
     /// driver again.
     case driverErased
     /// The event is certainly not stored: 503. The text is for the log and never reaches the client.
     case unavailable(String)
-    /// The commit itself failed. The event may or may not be stored: 500.
+    /// The commit failed, so the event may or may not be stored: 500.
     case unknown(String)
     /// The task was cancelled, so the caller no longer needs the result. The store did not fail.
     ///
-    /// A cancellation takes effect only while a read waits, during a pause of background work, or between two steps of
-    /// a driver's deletion. UnfinishedErasures completes a deletion that a cancellation interrupted.
+    /// Only three kinds of work can be cancelled: a waiting read, a pause of background work, and the deletion of a
+    /// driver between two steps. UnfinishedErasures completes such a deletion.
     case cancelled
 }

@@ -1,14 +1,13 @@
-// The pipeline of one event: first the rate limit, then the store, then the response. HTTP, SQL and Redis are behind
-// ports.
+// Processes events: first the rate limit, then the store, then the response. HTTP, SQL and Redis are behind ports.
 //
-// An event counts against the rate limit of its sender, which is a driver or a service. To "charge" an event means to
-// count it against this limit. To "refund" an event means to undo its charge.
+// An event counts against the rate limit of its sender, a driver or a service. To "charge" an event is to count it
+// against this limit. To "refund" an event is to undo its charge.
 //
 // An event is charged before the store is called, so that a flood of events never reaches the disk. If the store
-// refuses the event or finds that it is a repeat, the event is refunded.
+// refuses the event or has already stored it, the event is refunded.
 //
-// A repeat must always get its response, but the rate limiter does not know for certain which events are stored.
-// Therefore an event over the rate limit is looked up in the store before it is refused.
+// A repeat must always get its response, but the rate limiter does not know exactly which events are stored. An event
+// over the rate limit is therefore looked up in the store before it is refused.
 
 package import CoreMetrics
 package import JourneyModel
@@ -20,8 +19,8 @@ package struct Ingest: Sendable {
     private let settings: CurrentSettings
     /// Whether an event's session must have been registered before (`SESSION_REGISTRATION=required`).
     private let requiresRegisteredSession: Bool
-    /// The sender that is stored with the events of drivers' apps. It is `.unconfirmedApp` if only a service may
-    /// confirm activations and visits (`TRUSTED_CONFIRMATIONS=service`), otherwise `.app`.
+    /// The sender that is stored with the events of apps. With `TRUSTED_CONFIRMATIONS=service`, only a service may
+    /// confirm activations and visits. The sender is then `.unconfirmedApp`, otherwise `.app`.
     private let appSender: OrderedEvent.Sender
     private let metrics: IngestMetrics
 
@@ -38,16 +37,14 @@ package struct Ingest: Sendable {
         self.metrics = IngestMetrics(metrics)
     }
 
-    /// Whether a rule gives some app versions other settings. If false, callers need not pass the app version of a
-    /// request.
+    /// Whether rules depend on the app version. If false, callers need not pass the app version.
     package var dependsOnAppVersion: Bool { settings.readRules()?.dependsOnAppVersion ?? false }
 
-    /// Stores one event of one driver. Returns once the event is on disk, or was refused, or could not be stored.
+    /// Stores one event of one driver. If the event is stored, returns after it is on disk.
     ///
     /// - Parameters:
     ///   - service: the service that sent the event; nil if the driver's app sent it.
-    ///   - appVersion: the version of the driver's app, as named in the request. Callers may leave it out if
-    ///     `dependsOnAppVersion` is false.
+    ///   - appVersion: the app version that the request names. Not needed if `dependsOnAppVersion` is false.
     package nonisolated(nonsending) func ingest(
         _ submission: consuming EventSubmission, of driver: DriverID, from service: DriverID? = nil,
         receivedAt: Moment, appVersion: AppVersion? = nil
@@ -72,8 +69,7 @@ package struct Ingest: Sendable {
     }
 
     /// Stores the event that the server makes when a driver enters the right verification code. The event is trusted
-    /// like an event of a service, and does not count against a rate limit. If it causes a refold, the refold counts
-    /// against the driver's limit.
+    /// like a service's event, and is not charged. If it causes a refold, the refold counts against the driver's limit.
     package nonisolated(nonsending) func confirm(
         _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
     ) async -> EventOutcome {
@@ -87,11 +83,11 @@ package struct Ingest: Sendable {
         return outcome
     }
 
-    /// Stores a batch of events in order. The events come from one driver, or from a service that names the driver in
-    /// each event. Each event is charged and answered as if it had been sent alone.
+    /// Stores a batch of events in order. The sender is a driver's app, or a service that names the driver in each
+    /// event. Each event is charged and answered as if it had been sent alone.
     ///
-    /// For each event of the batch that is refunded, the next event that was over the rate limit gets a new attempt. An
-    /// event that the store itself refused because of the rate limit gets no new attempt.
+    /// Each refund in the batch gives a new attempt to the next event that was over the rate limit. An event for which
+    /// the store itself returned `.rateLimited` gets no new attempt.
     package func ingest(
         _ submissions: [EventSubmission], from sender: EventSender, receivedAt: Moment, appVersion: AppVersion? = nil
     ) async -> [Ingested] {
@@ -110,15 +106,13 @@ package struct Ingest: Sendable {
         return answers
     }
 
-    /// Gives new attempts to events that were over the rate limit: one attempt for each refunded event of the batch.
     private func retry(_ answers: inout [Ingested], after first: Round, of batch: Batch) async {
         var round = first
         var waiting = WaitingEvents(batch.claims, round.verdicts)
         for event in answers.indices where answers[event].outcome.isStored { waiting.recordStored(event) }
         var (open, quotas) = (round.refunded, [RateLimitClass: Quota]())
-        // `open` has the number of refunds that no event has used yet. The loop ends because each round with a refund
-        // leaves fewer waiting events: a refunded event gets no new attempt. In total, the rate limiter makes at most
-        // about two decisions per event.
+        // `open` has the number of refunds that no event has used yet. A refunded event gets no new attempt, so each
+        // round leaves fewer waiting events. The rate limiter makes at most about two decisions per event.
         while case let events = waiting.take(open), !events.isEmpty {
             round = await oneRound(events, of: batch)
             let unused = waiting.settle(Dictionary(uniqueKeysWithValues: zip(events, round.verdicts)))
@@ -152,7 +146,7 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// The results of one round for some events of a batch, in the order of these events.
+    /// The results for some events of a batch, in the order of these events.
     private struct Round {
         var ingested: [Ingested] = []
         var verdicts: [AdmissionDecision.Verdict]
@@ -162,8 +156,8 @@ package struct Ingest: Sendable {
         var quotas: [RateLimitClass: Quota] = [:]
     }
 
-    /// Processes some events of the batch once. An event over the rate limit gets `.rateLimited`, and the store is not
-    /// called for it.
+    /// Processes some events of the batch. An event over the rate limit gets `.rateLimited`, without a call of the
+    /// store.
     private func oneRound(_ events: [Int], of batch: Batch) async -> Round {
         let decisions = await admission.admit(events.map { batch.claims[$0] })
         let admitted = zip(events, decisions).filter { $0.1.verdict != .refused }.map(\.0)
@@ -182,8 +176,8 @@ package struct Ingest: Sendable {
             var outcome = EventOutcome.rateLimited
             if decision.verdict != .refused, let appended = outcomes.next() {
                 outcome = appended.advanced(to: batch.receivedAt)
-                // An event for which the store returned `.rateLimited` is refunded too. But its refund gives no other
-                // event a new attempt, because refolds have used up the limit and the attempt would usually fail.
+                // If the store returned `.rateLimited`, the event is refunded, but no other event gets a new attempt.
+                // Refolds have used up the limit, so the attempt would usually fail.
                 if settle(claim, decision.verdict, after: outcome), outcome != .rateLimited {
                     round.refunded[claim.limitClass, default: 0] += 1
                 }
@@ -196,8 +190,7 @@ package struct Ingest: Sendable {
         return round
     }
 
-    /// Returns the quota to report in the response. This is `quota`, but if a refold may have used a part of the quota,
-    /// the quota is read again.
+    /// Returns `quota`. If a refold may have used a part of the quota, reads the quota again.
     private func current(_ quota: Quota, of claim: AdmissionClaim, after outcome: EventOutcome) -> Quota {
         switch outcome {
         case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)
@@ -206,8 +199,8 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns the driver's two quotas, because events with a session and events without one have separate rate limits.
-    /// A response contains both if no event of its request was counted towards a limit.
+    /// Returns the driver's two quotas: events with a session and events without one have separate limits. A response
+    /// contains both quotas if no event of its request was counted towards a limit.
     package func quotas(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
         RateLimitClass.ofEvents.map { ($0, admission.quota(of: driver, in: $0)) }
     }
@@ -221,7 +214,7 @@ package struct Ingest: Sendable {
         _ submission: consuming EventSubmission, of driver: DriverID, from service: DriverID?, receivedAt: Moment,
         _ appVersion: AppVersion?
     ) -> AppendRequest {
-        // A service's request is not sent by the driver's app, so an app version in it is ignored.
+        // A service's request does not come from the driver's app, so an app version in the request is ignored.
         let subject = SettingsSubject(driver: driver, appVersion: service == nil ? appVersion : nil, at: receivedAt)
         let choice = settings.choice(for: subject)
         return AppendRequest(
@@ -230,8 +223,8 @@ package struct Ingest: Sendable {
             sender: service == nil ? appSender : .service, service: service)
     }
 
-    /// Returns the outcome of an event that is over the rate limit. If the event's idempotency key is already stored,
-    /// this is the outcome found by the store; otherwise `.rateLimited`.
+    /// Returns the stored outcome of an event that is over the rate limit. Returns `.rateLimited` if the event's
+    /// idempotency key is not stored.
     private func lookUp(_ submission: EventSubmission, of driver: DriverID) async -> EventOutcome {
         do {
             return try await store.lookUp(submission, of: driver) ?? .rateLimited
@@ -240,8 +233,7 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns the outcomes of several events that are over the rate limit. Reads the store only once for consecutive
-    /// events of one driver.
+    /// Consecutive events of one driver are looked up with one read of the store.
     private func lookUp(_ submissions: [EventSubmission], from sender: EventSender) async -> [EventOutcome] {
         var outcomes: [EventOutcome] = []
         var rest = submissions[...]
@@ -263,17 +255,16 @@ package struct Ingest: Sendable {
     }
 
     /// Refunds an event or confirms its charge. A stored event stays charged, and the rate limiter records its
-    /// idempotency key. Every other event is refunded if it was charged, with one exception.
+    /// idempotency key. All other charged events are refunded, except an event whose commit failed.
     ///
-    /// The exception is an event whose commit failed, so that the event may or may not be on disk. It stays charged. If
-    /// it is on disk, a repeat costs nothing; otherwise a repeat is stored, and charged as follows.
+    /// After a failed commit, the event may or may not be on disk, so it stays charged. If it is on disk, a repeat
+    /// costs nothing. If it is not, a repeat is stored and charged as follows.
     ///
-    /// If the rate limiter knows an event's idempotency key from an earlier, charged request, it admits the event
-    /// without a charge. If the store does not know the key, the event is stored, and is charged afterwards.
+    /// If an earlier, charged request had the same idempotency key, the rate limiter admits the event without a charge.
+    /// If the store does not know the key, it stores the event. The event is then charged.
     ///
-    /// Without this charge, a driver could store any number of events by sending each event twice with one key. The
-    /// store would refuse the first request, which would be refunded. The second request would be admitted without a
-    /// charge.
+    /// Without this charge, a driver could store events for free by sending each event twice with one key. The store
+    /// refuses the first request, which is refunded. The rate limiter admits the second request without a charge.
     ///
     /// - Returns: whether the event was refunded.
     private func settle(
@@ -281,8 +272,7 @@ package struct Ingest: Sendable {
     ) -> Bool {
         let isFree =
             switch outcome {
-            // Here the store itself returned `.rateLimited`, because `RefoldCharging` did not permit the event's
-            // refold.
+            // The store returns `.rateLimited` if `RefoldCharging` does not permit the event's refold.
             case .replayed, .keyReused, .sessionNotFound, .driverNotFound, .rateLimited, .failed(.unavailable),
                 .failed(.cancelled),
                 .failed(.driverErased):
@@ -319,7 +309,7 @@ package enum EventSender: Hashable, Sendable {
     }
 }
 
-/// The result of one event, with the values of the `RateLimit` fields.
+/// The outcome of one event, with the values of the `RateLimit` fields.
 package struct Ingested: Hashable, Sendable {
     package var outcome: EventOutcome
     package var limitClass: RateLimitClass

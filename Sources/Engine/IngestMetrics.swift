@@ -1,5 +1,5 @@
-// The metrics of received events, of the outcomes of these events, and of the rate limiter's decisions. If the contract
-// lists an event's name, the label `event` is the canonical name, otherwise `diagnostic`.
+// The metrics of received events, their outcomes, and the rate limiter's decisions. The label `event` is the canonical
+// name of a listed event, and `diagnostic` for every other event.
 
 internal import CoreMetrics
 internal import JourneyModel
@@ -38,12 +38,11 @@ struct IngestMetrics: Sendable {
 
     private static let verdicts = ["admitted", "known", "refused"]
     private static let classes = RateLimitClass.ofEvents + [.serviceEvents]
-    /// The number of listed names, plus one for all diagnostic events together.
+    /// One for each listed name, and one for all diagnostic events.
     private static let nameCount = EventName.listed.count + 1
 
     init(_ factory: any MetricsFactory) {
-        // The contract lists `anchorLost` and `departedCharger` as two events. They have the same canonical name, and
-        // therefore share one time series.
+        // `anchorLost` and `departedCharger` have the same canonical name, so they share one time series.
         let names = EventName.listed.map(\.canonical) + ["diagnostic"]
         let outcomes = Outcome.allCases
         let sources = EventSource.allCases
@@ -66,9 +65,9 @@ struct IngestMetrics: Sendable {
         }
     }
 
-    /// Counts one event. The event of a cancelled request is not counted, because the server did not fail.
+    /// Does not count the event of a cancelled request, because the server did not fail.
     ///
-    /// The `lifecycleRank` of a listed name is its index in the contract's list. All diagnostic events share the next
+    /// The `lifecycleRank` of a listed name is its index in the contract's list. All diagnostic events have the next
     /// higher rank.
     func count(_ name: EventName, _ source: EventSource, _ outcome: EventOutcome) {
         if outcome == .failed(.cancelled) { return }

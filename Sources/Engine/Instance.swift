@@ -2,12 +2,12 @@
 
 package import JourneyModel
 
-/// The port of the table in which each server on a database writes one row about itself.
+/// The port of the table of servers. Each server on the database has one row in this table.
 package protocol InstanceStore: Sendable {
-    /// Inserts or updates the server's own row, and deletes rows without a recent heartbeat.
+    /// Inserts or updates the row of `instance`, and deletes rows without a recent heartbeat.
     func heartbeat(_ instance: Instance) async throws(StoreFailure)
 
-    /// Deletes the row of a server that has ended. If a newer server has the same name, does nothing.
+    /// Deletes the row of a server that has ended, unless a newer server has the same name.
     func removeInstance(_ name: String, startedAt: Moment) async throws(StoreFailure)
 
     /// Returns the servers, sorted by name.
@@ -15,7 +15,7 @@ package protocol InstanceStore: Sendable {
 }
 
 package struct Instance: Hashable, Sendable {
-    /// The age of the last heartbeat at which an instance counts as gone.
+    /// An instance counts as gone when its last heartbeat is this old.
     package static let silenceMilliseconds: Int64 = 100_000
 
     /// The value of `INSTANCE_NAME`.
@@ -23,8 +23,8 @@ package struct Instance: Hashable, Sendable {
     /// The version of Dwell.
     package var version: String
     package var settingsVersion: String
-    /// The values of the settings that all servers on one database should share, by the name of the variable. Instead
-    /// of a secret, the dictionary contains a keyed hash of it.
+    /// The settings that all servers on one database should share, by the name of the variable. A secret is replaced by
+    /// its keyed hash.
     package var settings: [String: String]
     package var startedAt: Moment
     package var heartbeatAt: Moment
@@ -41,9 +41,8 @@ package struct Instance: Hashable, Sendable {
         now.milliseconds(since: heartbeatAt) < Self.silenceMilliseconds
     }
 
-    /// Returns the names of the settings that differ between the two instances, in alphabetical order. If the signing
-    /// keys differ, all other secrets are left out, because their hashes are keyed with the signing key and would
-    /// always differ.
+    /// Returns the names of the settings that differ, in alphabetical order. The hashes of secrets are keyed with the
+    /// signing key. If the signing keys differ, all other secrets are left out, because their hashes always differ.
     package func differences(from other: Instance, secretNames: Set<String>, signingKeyNames: Set<String>) -> [String] {
         let names = Set(settings.keys).union(other.settings.keys)
         let different = names.filter { settings[$0] != other.settings[$0] }

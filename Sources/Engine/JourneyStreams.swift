@@ -1,11 +1,10 @@
-// The open streams. Each stream reports the changes of one driver. When there are changes, this type wakes the stream,
-// and the stream then reads committed rows itself.
+// The open streams. Each stream reports the changes of one driver. This type wakes a stream when there are changes, and
+// the stream then reads committed rows itself.
 //
-// No data is queued for a stream. A slow stream therefore costs no memory, and reads the newest state when it reads
-// again.
+// No data is queued for a stream. A slow stream therefore costs no memory, and its next read returns the newest state.
 //
-// One task polls the store for all streams, so that a request that stores an event need not wait for streams. The poll
-// finds every stored event, including expiries and the events that another instance stored.
+// One task polls the store for all streams, so that requests that store events do not wait for streams. The poll also
+// finds expiries, and events that other instances stored.
 
 package import JourneyModel
 package import Logging
@@ -23,15 +22,15 @@ package final class JourneyStreams: Sendable {
     package static let streamsPerDriverMax = 4
     /// The maximum number of streams of the process: a tenth of the connections that the server accepts by default.
     package static let streamsMax = 1000
-    /// The age from which a new stream of the same driver may replace a stream. Old streams are replaceable, because a
-    /// phone that changes networks leaves connections behind that look alive for many minutes.
+    /// From this age, a new stream of the same driver may replace a stream. A phone that changes networks leaves
+    /// connections behind that look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
-    /// The pause between two polls of the store. If an event is committed while a poll runs, only the next poll may
+    /// The pause between two polls of the store. If an event is committed during a poll, only the following poll may
     /// find it. A stream is therefore woken after at most this pause and two polls.
     static let pauseMilliseconds: Int64 = 100
 
     package enum Refusal: Error, Hashable, Sendable {
-        /// The driver has the maximum number of streams, and all of these streams are too young to be replaced.
+        /// The driver has the maximum number of streams, and no stream is old enough to be replaced.
         case driverHasEnough(retryAfterSeconds: Int)
         /// The process has the maximum number of streams.
         case full
@@ -42,8 +41,7 @@ package final class JourneyStreams: Sendable {
     private struct Open: Sendable {
         var driver: DriverID
         var since: Moment
-        /// Whether the driver's journey may be in a refold. If so, the stream is woken once more when the refold is
-        /// complete.
+        /// Whether a refold of the driver may be incomplete. If so, the stream is woken once more after the refold.
         var awaitsRefold = true
         var continuation: AsyncStream<Void>.Continuation
     }
@@ -73,9 +71,8 @@ package final class JourneyStreams: Sendable {
 
     package var count: Int { state.withLock { $0.streams.count } }
 
-    /// Opens a stream of the driver. The stream counts towards the limits until the returned object is released, or
-    /// until a newer stream of the driver replaces it. The caller must read the journey after this call, otherwise it
-    /// may miss a change.
+    /// Opens a stream of the driver. The stream counts towards the limits until the returned object is released, or a
+    /// newer stream replaces it. The caller must read the journey after this call; otherwise it may miss a change.
     package func open(_ driver: DriverID, at now: Moment) throws(Refusal) -> JourneyStream {
         let (wakes, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let opened = state.withLock { state -> Result<(id: Int, replaced: Open?), Refusal> in
@@ -84,8 +81,8 @@ package final class JourneyStreams: Sendable {
             let ids = state.ofDriver[driver] ?? []
             if ids.count >= Self.streamsPerDriverMax, let oldest = ids.first, let stream = state.streams[oldest] {
                 let left = Self.secureMilliseconds - now.milliseconds(since: stream.since)
-                // `since` may be a moment after `now`, because requests are handled concurrently. If it is more than a
-                // minute after `now`, the clock was set back, and the stream can be replaced.
+                // `since` may be later than `now`, because requests are handled concurrently. If it is more than a
+                // minute later, the clock was set back, and the stream can be replaced.
                 guard left <= 0 || left > 2 * Self.secureMilliseconds else {
                     let seconds = (min(left, Self.secureMilliseconds) + 999) / 1000
                     return .failure(.driverHasEnough(retryAfterSeconds: Int(seconds)))
@@ -146,19 +143,18 @@ package final class JourneyStreams: Sendable {
         }
     }
 
-    /// Polls the store once, and wakes the streams of drivers with new events. Returns the mark of the newest change
-    /// (`CommittedChanges.newest`), after which the next poll continues.
+    /// Polls the store once, and wakes the streams of drivers with new events. Returns the mark for the next poll
+    /// (`CommittedChanges.newest`).
     package func wakeChanged(after last: Int64?) async throws(StoreFailure) -> Int64 {
-        // A driver whose first stream opens after this line is not in `open`. This does no harm, because the new
-        // stream's own first read finds all changes that are already committed.
+        // `open` lacks drivers whose first stream opens after this line. This does no harm, because a new stream first
+        // reads all committed changes.
         let open = state.withLock { Set($0.ofDriver.keys) }
         let changes = try await journeys.committedChanges(after: last, among: open)
         var drivers = state.withLock { Set($0.ofDriver.keys) }
         if case .these(let changed) = changes.drivers { drivers.formIntersection(changed) }
         guard !drivers.isEmpty else { return changes.newest }
-        // A new event may be a late event with an incomplete refold. `driversAwaitingRefold` finds the drivers of these
-        // events, and `wakeRefolded` wakes their streams again after the refold. Every other refold is complete
-        // already.
+        // A late event may cause a refold that is not complete yet. `wakeRefolded` wakes the driver's streams again
+        // when this refold is complete.
         let refolding = try await journeys.driversAwaitingRefold(among: drivers)
         let continuations = state.withLock { state in
             state.streams.filter { drivers.contains($0.value.driver) }.map { id, stream in
@@ -170,11 +166,11 @@ package final class JourneyStreams: Sendable {
         return changes.newest
     }
 
-    /// Wakes the streams of drivers whose refold has ended since the last call, in whatever process. `wakeChanged`
-    /// cannot notice the end of a refold, because no event is stored at that time.
+    /// Wakes the streams of drivers whose refold has ended since the last call, in any process. No event is stored when
+    /// a refold ends, so `wakeChanged` cannot notice the end.
     ///
-    /// Each new stream's driver is checked once, and then at every call until the driver has no incomplete refold. The
-    /// check that finds no refold wakes the stream, even if there never was one.
+    /// A new stream's driver is checked at every call until the driver has no incomplete refold. The check that finds
+    /// no refold wakes the stream, even if there never was one.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }
@@ -188,8 +184,8 @@ package final class JourneyStreams: Sendable {
         for continuation in continuations { continuation.yield() }
     }
 
-    /// Wakes the streams of drivers whose journey was changed by a correction of settings. `wakeChanged` cannot notice
-    /// this, because a correction stores no event. Returns the row number after which the next read continues.
+    /// Wakes the streams of drivers whose journey a correction of settings changed. A correction stores no event, so
+    /// `wakeChanged` cannot notice it. Returns the row number after which the next call continues.
     package func wakeCorrected(after last: Int64?) async throws(StoreFailure) -> Int64 {
         let corrected = try await journeys.correctedJourneys(after: last)
         switch corrected.drivers {
@@ -202,7 +198,7 @@ package final class JourneyStreams: Sendable {
     }
 
     /// Wakes all streams of the driver. The purchase routes call this method when the driver's entitlements may have
-    /// changed, so that the streams read them again.
+    /// changed. The streams then read the entitlements again.
     package func wake(_ driver: DriverID) {
         wake { $0.driver == driver }
     }
@@ -213,11 +209,10 @@ package final class JourneyStreams: Sendable {
     }
 }
 
-/// One open stream. It counts towards the limits on the number of streams until its deinit, or until a newer stream
-/// replaces it.
+/// One open stream. It counts towards the limits until its deinit, or until a newer stream replaces it.
 package final class JourneyStream: Sendable {
-    /// Yields an element when there may be changes; several changes may yield only one element. Finishes when the
-    /// stream must end. Only one reader may iterate over the elements.
+    /// Yields when there may be changes; one element may stand for several changes. Finishes when the stream must end.
+    /// Only one reader may iterate over the elements.
     package let wakes: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation
     private let release: @Sendable () -> Void

@@ -1,26 +1,25 @@
 // Read access to journeys: a driver's current state, its changes, its sessions, and the events of one session.
 //
-// Reads see only committed rows, and do not wait for the writer. There is one exception on SQLite: while a driver is
-// being refolded, reads of that driver's sessions and of their events wait.
+// Reads see only committed rows, and do not wait for the writer. SQLite has one exception: during a driver's refold,
+// reads of the driver's sessions and of their events wait.
 
 package import JourneyModel
 
 /// The port for reading journeys. A call about one driver returns no data of other drivers.
 package protocol JourneyReader: Sendable {
-    /// Returns the driver's journey after the last event in the contract's order, or a new journey if the driver has no
-    /// events. Deadlines that have passed since that event are not applied; `Journey.advanced(to:)` applies them.
+    /// Returns the driver's journey after the last event in the contract's order, or a new journey if there is no
+    /// event. Deadlines that have passed since that event are not applied; `Journey.advanced(to:)` applies them.
     func journey(of driver: DriverID) async throws(StoreFailure) -> Journey
 
     /// Returns the changes of the journey after change `id`, oldest first; see `JourneyChanges`.
     func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges
 
-    /// Returns at most `limit` sessions, sorted by opening time, latest first. If `cursor` is not nil, the list
-    /// contains only sessions that were opened before the session `cursor`. Returns nil when `cursor` is not a session
-    /// of this driver.
+    /// Returns at most `limit` sessions, sorted by opening time, latest first. With a cursor, returns only sessions
+    /// that were opened before the session `cursor`. Returns nil when `cursor` is not a session of this driver.
     func sessions(of driver: DriverID, limit: Int, after cursor: String?) async throws(StoreFailure) -> SessionPage?
 
-    /// Returns at most `limit` events of a session in the contract's order. If `cursor` is not nil, the list begins
-    /// with the event that follows event `cursor`.
+    /// Returns at most `limit` events of a session in the contract's order. With a cursor, begins with the event that
+    /// follows event `cursor`.
     func timeline(
         of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
     ) async throws(StoreFailure) -> TimelineOutcome
@@ -28,41 +27,40 @@ package protocol JourneyReader: Sendable {
     /// Returns the drivers for whom any process has committed events after `mark`. A store may leave out drivers that
     /// are not in `drivers`.
     ///
-    /// If `mark` is nil, the result contains only the newest mark, for the caller's next call. Its drivers are then
-    /// `.any`, whether or not there are changes.
+    /// If `mark` is nil, returns only the newest mark, for the caller's next call. The drivers of this result are
+    /// `.any`, even if there are no changes.
     ///
     /// - Parameter mark: `newest` of the previous result.
     func committedChanges(
         after mark: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges
 
-    /// Returns those of `drivers` whose stored journey a refold will still replace (Refold.swift). On both stores, this
-    /// is a journey that another release folded by other rules.
+    /// Returns those of `drivers` whose stored journey a refold will still replace (Refold.swift). On both stores, such
+    /// a journey was folded by another release with other rules.
     ///
-    /// On SQLite, it is also the journey of a driver whose late event affects more events than one transaction may
-    /// change.
+    /// On SQLite, a journey also awaits a refold if a late event affects more events than one transaction may change.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 
-    /// Returns the drivers whose journey was changed by a correction of settings, whichever process ran it. A store may
-    /// leave out the drivers that its `committedChanges` reports.
+    /// Returns the drivers whose journey a correction of settings changed, in any process. A store may leave out the
+    /// drivers that its `committedChanges` reports.
     ///
-    /// The store keeps a list of these changes. `id` is the number of the last row of this list that the previous call
-    /// read. If `id` is nil, the result contains only the newest row number, and its drivers are `.any`.
+    /// The store has a list of these changes, and `id` is the last row that the previous call read. If `id` is nil,
+    /// returns only the newest row number, and the drivers are `.any`.
     func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 }
 
 package struct CommittedChanges: Hashable, Sendable {
     package enum Drivers: Hashable, Sendable {
         case these([DriverID])
-        /// Any driver may have changes. Either the caller passed no mark, or the store does not know what changed after
-        /// the mark. It knows this only for recent marks with few later events.
+        /// Any driver may have changes. Returned if the mark is nil. Also returned on SQLite if too many events follow
+        /// the mark, and on PostgreSQL if the mark is not from the previous call.
         case any
     }
 
-    /// The mark to pass to the next call. It has no meaning for callers.
+    /// The mark to pass to the next call. Callers must not interpret it.
     ///
-    /// On SQLite, it is a row number: `committedChanges` returns that of the last committed event, `correctedJourneys`
-    /// that of the last corrected journey. It is 0 if there is none.
+    /// On SQLite, `committedChanges` returns the row number of the last committed event. `correctedJourneys` returns
+    /// the row number of the last corrected journey. Without such a row, the mark is 0.
     ///
     /// On PostgreSQL, `committedChanges` counts its calls in this process, and `correctedJourneys` returns 0.
     package var newest: Int64
@@ -74,10 +72,10 @@ package struct CommittedChanges: Hashable, Sendable {
     }
 }
 
-/// A journey right after a commit that changed its state, its session or a deadline.
+/// A journey right after a commit in which its state, its session or a deadline changed.
 package struct JourneyChange: Hashable, Sendable {
-    /// The number of the event that caused the change. A driver's numbers ascend in the order of the commits, and are
-    /// never reused. On SQLite, they are row numbers; on PostgreSQL, each driver's events are numbered separately.
+    /// The number of the event that caused the change. A driver's numbers ascend in the order of commits, and are never
+    /// reused. SQLite uses row numbers; PostgreSQL numbers each driver's events separately.
     package var id: Int64
     package var journey: Journey
     /// The event that caused the change; nil when it is no longer stored.
@@ -108,11 +106,11 @@ package struct JourneyChange: Hashable, Sendable {
 package enum JourneyChanges: Hashable, Sendable {
     /// All changes after change `id`; empty when there are none.
     case all([JourneyChange])
-    /// The driver's current journey, instead of a list of changes. The id is 0 if no change is stored. Returned in
+    /// The driver's current journey, instead of a list of changes. Its id is 0 if no change is stored. Returned in
     /// these cases:
     ///
     /// - The caller names no change, or a change that never existed.
-    /// - The named change is so old that later changes are no longer stored.
+    /// - Some changes after the named change are no longer stored.
     /// - The driver has events but no stored change, for example because a refold deleted the changes.
     case newest(JourneyChange)
 }
@@ -129,15 +127,15 @@ package struct SessionPage: Hashable, Sendable {
 
 package struct SessionSummary: Hashable, Sendable {
     package var sessionID: String
-    /// When the session was opened, on the server's clock: when it was registered or when its first event arrived,
-    /// whichever came first.
+    /// When the session was registered, or when its first event arrived if that was earlier. The time is on the
+    /// server's clock.
     package var openedAt: Moment
-    /// When the session was registered; nil if it was opened by its first event and never registered.
+    /// Nil if the session was opened by its first event and never registered.
     package var registeredAt: Moment?
     package var chargerID: String?
     package var merchantID: String?
-    /// The journey after the last event that belongs to this session; nil when the session was never activated.
-    /// Deadlines that have passed since that event are not applied.
+    /// The journey after the session's last event; nil when the session was never activated. Deadlines that have passed
+    /// since that event are not applied.
     package var journey: Journey?
 
     package init(
@@ -175,7 +173,7 @@ package struct SessionTimeline: Hashable, Sendable {
 
 /// A stored event with its current verdict.
 package struct SessionEvent: Hashable, Sendable {
-    /// The row number of the event, or on PostgreSQL its number among the driver's events. Also serves as the cursor.
+    /// The event's row number, or on PostgreSQL its number among the driver's events. This number is also the cursor.
     package var id: Int64
     package var eventID: String
     package var idempotencyKey: String

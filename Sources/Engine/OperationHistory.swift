@@ -1,11 +1,11 @@
-// Counts of events, responses and durations over time, for the operator page. Requests do not write this history.
-// Instead, one task reads the existing counters every ten seconds, and adds their growth to the database once a minute.
+// Counts of events, responses and durations over time, for the operator page. One task reads the existing counters
+// every ten seconds. Once a minute, it adds their growth to the database.
 
 package import JourneyModel
 package import Logging
 
-/// The counts of one time step; the keys of the dictionary are series. Series have fixed names, for example
-/// `event.applied`, `source.web`, `status.429` and `duration.2500`.
+/// The counts of one time step, by series. Series have fixed names, for example `event.applied`, `source.web`,
+/// `status.429` and `duration.2500`.
 ///
 /// The `duration` series are the buckets of a histogram. `duration.2500` counts the responses that took at most 2,500
 /// µs, but longer than the next lower bound. `duration.inf` counts the responses above the highest bound.
@@ -21,8 +21,8 @@ package struct HistoryStep: Hashable, Sendable {
 
 /// The port that stores time steps.
 package protocol HistoryStore: Sendable {
-    /// Adds these counts to the stored counts. The stored counts are sums over all processes on one database. Each
-    /// element of `minutes` begins at a whole minute.
+    /// Adds these counts to the stored counts, which are sums over all processes on the database. Each element of
+    /// `minutes` begins at a whole minute.
     func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure)
 
     /// Returns the time steps since `start`, oldest first. Each step is `range.stepSeconds` long. Steps without a count
@@ -30,7 +30,7 @@ package protocol HistoryStore: Sendable {
     func history(since start: Moment, in range: HistoryRange) async throws(StoreFailure) -> [HistoryStep]
 }
 
-/// The periods that the operator page can show, each with its resolution.
+/// The periods that the operator page can show.
 package enum HistoryRange: String, CaseIterable, Sendable {
     case fifteenMinutes = "15m"
     case hour = "1h"
@@ -50,7 +50,7 @@ package enum HistoryRange: String, CaseIterable, Sendable {
         }
     }
 
-    /// The length of one displayed time step in seconds. A range has at most 120 time steps.
+    /// The length of one time step on the operator page, in seconds. A range has at most 120 time steps.
     package var stepSeconds: Int64 {
         switch self {
         case .fifteenMinutes, .hour: 60
@@ -71,20 +71,19 @@ package enum HistoryRange: String, CaseIterable, Sendable {
 package actor OperationHistory {
     static let collectSeconds: Int64 = 10
     static let stepSeconds: Int64 = 60
-    /// The maximum number of minutes whose counts are kept in memory while the database accepts no writes. Beyond this
-    /// number, the oldest minutes are dropped.
+    /// While the database accepts no writes, the counts of at most this many minutes are kept in memory. The oldest
+    /// minutes are dropped first.
     static let pendingMax = 120
 
     private let store: any HistoryStore
-    /// Returns the totals of all counters since the start of the process, by series.
+    /// Returns the total of each series since the start of the process.
     private let totals: @Sendable () -> [String: Int]
     private let clock: @Sendable () -> Moment
     private let logger: Logger
     private var last: [String: Int] = [:]
-    /// The counts that are not stored yet. Each key is the time at which a minute begins.
+    /// The counts that are not stored yet, by the time at which their minute begins.
     private var pending: [Moment: [String: Int]] = [:]
-    /// Incremented whenever a flush begins and whenever a flush ends. If the value is the same before and after a read,
-    /// no flush began or ended during the read.
+    /// Incremented when a flush begins and when it ends, so that `steps` can notice a flush between its reads.
     private var flushes = 0
     private var hasFailed = false
 
@@ -102,8 +101,8 @@ package actor OperationHistory {
     package func run() async {
         var minute = clock().floored(toSeconds: Self.stepSeconds)
         while !Task.isCancelled {
-            // Wake up at the end of each minute, even if `collectSeconds` have not passed. Otherwise the growth of the
-            // counters before that time would be added to the next minute.
+            // Wake up at the end of each minute, even if `collectSeconds` have not passed. Otherwise some growth of the
+            // counters would be added to the wrong minute.
             let end = minute.advanced(byMilliseconds: Self.stepSeconds * 1000)
             let left = end.millisecondsSinceEpoch - clock().millisecondsSinceEpoch
             try? await Task.sleep(for: .milliseconds(min(max(left, 0), Self.collectSeconds * 1000)))
@@ -117,15 +116,14 @@ package actor OperationHistory {
         await flush()
     }
 
-    /// Returns the time steps of a range for the operator page. The counts that are not stored yet are added to the
-    /// stored counts.
+    /// Returns the time steps of a range: the stored counts plus the counts that are not stored yet.
     package func steps(_ range: HistoryRange, at now: Moment) async throws(StoreFailure) -> [HistoryStep] {
         collect(into: clock().floored(toSeconds: Self.stepSeconds))
         let start = range.start(at: now)
         var stored: [HistoryStep] = []
         var waiting: [Moment: [String: Int]] = [:]
-        // The counts of a flush move from `pending` to the store. If a flush began or ended between the two reads, its
-        // counts may be missing or included twice, so both reads are repeated.
+        // A flush moves counts from `pending` to the store. If a flush began or ended between the two reads, counts may
+        // be missing or included twice. Both reads are then repeated.
         var seen: Int
         repeat {
             seen = flushes
@@ -141,7 +139,6 @@ package actor OperationHistory {
         return steps.map { HistoryStep(beginsAt: $0, counts: $1) }.sorted { $0.beginsAt < $1.beginsAt }
     }
 
-    /// Adds the growth of the counters since the previous call to the pending counts of `minute`.
     private func collect(into minute: Moment) {
         let now = totals()
         for (series, total) in now {

@@ -1,20 +1,19 @@
-// The lists of the operator page: drivers, sessions, events, and search results. Both the length of a list and the
-// number of rows that the store examines for it are limited.
+// The lists of the operator page: drivers, sessions, events, and search results. Each list has a maximum length, and
+// the store examines a limited number of rows for it.
 //
-// A list that reached one of these limits has a cursor for the next page. Search results and the lists of one driver
-// have no cursor.
+// A list that reached a limit has a cursor for the next page. Search results and the lists of one driver have no
+// cursor.
 
 package import JourneyModel
 
 package protocol OperatorListReader: Sendable {
-    /// Returns the drivers in `state`, or in any state if `state` is nil. The list is sorted by `firstSeenAt`, latest
-    /// first.
+    /// Returns drivers, sorted by `firstSeenAt`, latest first. If `state` is nil, returns drivers in every state.
     func drivers(
         in state: JourneyState?, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<DriverSummary>
 
-    /// Returns one driver with the driver's newest sessions and newest events. `sessions` and `events` are the maximum
-    /// numbers of both. Returns nil when the driver is unknown.
+    /// Returns one driver with at most `sessions` newest sessions and at most `events` newest events. Returns nil when
+    /// the driver is unknown.
     func driver(
         _ driver: DriverID, sessions: Int, events: Int
     ) async throws(StoreFailure) -> DriverDetail?
@@ -49,12 +48,11 @@ package struct ListPage<Element: Hashable & Sendable>: Hashable, Sendable {
 
 package struct DriverSummary: Hashable, Sendable {
     package var driver: DriverID
-    /// The stored state. If the driver's deadline has passed, the state changes only when the server stores the event
-    /// that ends the session.
+    /// The stored state. After a deadline, it changes only when the server stores the event that ends the session.
     package var state: JourneyState
-    /// The reason why the journey ended; nil in every state except SESSION_ENDED.
+    /// Why the journey ended; nil unless `state` is SESSION_ENDED.
     package var endedBy: Journey.Ending?
-    /// When the driver's last event happened, on the server's clock; nil when there is no event.
+    /// When the driver's last event happened, on the server's clock; nil without an event.
     package var lastEventAt: Moment?
     package var sessionID: String?
     package var targetChargerID: String?
@@ -78,7 +76,7 @@ package struct DriverDetail: Hashable, Sendable {
     package var summary: DriverSummary
     /// The newest sessions, newest first.
     package var sessions: [SessionSummary]
-    /// The latest events, sorted by the time at which they happened, latest first.
+    /// The events that happened last, latest first.
     package var events: [EventCase]
 
     package init(summary: DriverSummary, sessions: [SessionSummary], events: [EventCase]) {
@@ -98,11 +96,11 @@ package struct OperatorSession: Hashable, Sendable {
     }
 }
 
-/// The criteria for sessions. A session must match every criterion that is set.
+/// A session must match every criterion that is set.
 package struct SessionFilter: Hashable, Sendable {
     package var state: JourneyState?
     package var isEnded: Bool?
-    /// Matches a session if this is the charger of the session itself or of one of its events.
+    /// The charger of the session, or of one of its events.
     package var chargerID: String?
     /// Matches sessions opened at this time or later.
     package var since: Moment?
@@ -113,8 +111,7 @@ package struct SessionFilter: Hashable, Sendable {
 }
 
 package struct EventCase: Hashable, Sendable {
-    /// The event's row number, or on PostgreSQL its position in the feed. An event that was stored later has a higher
-    /// number.
+    /// The row number, or on PostgreSQL the feed position. Events that were stored later have higher numbers.
     package var id: Int64
     package var driver: DriverID
     /// The canonical name.

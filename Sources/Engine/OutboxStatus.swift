@@ -1,10 +1,9 @@
-// The delivery queues, with the last failure of each, for the operator page.
+// The delivery queues of the operator page, and the last failure of each queue.
 
 package import JourneyModel
 import Synchronization
 
-/// The last failed delivery of one queue, kept only in memory. The task that delivers the queue's entries records the
-/// failure.
+/// The last failed delivery of one queue, kept only in memory. The task that makes the deliveries records the failure.
 package final class DeliveryFailure: Sendable {
     package struct Failure: Hashable, Sendable {
         /// The reason in the wording of the log, without secrets.
@@ -27,7 +26,7 @@ package struct OutboxStatus: Hashable, Sendable {
     /// The name of the queue, as in the metrics: `analytics`, `codes`, `revocations` or `push`.
     package var queue: String
     package var waitingCount: Int
-    /// When the oldest waiting delivery was queued. For the queue `push`, when the oldest waiting delivery became due.
+    /// When the oldest waiting delivery was queued. In the queue `push`, when this delivery became due.
     package var oldest: Moment?
     /// The number of events that analytics will never receive; nil for the other queues.
     package var lostCount: Int?

@@ -11,8 +11,8 @@ package struct Pause: Hashable, Sendable {
         self.milliseconds = milliseconds
     }
 
-    /// Returns whether the pause is over. If the start of the pause is in the future, the clock was set back after the
-    /// start. The pause then counts as over, so that nothing waits until the clock reaches the start again.
+    /// Returns whether the pause is over. If `start` is in the future, the clock was set back, and the pause counts as
+    /// over. Otherwise the pause would last until the clock reaches `start` again.
     package func isOver(at now: Moment) -> Bool {
         !(0..<milliseconds).contains(now.milliseconds(since: start))
     }

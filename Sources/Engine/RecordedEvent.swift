@@ -1,10 +1,10 @@
-// The port by which `dwell explain` reads events, and the type that contains all stored data of an event.
+// The port by which `dwell explain` reads events with all their stored data.
 
 package import JourneyModel
 
 package protocol RecordedEventReader: Sendable {
-    /// Returns the events of a session, and the driver's other events between them. If there are more than `limit`
-    /// events, returns only the latest ones. Returns nil for a session without events.
+    /// Returns the session's events, and the driver's other events between them. If there are more than `limit` events,
+    /// returns only the latest ones. Returns nil for a session without events.
     func recordedEvents(ofSession sessionID: String, limit: Int) async throws(StoreFailure) -> RecordedEvents?
 
     /// Returns the driver's last `limit` events; nil if there are none.
@@ -13,19 +13,18 @@ package protocol RecordedEventReader: Sendable {
 
 /// One stored event with its times, its verdict, and the journey before and after it.
 package struct RecordedEvent: Hashable, Sendable {
-    /// The row number, or on PostgreSQL the number among the driver's events. Numbers ascend in the order of the
-    /// commits.
+    /// The row number, or on PostgreSQL the number among the driver's events. Numbers ascend in the order of commits.
     package var id: Int64
     package var eventID: String
     package var idempotencyKey: String
     package var name: EventName
     /// The name as the client spelled it.
     package var spelling: String
-    /// Whether the event is below the driver's floor, the time before which retention has deleted events. Because
-    /// events before it may be missing, such an event is not folded again, and keeps the verdict of its last fold.
+    /// Whether the event is before the driver's floor. Retention has deleted events before this time. An event below
+    /// the floor is therefore not folded again, and keeps the verdict of its last fold.
     ///
-    /// An event that was already below the floor when it was received has the verdict `none`. For every event below the
-    /// floor, `before` equals `after`, because the journey before the event is unknown.
+    /// An event that arrived below the floor has the verdict `none`. Below the floor, `before` equals `after`, because
+    /// the journey before the event is unknown.
     package var isBelowFloor: Bool
     package var origin: OrderedEvent.Origin
     package var sent: SentMembers
@@ -36,7 +35,7 @@ package struct RecordedEvent: Hashable, Sendable {
     package var settings: SettingsUsed
     package var verdict: Verdict
     /// The journeys directly before and directly after the event. If a deadline passed before the event, the session in
-    /// `before` has already ended, because the expiry is an earlier event.
+    /// `before` has ended, because its expiry is an earlier event.
     package var before: Journey
     package var after: Journey
     /// The state before the event, as reported by the client.
@@ -46,7 +45,7 @@ package struct RecordedEvent: Hashable, Sendable {
         /// The time exactly as sent.
         package var occurredAtText: String
         package var occurredAt: Moment
-        /// `occurredAt`, corrected to the server's clock: the event's time in the order.
+        /// `occurredAt` on the server's clock. The order of events uses this time.
         package var corrected: Moment
         /// The send time: `X-Sent-At`, or `timestamp` if there is no `X-Sent-At`. Nil if the client sent neither.
         package var sentAt: Moment?
@@ -56,7 +55,7 @@ package struct RecordedEvent: Hashable, Sendable {
         /// Receive time minus send time.
         package var skewMilliseconds: Int64
         /// The rule that determined `corrected`. Nil for the server's own events, and for events that an old release
-        /// stored without their rule.
+        /// stored without a rule.
         package var rule: ClockRule?
 
         package init(
@@ -77,8 +76,8 @@ package struct RecordedEvent: Hashable, Sendable {
     /// The settings with which the fold applies the event.
     package struct SettingsUsed: Hashable, Sendable {
         package var version: String
-        /// The version that was stored with the event, if a later correction of settings has replaced it by `version`.
-        /// Nil if `version` is the stored version.
+        /// The version that was stored with the event. Nil unless a correction of settings has replaced it by
+        /// `version`.
         package var storedVersion: String?
         package var gracePeriodSeconds: Int
         package var hardTimeoutSeconds: Int

@@ -1,42 +1,41 @@
-// Refolds stored journeys by the rules of this release (docs/decisions/refold.md). This file contains the port, the
-// task that refolds while the server runs, and the counts that a refold returns.
+// Refolds stored journeys by the rules of this release (docs/decisions/refold.md).
 
 package import JourneyModel
 package import Logging
 import StructuredLogging
 
-/// The port that refolds drivers by the rules of this release, and completes refolds that were interrupted.
+/// The port that refolds drivers by the rules of this release, and completes interrupted refolds.
 package protocol JourneyRefolder: Sendable {
-    /// Refolds the next one of the drivers that `request` selects. One call examines a limited number of drivers, so it
-    /// may end without a driver to refold.
+    /// Refolds the next driver that `request` selects. One call examines a limited number of drivers, and may find none
+    /// to refold.
     ///
-    /// On SQLite, one call refolds at most as many events as one transaction may change. On PostgreSQL, it refolds all
-    /// events of one driver.
+    /// On SQLite, one call refolds at most as many events as one transaction may change. On PostgreSQL, one call
+    /// refolds all events of the driver.
     func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart
 
     /// Returns whether any driver's refold is incomplete. On PostgreSQL this includes refolds that have not begun.
     func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool
 
-    /// The number of requests that wait for the writer. `RefoldService` and `refoldWhileIdle` refold the next part only
-    /// when this number is 0.
+    /// The number of requests that wait for the writer. Background work refolds the next part only when this number is
+    /// 0.
     var writesWaiting: Int { get }
 }
 
-/// Which drivers to refold. Without a correction of settings, these are the drivers folded by the rules of another
-/// release, and the drivers whose refold is incomplete.
+/// Which drivers to refold. If `correction` is nil, these are the drivers folded by another release's rules, and the
+/// drivers whose refold is incomplete.
 package struct RefoldRequest: Hashable, Sendable {
     /// The row number of the last examined driver; 0 at the beginning.
     package var after: Int64
-    /// If this is not nil, only drivers with an event received since this time are refolded. Nil if `correction` is
-    /// set, because a correction has its own times.
+    /// If set, drivers without an event received since this time are left out. Nil if `correction` is set, because a
+    /// correction has its own times.
     package var since: Moment?
-    /// The row number of a correction of settings (`SettingsCorrection`). If set, only drivers with events that the
-    /// correction changes are refolded. Each driver is refolded from the first of these events onwards.
+    /// The row number of a correction of settings (`SettingsCorrection`). If set, only drivers whose events the
+    /// correction changes are refolded. The refold of a driver begins with the first of these events.
     package var correction: Int64?
-    /// If true, only incomplete refolds are continued, and no other driver is read.
+    /// If true, only incomplete refolds are continued.
     package var resumesOnly: Bool
-    /// The states before and after the refold are compared as they are at this time. A session whose deadline has
-    /// passed counts as ended, even if its expiry is not stored yet. If `now` is nil, only stored expiries count.
+    /// The time for comparing the states before and after the refold. A session whose deadline has passed at this time
+    /// counts as ended. If `now` is nil, a session counts as ended only if its expiry is stored.
     package var now: Moment?
 
     package init(
@@ -54,8 +53,7 @@ package struct RefoldPart: Hashable, Sendable {
     /// The row number after which the next part begins; nil when all drivers are done.
     package var next: Int64?
     package var counts: RefoldCounts
-    /// The reason why one driver could not be refolded; nil if there was no failure. The next part continues after that
-    /// driver.
+    /// Why one driver could not be refolded; nil if there was no failure. The next part begins after that driver.
     package var failure: StoreFailure?
 
     package init(next: Int64?, counts: RefoldCounts, failure: StoreFailure? = nil) {
@@ -65,22 +63,21 @@ package struct RefoldPart: Hashable, Sendable {
     }
 }
 
-/// Counts the drivers and events that were refolded, and the drivers, events and sessions that changed in the refold.
+/// Counts the refolded drivers and events, and what the refold changed.
 package struct RefoldCounts: Hashable, Sendable {
     package var drivers = 0
     package var events = 0
-    /// The number of expiry events that were missing and had to be stored.
+    /// The number of expiry events that were missing before the refold.
     package var expiries = 0
     /// Drivers whose state changed.
     package var movedDrivers = 0
     /// Events with a changed verdict, by old and new verdict.
     package var verdicts: [RefoldChange: Int] = [:]
-    /// The number of sessions whose outcome changed, by old and new outcome. An outcome is a state, or the reason why
-    /// the session ended.
+    /// The number of sessions whose outcome (`SessionOutcome`) changed, by old and new outcome.
     package var sessions: [RefoldChange: Int] = [:]
-    /// Examples for `sessions`: for each old and new outcome, the ids of the first `examplesMax` sessions.
+    /// For each change in `sessions`, the ids of the first `examplesMax` sessions.
     package var sessionExamples: [RefoldChange: [String]] = [:]
-    /// The number of sessions whose outcomes before and after the refold were compared.
+    /// The number of sessions whose old and new outcomes were compared.
     package var sessionsFolded = 0
 
     package static let examplesMax = 3
@@ -106,7 +103,7 @@ package struct RefoldCounts: Hashable, Sendable {
         }
     }
 
-    /// Counts a driver. `stored` and `folded` are the driver's journey before and after the refold.
+    /// Counts a driver. `stored` is the journey before the refold, and `folded` the journey after it.
     ///
     /// - Parameter now: see `RefoldRequest.now`.
     package mutating func countDriver(stored: Journey, folded: Journey, now: Moment?) {
@@ -115,7 +112,7 @@ package struct RefoldCounts: Hashable, Sendable {
         if state(stored) != state(folded) { movedDrivers += 1 }
     }
 
-    /// Counts the sessions of a driver, and the sessions whose outcome changed.
+    /// Counts a driver's sessions, and those whose outcome changed.
     ///
     /// - Parameters:
     ///   - old, new: the outcomes of the sessions before and after the refold.
@@ -147,7 +144,7 @@ package struct RefoldCounts: Hashable, Sendable {
 /// The outcome of a session: its state, or why it ended.
 package enum SessionOutcome: Hashable, Sendable {
     case inProgress(JourneyState)
-    /// The associated value is nil if an older release ended the session, and did not store the reason.
+    /// The associated value is nil if an older release ended the session without storing the reason.
     case over(Journey.Ending?)
 
     package init(_ journey: Journey) {
@@ -200,16 +197,15 @@ package enum CorrectedSettings: Hashable, Sendable {
     }
 }
 
-/// An operator's order to fold events again with other settings, because the settings in force when they were received
-/// were wrong. The events keep the version of the settings with which they were stored.
+/// An operator's order to fold events again with other settings, because the events were received while wrong settings
+/// were in force. The events keep their stored settings version.
 package struct CorrectionOrder: Hashable, Sendable {
-    /// The events with a receive time from `since` (inclusive) to `until` (exclusive) are corrected. If `until` is nil,
-    /// the time span ends when the correction begins.
+    /// The events received from `since` (inclusive) to `until` (exclusive) are corrected. If `until` is nil, the time
+    /// span ends when the correction begins.
     package var since: Moment
     package var until: Moment?
     package var settings: CorrectedSettings
-    /// If this is not nil, only those events of the time span are corrected that were stored with this settings
-    /// version.
+    /// If set, only events that were stored with this settings version are corrected.
     package var insteadOf: String?
 
     package init(since: Moment, until: Moment? = nil, settings: CorrectedSettings, insteadOf: String? = nil) {
@@ -226,8 +222,7 @@ package struct SettingsCorrection: Hashable, Sendable {
     package var at: Moment
     package var since: Moment
     package var until: Moment
-    /// The settings version with which the events are folded. Nil if each event is folded with the version stored with
-    /// it.
+    /// The settings version for folding the events. Nil if each event is folded with its stored version.
     package var version: String?
     package var insteadOf: String?
     package var note: SettingsChangeNote
@@ -245,14 +240,13 @@ package struct SettingsCorrection: Hashable, Sendable {
 
 package enum CorrectionOutcome: Hashable, Sendable {
     /// `continues` is true if an unfinished correction with the same times and settings existed. That correction is
-    /// then continued, and no new one is recorded.
+    /// continued, and no new one is recorded.
     case begun(SettingsCorrection, continues: Bool)
     /// Neither the settings history nor an event has these settings.
     case unknownSettings(String)
 }
 
-/// The port that records corrections of settings. After a correction is recorded, `JourneyRefolder` refolds the
-/// drivers.
+/// The port that records corrections of settings. `JourneyRefolder` refolds the drivers of a recorded correction.
 package protocol SettingsCorrecting: JourneyRefolder {
     func begin(
         _ order: CorrectionOrder, note: SettingsChangeNote, at now: Moment
@@ -266,8 +260,8 @@ package protocol SettingsCorrecting: JourneyRefolder {
 }
 
 extension JourneyRefolder {
-    /// Calls `refold` repeatedly, and pauses while a request waits for the writer. Returns when all drivers are done,
-    /// when a driver could not be refolded, or when `timeLimit` has passed. The result sums up all counts.
+    /// Calls `refold` repeatedly, but pauses while a request waits for the writer. Returns when all drivers are done,
+    /// when a driver could not be refolded, or after `timeLimit`. The result has the sums of all counts.
     package func refoldWhileIdle(
         _ request: RefoldRequest, within timeLimit: Duration
     ) async throws(StoreFailure) -> RefoldPart {
@@ -288,14 +282,14 @@ extension JourneyRefolder {
     }
 }
 
-/// The task that refolds journeys, one driver after another, and only while no request waits for the writer.
+/// The task that refolds one driver after another, only while no request waits for the writer.
 ///
-/// When the server starts, the task refolds the drivers whose journeys an older release folded. If such a driver sends
-/// an event before the task has reached the driver, the driver is refolded together with the event.
+/// When the server starts, the task refolds the journeys that an older release folded. If such a driver sends an event
+/// first, the driver is refolded together with this event.
 ///
-/// Afterwards the task completes refolds that were interrupted by a failed write or a crash.
+/// Afterwards the task completes refolds that a failed write or a crash interrupted.
 package struct RefoldService: Sendable {
-    /// The pause before the next check whether a request waits for the writer.
+    /// While a request waits for the writer, the task checks again after this pause.
     static let pauseForRequests = Duration.milliseconds(20)
     static let pauseAfterFailure = Duration.seconds(10)
     static let pauseBetweenChecks = Duration.seconds(5)
@@ -323,7 +317,7 @@ package struct RefoldService: Sendable {
     }
 
     /// Refolds drivers until all are done, or until the task is cancelled. All calls share one `logLimit`, because a
-    /// driver who cannot be refolded causes a failure in every call.
+    /// driver who cannot be refolded fails in every call.
     package func foldAll(_ request: RefoldRequest, _ logLimit: inout FailureLogLimit) async {
         var counts = RefoldCounts()
         var request = request

@@ -1,11 +1,11 @@
-// The port that shows which results stored events would have under other fold rules or with other settings.
-// `dwell refold --dry-run` and `dwell config try` use it.
+// The port of `dwell refold --dry-run` and `dwell config try`: how stored events would fold with other rules or
+// settings.
 
 package import JourneyModel
 
 package protocol RefoldTrying: Sendable {
-    /// Folds stored events again in memory, one driver after the other, and changes nothing in the database. The events
-    /// of one driver are read in one snapshot.
+    /// Folds stored events again in memory, one driver after the other, without changing the database. The events of
+    /// one driver are read in one snapshot.
     ///
     /// - Parameters:
     ///   - now: see `RefoldRequest.now`.
@@ -17,8 +17,8 @@ package protocol RefoldTrying: Sendable {
 
 /// The change to try.
 package enum TriedChange: Sendable {
-    /// Tries the rules of this release on the drivers that another release folded. If `since` is not nil, drivers
-    /// without an event received since that time are left out.
+    /// The rules of this release, for drivers that another release folded. If `since` is not nil, drivers without an
+    /// event received since that time are left out.
     case rules(since: Moment?)
     case correction(CorrectionOrder)
     /// Other settings for the events that happened since a time.
@@ -36,10 +36,10 @@ package struct TrialOutcome: Sendable {
 /// The properties of an event that decide which settings it gets.
 package struct TrialEvent: Hashable, Sendable {
     package var driver: DriverID
-    /// The charger by which the server chooses the settings of the event. It is the `Journey.settingsCharger` of the
-    /// stored journey before the event.
+    /// The charger that determines the event's settings: `Journey.settingsCharger` of the stored journey before the
+    /// event.
     package var chargerID: String?
-    /// The app version of the device that the driver registered last; nil if no app version is known.
+    /// The app version of the driver's last registered device; nil if it is unknown.
     package var appVersion: String?
     package var receivedAt: Moment
 
@@ -49,7 +49,7 @@ package struct TrialEvent: Hashable, Sendable {
     }
 }
 
-/// The durations with which the fold applies an event. If one is nil, the duration stored with the event is used.
+/// The durations for folding an event. If one is nil, the fold uses the duration stored with the event.
 package struct TrialDurations: Hashable, Sendable {
     package var gracePeriodSeconds: Int?
     package var hardTimeoutSeconds: Int?

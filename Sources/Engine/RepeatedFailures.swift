@@ -1,5 +1,4 @@
-// What background work does while it keeps failing: how often it logs the failure, and how long it waits between two
-// attempts.
+// How often background work logs a repeated failure, and how long it waits before it tries again.
 
 package import JourneyModel
 
@@ -9,7 +8,7 @@ package struct FailureLogLimit: Hashable, Sendable {
 
     package init() {}
 
-    /// Returns whether to log a failure now. After it has returned true, it returns false for a minute.
+    /// Returns whether to log a failure now. For a minute after a true result, returns false.
     package mutating func allowsLine(at now: Moment) -> Bool {
         guard pause?.isOver(at: now) ?? true else { return false }
         pause = Pause(from: now, milliseconds: 60_000)
@@ -19,19 +18,18 @@ package struct FailureLogLimit: Hashable, Sendable {
 
 /// The pauses before the next attempt of a delivery. Callers add a random time to the pause after a failure.
 package enum RetryPause {
-    /// The longest pause after a failure, if the receiving service asks for no pause.
+    /// The maximum pause, unless the receiving service asks for a longer one.
     package static let millisecondsMax: Int64 = 60_000
     /// The longest pause that a receiving service can ask for.
     package static let askedSecondsMax = 3600
 
-    /// Returns the pause after a failure. `failureCount` is the number of consecutive failures before this one. The
-    /// pause is 1 s for 0, 2 s for 1, 4 s for 2 and so on, up to 60 s.
+    /// Returns the pause after a failure: 1 s, 2 s, 4 s and so on, up to 60 s. `failureCount` is the number of
+    /// consecutive failures before this one.
     package static func milliseconds(_ failureCount: Int) -> Int64 {
         min(1000 << Int64(min(max(failureCount, 0), 6)), millisecondsMax)
     }
 
-    /// Returns the pause that the receiving service requested, at most an hour. Returns 0 if the service requested
-    /// none.
+    /// Returns the pause that the receiving service asked for, but at most an hour. Returns 0 if `askedSeconds` is nil.
     package static func milliseconds(askedSeconds: Int?) -> Int64 {
         Int64(min(max(askedSeconds ?? 0, 0), askedSecondsMax)) * 1000
     }

@@ -1,11 +1,11 @@
 // Deletes events and their sessions after EVENT_RETENTION_DAYS, audit entries after AUDIT_RETENTION_DAYS, and old
 // registered sessions without events. See docs/decisions/retention.md.
 //
-// A round runs once an hour. It deletes the oldest rows first, in steps so small that no new event has to wait long.
-// While many requests wait for the writer, the pauses between the steps are longer.
+// A round runs once an hour. It deletes the oldest rows first, in small steps, so that no new event has to wait long.
+// While many requests wait for the writer, the pauses between steps are longer.
 //
-// A round keeps no state of its own: it finds the rows to delete by reading committed rows. An interrupted round
-// therefore needs no repair.
+// A round finds the rows to delete in committed rows. It keeps no state of its own, so an interrupted round needs no
+// repair.
 
 package import CoreMetrics
 package import JourneyModel
@@ -27,36 +27,34 @@ package protocol RetentionStore: Sendable {
     /// Returns the next events to delete, in the order in which they were stored. Deletes nothing.
     func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents
 
-    /// Deletes these events in one transaction, which also raises the floors of the events' drivers. The states and
-    /// verdicts of the remaining events never change. Returns the number of deleted events.
+    /// Deletes these events in one transaction, and raises the floors of their drivers. The states and verdicts of the
+    /// remaining events never change. Returns the number of deleted events.
     ///
-    /// If a driver's deadline has passed and the expiry is not stored yet, the driver's events are not deleted.
+    /// If a driver's deadline has passed but the expiry is not stored yet, the driver's events are kept.
     func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int
 
-    /// Returns the row numbers of the sessions that `delete(sessions:openedBefore:)` would delete or change, in
-    /// ascending order. Begins after the row number `number`. An empty array means that there are no more such
-    /// sessions.
+    /// Returns the sessions that `delete(sessions:openedBefore:)` would delete or change, by row number in ascending
+    /// order. Begins after the row number `number`. The result is empty when there are no more such sessions.
     func agedSessions(openedBefore: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> [Int64]
 
-    /// Deletes sessions that are no longer needed. A session qualifies if it was opened before `openedBefore`, has no
-    /// event, and is not its driver's current session. A registered session must also have been registered before
-    /// `openedBefore`.
+    /// Deletes sessions that have no event, were opened before `openedBefore`, and are not their driver's current
+    /// session. A registered session must also have been registered before `openedBefore`.
     ///
-    /// If a journey still names the session, for example as its previous session, the session's row stays, because the
-    /// fold needs it. Only the registration (time, charger, merchant) is deleted, so that clients no longer get the
-    /// session.
+    /// If a journey still names a session, for example as its previous session, the fold needs the session's row. Only
+    /// the registration (time, charger, merchant) is then deleted, so that clients no longer get the session.
     ///
-    /// Returns the number of deleted sessions. Sessions whose row stays do not count.
+    /// Returns the number of sessions whose rows were deleted.
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
 
     /// Examines the next `limit` sessions with row numbers above `number`. Returns those that were registered before
-    /// `before`, have no event and are named by no journey. `now` decides `AgedNumbers.endsInFuture`.
+    /// `before`, have no event and are named by no journey. Times after `now` are in the future
+    /// (`AgedNumbers.endsInFuture`).
     func unusedRegistrations(
         before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers
 
-    /// Examines the next `limit` audit entries with row numbers above `number`. Returns the entries that were written
-    /// before `before`, except receipts of deletions.
+    /// Examines the next `limit` audit entries with row numbers above `number`. Returns the entries written before
+    /// `before`. Receipts of deletions are left out, because they are never deleted.
     func agedAuditLines(
         before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers
@@ -64,7 +62,7 @@ package protocol RetentionStore: Sendable {
     /// Deletes these audit entries in one transaction. Returns the number of deleted entries.
     func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int
 
-    /// The number of requests that wait for the writer. Retention makes longer pauses when many requests wait.
+    /// The number of requests that wait for the writer. If many requests wait, retention makes longer pauses.
     var writesWaiting: Int { get }
 }
 
@@ -83,14 +81,14 @@ package struct AgedEvent: Hashable, Sendable {
 }
 
 package struct AgedEventsRequest: Hashable, Sendable {
-    /// The current time. Events are read in the order in which they were stored, until they are too young.
+    /// The current time. Events are read in the order in which they were stored, until an event is too young.
     ///
-    /// An event received after `now` does not end the reading. The server's clock was ahead when the event was stored,
-    /// so later events may be old.
+    /// An event received after `now` was stored while the server's clock was ahead. It does not end the reading,
+    /// because the events stored after it may be old.
     package var now: Moment
     package var receivedBefore: Moment
-    /// The row number up to which all events were forwarded to analytics, or need not be forwarded. An event with a
-    /// higher row number is deleted only if it was received before `unforwardedBefore`.
+    /// All events up to this row number are forwarded to analytics, or need not be forwarded. An event with a higher
+    /// row number is deleted only if it was received before `unforwardedBefore`.
     package var forwarded: Int64
     package var unforwardedBefore: Moment
     /// The row number at which the previous part ended; 0 at the beginning.
@@ -111,8 +109,8 @@ package struct AgedEventsRequest: Hashable, Sendable {
 
 package struct AgedEvents: Hashable, Sendable {
     package var events: [AgedEvent]
-    /// The row number after which the next part begins. Nil when there are no more events, or only events that are too
-    /// young.
+    /// The row number after which the next part begins. Nil when there are no more events, or when the next events are
+    /// too young.
     package var next: Int64?
 
     package init(events: [AgedEvent], next: Int64?) {
@@ -121,13 +119,13 @@ package struct AgedEvents: Hashable, Sendable {
     }
 }
 
-/// The row numbers of the rows to delete in one part of a table, in ascending order.
+/// The rows to delete in one part of a table, by row number in ascending order.
 package struct AgedNumbers: Hashable, Sendable {
     package var numbers: [Int64]
-    /// The row number of the last row that was examined; nil when no later row is old enough.
+    /// The row number of the last examined row; nil when no later row is old enough.
     package var next: Int64?
-    /// Whether the time of the last examined row is in the future, because the server's clock was ahead when the row
-    /// was stored. Old rows of this part may then seem too young, so the part must be examined again later.
+    /// Whether the last examined row has a time in the future, because the server's clock was ahead. Rows of this part
+    /// may seem too young, so a later round must examine the part again.
     package var endsInFuture: Bool
 
     package init(numbers: [Int64], next: Int64?, endsInFuture: Bool = false) {
@@ -138,34 +136,31 @@ package struct AgedNumbers: Hashable, Sendable {
 }
 
 package struct RetentionService: Sendable {
-    /// The minimum of EVENT_RETENTION_DAYS. A phone that was offline for a week sends its events a week late. With
-    /// fewer days, these events could be below the driver's floor, and would have no effect on the driver's state.
+    /// The minimum of EVENT_RETENTION_DAYS. A phone that was offline for a week sends its events a week late. An event
+    /// below the driver's floor would have no effect on the driver's state.
     package static let daysMin = 7
     package static let daysMax = 36_500
-    /// The minimum of AUDIT_RETENTION_DAYS. An intrusion is often found only weeks later, and the audit entries must
-    /// still exist then.
+    /// The minimum of AUDIT_RETENTION_DAYS. An intrusion is often found weeks later, and its audit entries must still
+    /// exist.
     package static let auditDaysMin = 30
-    /// The number of days for which a registered session may wait for its first event. A phone keeps unsent events for
-    /// a shorter time.
+    /// A registered session that has no event after this number of days is deleted. A phone keeps unsent events for a
+    /// shorter time.
     package static let unusedRegistrationDays = 30
-    /// The number of additional days for which an event is kept if it is not forwarded yet. No event is therefore lost
-    /// if analytics is down for a week. The number is limited, because events that are never forwarded would fill the
-    /// disk.
+    /// The additional days for which an event is kept if it is not forwarded yet. No event is therefore lost if
+    /// analytics is down for a week. Events that are never forwarded must not fill the disk.
     package static let unforwardedDays = 7
     static let roundPause = Duration.seconds(3600)
-    /// The maximum number of rows per read, enough for all events of a typical drive. The events of a drive are
-    /// neighbours in the indexes, so deleting them together changes few pages.
+    /// The maximum number of rows per read, enough for all events of a typical drive. These events are neighbours in
+    /// the indexes, so deleting them together changes few pages.
     static let partMax = 4096
-    /// The maximum number of rows deleted in one step, which is one transaction. The number is the result of
-    /// measurements (docs/decisions/retention.md).
+    /// The maximum number of rows deleted in one step, which is one transaction. The number was measured
+    /// (docs/decisions/retention.md).
     package static let stepMax = 64
-    /// The pause after each step. New events are processed during the pause.
+    /// New events are processed during this pause between steps.
     static let stepPause = Duration.milliseconds(20)
-    /// If more requests than this wait for the writer, retention slows down: it waits for `busyPause` before the next
-    /// step, several times if necessary.
+    /// If more requests than this wait for the writer, retention adds pauses of `busyPause` before the next step.
     static let busyWrites = 32
-    /// The additional pause while many requests wait. At most `busyPausesMax` of these pauses follow each other, so
-    /// that retention does not stop under a constant load.
+    /// At most `busyPausesMax` of these pauses follow each other, so that retention continues under a constant load.
     static let busyPause = Duration.milliseconds(50)
     static let busyPausesMax = 10
 
@@ -178,15 +173,14 @@ package struct RetentionService: Sendable {
     private let deletedEvents: any CounterHandler
     private let deletedSessions: any CounterHandler
     private let deletedAuditLines: any CounterHandler
-    /// The row number up to which registered sessions were checked since the process started. A session that is checked
-    /// and kept needs no second check, because it has had an event and is therefore not unused.
+    /// Registered sessions up to this row number were checked since the process started. A session that was kept needs
+    /// no second check, because it has had an event.
     private let registrationsChecked = Place()
 
     /// - Parameters:
-    ///   - days: the days for which events are kept after they were received; nil to keep them forever.
-    ///   - auditDays: the days for which audit entries are kept; nil to keep them forever.
-    ///   - forwarded: returns the row number up to which all events are forwarded. Returns `Int64.max` when events need
-    ///     no forwarding.
+    ///   - days: how many days events are kept after they were received; nil to keep them forever.
+    ///   - auditDays: how many days audit entries are kept; nil to keep them forever.
+    ///   - forwarded: returns the row number up to which all events are forwarded, or `Int64.max` without forwarding.
     package init(
         store: any RetentionStore, days: Int?, auditDays: Int? = nil, clock: @escaping @Sendable () -> Moment,
         logger: Logger,
@@ -281,7 +275,7 @@ package struct RetentionService: Sendable {
                 deletedSessions.increment(by: Int64(deleted))
                 count += deleted
             }
-            // A row that was stored while the clock was ahead may be old enough at the next round. The next round must
+            // A row that was stored while the clock was ahead may be old enough in the next round. The next round must
             // therefore examine this part again.
             if part.endsInFuture { areChecked = false }
             if areChecked, let last = part.next { registrationsChecked.number.store(last, ordering: .relaxed) }
@@ -335,8 +329,6 @@ package struct RetentionService: Sendable {
         }
     }
 
-    /// Waits between two steps, longer while many requests wait for the writer. Returns early when the task is
-    /// cancelled.
     private func pause() async {
         try? await Task.sleep(for: Self.stepPause)
         var pauses = 0

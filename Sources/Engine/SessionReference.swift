@@ -1,6 +1,6 @@
 // How a store refers to a session in its other tables.
 
-/// On SQLite the row number of the session, on PostgreSQL its session_id.
+/// The session's row number on SQLite, and its session_id on PostgreSQL.
 package enum SessionReference: Hashable, Sendable {
     case row(Int64)
     case id(String)

@@ -1,18 +1,18 @@
-// The history of the settings: when each version came into force, with the author and the reason of the change. The
-// operator page and `dwell config history` show this history.
+// The history of the settings: when each version came into force, and the author and the reason of each change. The
+// operator page and `dwell config history` show the history.
 //
-// The history also contains reloads that failed, and reloads after which some variable had no effect, for example
-// because the variable needs a restart.
+// The history also contains failed reloads, and reloads that could not apply a variable, for example because the
+// variable needs a restart.
 
 package import JourneyModel
 
 /// The port by which a server writes the history.
 package protocol SettingsHistoryStore: Sendable {
-    /// Records that these settings and rules are in force from `now` on. Writes nothing if the newest entry already has
-    /// them, or if another server has recorded the same change.
+    /// Records that these settings and rules are in force from `now` on. Writes nothing if the newest entry has the
+    /// same settings and rules, or if another server has recorded the change.
     ///
-    /// If the note equals the last recorded note, it was written for an earlier change. In that case the change is
-    /// recorded without its note, and the method returns false.
+    /// If the note equals the last recorded note, it was written for an earlier change. The new change is then recorded
+    /// without a note, and the method returns false.
     func record(
         _ settings: VersionedSettings, rules: RecordedRules?, note: SettingsChangeNote, at now: Moment
     ) async throws(StoreFailure) -> Bool
@@ -21,8 +21,8 @@ package protocol SettingsHistoryStore: Sendable {
     func record(_ reload: SettingsReloadRecord, of instance: String) async throws(StoreFailure)
 }
 
-/// The author of a change (`SETTINGS_CHANGED_BY`, at most 128 bytes) and the reason for the change
-/// (`SETTINGS_CHANGE_REASON`, at most 500 bytes). Author and reason are free text, each on one line.
+/// The author of a change (`SETTINGS_CHANGED_BY`, at most 128 bytes) and its reason (`SETTINGS_CHANGE_REASON`, at most
+/// 500 bytes). Both are free text on one line.
 package struct SettingsChangeNote: Hashable, Sendable {
     package var changedBy: String?
     package var reason: String?
@@ -45,14 +45,14 @@ package struct RecordedRules: Hashable, Sendable {
     }
 }
 
-/// An entry of the history: the settings that came into force at a time, with the rules for some drivers. An entry
-/// differs from the previous one in its settings or in its rules.
+/// An entry of the history: the settings and rules that came into force at a time. Each entry differs from the previous
+/// one in its settings or in its rules.
 package struct SettingsChange: Hashable, Sendable {
     package var at: Moment
     package var version: String
     /// The settings as JSON, as `GET /native/config` returns them.
     package var settings: String
-    /// The rules that gave some drivers other settings; nil if there were no rules.
+    /// Nil if there were no rules.
     package var rules: RecordedRules?
     package var note: SettingsChangeNote
 
@@ -64,8 +64,8 @@ package struct SettingsChange: Hashable, Sendable {
     }
 }
 
-/// A reload of the settings that did not take full effect. Either the reload failed, or some variables of the
-/// environment file had no effect, because they are unknown or need a restart.
+/// A reload that did not take full effect. It failed, or some variables of the environment file were unknown or needed
+/// a restart.
 package struct SettingsReloadRecord: Hashable, Sendable {
     package var at: Moment
     /// False if the reload failed. A failed reload changes nothing.
@@ -89,7 +89,7 @@ package struct SettingsReloadOf: Hashable, Sendable {
     }
 }
 
-/// The changes and the reloads of the settings. Both lists have the newest entry first.
+/// The changes and the reloads of the settings, both with the newest entry first.
 package struct SettingsHistory: Hashable, Sendable {
     package var changes: [SettingsChange]
     package var reloads: [SettingsReloadOf]

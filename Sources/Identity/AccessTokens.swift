@@ -1,6 +1,6 @@
 package import JourneyModel
 
-/// The roles that this server uses. Tokens that another service issued may have other roles, which grant nothing.
+/// The roles that this server uses. A token from another service may name other roles, which grant nothing.
 package enum TokenRole: String, Hashable, Sendable, CaseIterable {
     case driver
     /// The role of a caller who may read /ops.
@@ -10,7 +10,7 @@ package enum TokenRole: String, Hashable, Sendable, CaseIterable {
     case service
 }
 
-/// The caller of a request, as the verified access token names the caller.
+/// The caller of a request. All values come from the verified access token.
 package struct Caller: Hashable, Sendable {
     package var driver: DriverID
     /// The sign-in session (`sid`). Nil for a token that an operator or another service issued.
@@ -26,26 +26,24 @@ package struct Caller: Hashable, Sendable {
     }
 }
 
-/// The result of looking up a token in memory, without verifying a signature or reading the store.
+/// The result of a token look-up in memory, which verifies no signature and does not read the store.
 package enum TokenVerdict: Sendable {
     case known(Caller)
-    /// The reason is written to the log and the audit. The client gets the same 401 for every reason except
-    /// `undecided`, for which it gets 503.
+    /// The log and the audit contain the reason. For `undecided`, the client gets 503. For every other reason, it gets
+    /// the same 401.
     case refused(TokenRefusal)
-    /// A cache miss: the signature must be verified, or the store must be read. The closure does that work, and throws
-    /// if the token is refused.
+    /// A cache miss. The closure verifies the signature or reads the store, and throws if the token is refused.
     case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)
 }
 
 /// The port by which the module API identifies the caller.
 package protocol TokenVerifier: Sendable {
-    /// Judges a compact JWT at `now` (whole seconds since 1970), reading only memory. `token` may be any bytes.
+    /// Judges a compact JWT at `now` (whole seconds since 1970). Reads only memory. `token` may be any bytes.
     func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict
 }
 
 extension TokenVerifier {
-    /// Judges the token, and throws if it is refused. On a cache miss, waits for the work of the closure in
-    /// `needsLookup`.
+    /// Judges the token, and throws if it is refused. On a cache miss, calls the closure of `needsLookup`.
     package func verify(_ token: String, atSecondsSince1970 now: Int64) async throws(TokenRefusal) -> Caller {
         var token = token
         let verdict = token.withUTF8 { judge(UnsafeRawBufferPointer($0), atSecondsSince1970: now) }
@@ -69,11 +67,10 @@ package enum TokenRefusal: Error, Hashable, Sendable {
     case claims
     /// The sign-in session is unknown or revoked, or the driver was deleted.
     case revoked
-    /// The token has no `sid`. Such a token is refused if `JWT_TRUST_EXTERNAL=false`. It is always refused if it is
-    /// presented in exchange for a new token.
+    /// The token has no `sid`. If `JWT_TRUST_EXTERNAL=false`, such a token is always refused. Otherwise it is refused
+    /// only if a client wants to exchange it for a new token.
     case external
-    /// The store cannot be read, so it is unknown whether the session is live. The token may be valid, so the response
-    /// is 503. With a 401, clients would sign drivers out whenever the store fails, for example because the disk is
-    /// full.
+    /// The store cannot be read, so it is unknown whether the session is live. The response is 503, because clients
+    /// would sign the driver out after a 401.
     case undecided
 }

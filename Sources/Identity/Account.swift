@@ -3,8 +3,8 @@
 package import JourneyModel
 package import Secrets
 
-/// A driver as the sign-in routes show it (`user` in the contract). All members except `id` may be nil: if another
-/// service issued the driver's token, the driver may have no account here.
+/// A driver as the sign-in routes show it (`user` in the contract). If another service issued the token, the driver may
+/// have no account here. Only `id` is then certain to have a value.
 package struct User: Hashable, Sendable {
     package var id: DriverID
     package var name: String?
@@ -24,8 +24,8 @@ package struct User: Hashable, Sendable {
     }
 }
 
-/// The time, client and id of a request. They are used for the audit, for the limits on sent codes and on wrong
-/// guesses, and for the list of sign-in sessions.
+/// The time, client and id of a request. The audit, the list of sign-in sessions, and the limits on codes and guesses
+/// use them.
 package struct RequestOrigin: Hashable, Sendable {
     /// The client's address as reported by trusted proxies.
     package var address: String
@@ -42,8 +42,8 @@ package struct RequestOrigin: Hashable, Sendable {
     }
 }
 
-/// Profile data in the request of a first sign-in. The server never identifies a driver by this data, and ignores it at
-/// every later sign-in.
+/// Profile data in a sign-in request. The server uses this data only at the driver's first sign-in, and never to
+/// identify the driver.
 package struct FirstProfile: Hashable, Sendable {
     package var name: String?
     package var email: String?
@@ -135,8 +135,7 @@ package struct SignInSession: Hashable, Sendable {
 
 /// The response to DELETE /auth/me: `{"deleted":true,"receipt":id,"deleted_at":deletedAt}`.
 package struct ErasureReceipt: Hashable, Sendable {
-    /// A random id. It identifies the erasure in the audit and for `dwell verify-erased`, but it does not identify a
-    /// person.
+    /// A random id by which the audit and `dwell verify-erased` name the erasure. It does not identify a person.
     package var id: String
     package var deletedAt: Moment
 
@@ -152,8 +151,8 @@ package struct Device: Hashable, Sendable {
     package var platform: String
     package var environment: String
     package var appVersion: String?
-    /// The settings for push messages. If nil, the stored settings of the device do not change, because shipped clients
-    /// send no settings.
+    /// The settings for push messages. Shipped clients send none. If nil, the stored settings of the device do not
+    /// change.
     package var push: PushSettings?
 
     package init(
@@ -201,10 +200,9 @@ package enum AccountFailure: Error, Hashable, Sendable {
     case unavailable(String)
     /// 500: it is unknown whether the operation had an effect. The text is written to the log.
     case unknown(String)
-    /// The task was cancelled while it waited for a read, or between two steps of a deletion. Nothing is written to the
-    /// log.
+    /// The task was cancelled while it waited for a read, or between two steps of a deletion. This case is not logged.
     ///
-    /// A cancelled read has changed nothing. A cancelled deletion is not undone: the background task UnfinishedErasures
-    /// completes it, at the latest after the next start of the server.
+    /// A cancelled read has changed nothing. A cancelled deletion stays begun, and the background task
+    /// UnfinishedErasures completes it later.
     case cancelled
 }

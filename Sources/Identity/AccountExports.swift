@@ -1,24 +1,20 @@
-// Exports all data stored about a driver. The JSON document may be large, so it is read and sent in pieces. A driver
-// can have only one export in progress.
+// Exports all data stored about a driver. The JSON document may be large, so it is read and sent in pieces.
 
 import JourneyModel
 import Synchronization
 
-/// A piece of a JSON document (UTF-8), and a closure that reads the next piece. The document consists of all its
-/// pieces, joined together.
+/// One piece of a JSON document (UTF-8). All pieces joined are the document.
 package struct ExportPiece: Sendable {
     package typealias Rest = @Sendable () async throws(AccountFailure) -> ExportPiece
 
     /// The bytes of this piece, a few hundred KiB.
     package var json: [UInt8]
-    /// The closure that reads the piece after this one; nil if this piece is the last.
+    /// Reads the next piece. Nil if this piece is the last.
     ///
-    /// Each piece is read in its own transaction, so the document may include data that was stored during the export.
-    /// With one transaction for all pieces, a slow client would keep that transaction open, and SQLite could not
-    /// truncate its WAL.
+    /// Each piece is read in its own transaction, so the document may include data that was stored during the export. A
+    /// single transaction would stay open as long as a slow client reads. SQLite could then not truncate its WAL.
     ///
-    /// The closure throws `unauthorized` if the driver was deleted in the meantime, because the document can no longer
-    /// be completed.
+    /// Throws `unauthorized` if the driver was deleted during the export.
     package var rest: Rest?
 
     package init(json: [UInt8], rest: Rest?) {
@@ -27,15 +23,15 @@ package struct ExportPiece: Sendable {
     }
 }
 
-/// The drivers that have an export in progress in this process. An export reads from the store for as long as it runs,
-/// so each driver may have only one at a time.
+/// The drivers that have an export in progress in this process. Each driver may have only one, because an export reads
+/// from the store until it ends.
 final class ExportSlots: Sendable {
     /// The `Retry-After` of a refused export. Most exports take less time than this.
     static let retryAfterSeconds: Int64 = 10
 
     private let drivers = Mutex<Set<DriverID>>([])
 
-    /// Takes the driver's slot. The slot is free again when the returned object is released.
+    /// Takes the driver's slot. The slot becomes free when the returned object is deallocated.
     ///
     /// - Throws: `exportUnderWay` when the driver already has an export in progress.
     func take(_ driver: DriverID) throws(AccountFailure) -> ExportSlot {
@@ -46,8 +42,7 @@ final class ExportSlots: Sendable {
     }
 }
 
-/// A driver's slot, held while the driver's export is in progress. The slot is released by deinit, because a client may
-/// stop reading without notice.
+/// `deinit` frees the slot, because a client may stop reading without notice.
 final class ExportSlot: Sendable {
     private let release: @Sendable () -> Void
 
@@ -57,7 +52,7 @@ final class ExportSlot: Sendable {
 
     deinit { release() }
 
-    /// Returns the same piece with a `rest` that keeps this slot taken until the last piece was read.
+    /// Wraps `rest`, so that this slot stays taken until the last piece was read.
     func holding(while piece: ExportPiece) -> ExportPiece {
         guard let rest = piece.rest else { return piece }
         return ExportPiece(json: piece.json) { () async throws(AccountFailure) in

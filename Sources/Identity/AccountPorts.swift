@@ -6,8 +6,8 @@ package import Secrets
 
 /// The delivery of one-time codes to phones.
 package protocol CodeDelivery: Sendable {
-    /// Adds the code to a queue of limited length, and returns immediately without a result. A failed delivery is
-    /// repeated with growing delays until `expiresAt`. Only failed deliveries are logged.
+    /// Adds the code to a queue of limited length, and does not wait for the delivery. A failed delivery is logged, and
+    /// repeated with growing delays until `expiresAt`.
     ///
     /// With `OTP_DELIVERY=log`, the code is written to the log instead of being sent.
     func deliver(_ code: OutgoingCode)
@@ -29,8 +29,8 @@ package struct OutgoingCode: Sendable {
     }
 }
 
-/// The exchange of Apple's authorization code for Apple's refresh token. The outcome contains Apple's refresh token in
-/// encrypted form.
+/// Exchanges Apple's authorization code for Apple's refresh token. The outcome contains the refresh token in encrypted
+/// form.
 package protocol AppleCodeExchange: Sendable {
     /// Returns within a time limit. A failure is an outcome and not an error, because the sign-in continues without
     /// Apple's token.
@@ -38,27 +38,27 @@ package protocol AppleCodeExchange: Sendable {
 }
 
 package enum AppleCodeExchangeOutcome: Hashable, Sendable {
-    /// Apple's refresh token, sealed (encrypted, see FieldEncryption). The associated data of the encryption is SHA-256
-    /// of Apple's subject, so a sealed token cannot be opened in another person's row.
+    /// Apple's refresh token, sealed by FieldEncryption. The associated data is SHA-256 of Apple's subject. A token
+    /// that is copied into another person's row can therefore not be opened.
     ///
-    /// The queue of revocations stores only this digest and not the subject, because the digest suffices to open the
-    /// sealed token.
+    /// The queue of revocations stores this digest instead of the subject. The digest is enough to open the sealed
+    /// token.
     case sealed([UInt8])
     /// `reason` is a word for the audit, for example `unreachable`, `refused` or `other_subject`. The words do not
     /// change between releases, and contain no secrets.
     case failed(reason: String)
 }
 
-/// A queue of Apple's refresh tokens that are to be revoked. The store adds entries, and a delivery loop in each server
-/// reads them. An entry is stored until Apple confirms the revocation.
+/// The queue of Apple's refresh tokens that must be revoked. The store adds entries, and a loop in each server delivers
+/// them to Apple. An entry stays in the queue until Apple confirms the revocation.
 ///
 /// If two servers send the same revocation to Apple, the second request has no effect. An entry identifies a person
 /// only by the sealed token and by a digest of Apple's subject.
 package protocol AppleRevocationQueue: Sendable {
-    /// Returns the revocation that has been due longest at `now`; nil if none is due.
+    /// Of the revocations that are due at `now`, returns the one that became due first. Nil if none is due.
     func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation?
 
-    /// Removes a revocation, because Apple has revoked the token, or because Apple does not know the token.
+    /// Removes a revocation after Apple has revoked the token, or has answered that it does not know the token.
     func delivered(_ id: Int64, at now: Moment) async throws(AccountFailure)
 
     /// Counts a failed attempt and schedules the next one.
@@ -66,10 +66,10 @@ package protocol AppleRevocationQueue: Sendable {
 }
 
 package struct AppleRevocation: Hashable, Sendable {
-    /// The maximum pause between a failure and the next attempt, in seconds.
+    /// The maximum pause, in seconds, between a failure and the next attempt.
     ///
-    /// If the next attempt is further ahead than this pause plus `ServerClocks.differenceMillisecondsMax`, the clock
-    /// was set back after the failure. The store then returns the revocation as due.
+    /// If the time until the next attempt exceeds this pause plus `ServerClocks.differenceMillisecondsMax`, the clock
+    /// was set back. The store then treats the revocation as due.
     package static let retrySecondsMax = 3_600
 
     package var id: Int64

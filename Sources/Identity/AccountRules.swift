@@ -9,17 +9,17 @@ package enum AccountRules {
     package static let roleDefault = TokenRole.driver.rawValue
 
     static let nameLengthMax = 200
-    /// Maximum length of an email address in bytes. RFC 5321, section 4.5.3.1.3, limits a path to 256 bytes, and two of
-    /// these are the angle brackets.
+    /// Maximum length of an email address in bytes. RFC 5321, section 4.5.3.1.3, limits a path to 256 bytes, which
+    /// include two angle brackets.
     static let emailBytesMax = 254
     /// Maximum length of the stored part of `User-Agent`, in Unicode scalars.
     static let clientNameLengthMax = 128
-    /// Maximum number of live sign-in sessions of one driver. A further sign-in ends the driver's least recently used
-    /// session.
+    /// Maximum number of live sign-in sessions of one driver. At this limit, a new sign-in ends the driver's least
+    /// recently used session.
     package static let sessionsPerDriverMax = 100
     package static let devicesPerDriverMax = 100
     /// Maximum number of stored refresh tokens of one sign-in session. Spent tokens are stored too, so that their reuse
-    /// is detected. A session that is refreshed every hour needs only 1440 tokens in its sixty days.
+    /// is detected. A session lasts sixty days and needs 1440 tokens if it is refreshed every hour.
     ///
     /// Beyond the limit, the oldest spent tokens are deleted. A deleted token is rejected like an unknown token.
     package static let refreshTokensPerSessionMax = 2000
@@ -28,18 +28,16 @@ package enum AccountRules {
         AccessClaims.isUsable(name, lengthMax: nameLengthMax)
     }
 
-    /// Returns whether the email has one `@` with text on both sides, no white space and no control characters. Whether
-    /// the address exists cannot be checked.
+    /// Returns whether the email has one `@` with text on both sides, no white space and no control characters.
     static func acceptsEmail(_ email: String) -> Bool {
-        // Splits Unicode scalars and not Characters, because an "@" followed by a combining scalar is one Character,
-        // which differs from "@".
+        // An "@" followed by a combining scalar is one Character, which differs from "@". The text is therefore split
+        // by Unicode scalars.
         let parts = email.unicodeScalars.split(separator: "@", omittingEmptySubsequences: false)
         let hasSpace = email.unicodeScalars.contains(where: \.properties.isWhitespace)
         return email.utf8.count <= emailBytesMax && parts.count == 2 && !parts[0].isEmpty && !parts[1].isEmpty
             && AccessClaims.isUsable(email, lengthMax: emailBytesMax) && !hasSpace
     }
 
-    /// Returns the part of a `User-Agent` that is stored: printable characters, at most `clientNameLengthMax`.
     static func clientName(_ userAgent: String?) -> String? {
         guard let userAgent else { return nil }
         let shown = userAgent.unicodeScalars.filter { AccessClaims.isUsable(String($0), lengthMax: 1) }
@@ -47,20 +45,20 @@ package enum AccountRules {
         return name.isEmpty ? nil : name
     }
 
-    /// Returns whether a token with this `iat` may have been issued before the erasure. The `iat` of a token from
-    /// before the erasure can be later than `erasedAtSeconds` for two reasons:
+    /// Returns whether a token with this `iat` may be older than the erasure. The `iat` of such a token may be later
+    /// than `erasedAtSeconds`, for two reasons:
     /// - The time of the erasure is rounded down to a whole second.
     /// - The clock of another service may be ahead of ours by up to `AccessClaims.aheadSecondsMax`.
     package static func isErased(issuedAt: Double, erasedAtSeconds: Int64) -> Bool {
         issuedAt < Double(erasedAtSeconds) + 1 + AccessClaims.aheadSecondsMax
     }
 
-    /// The time after a driver's erasure during which no account with the same id is created. Otherwise a request that
-    /// was admitted before the erasure, and is still running, could create the account again.
+    /// For this time after an erasure, no account with the same id is created. A request that was admitted before the
+    /// erasure may still be running, and must not create the account again.
     package static let erasureSettlesMilliseconds: Int64 = 60_000
 
-    /// Returns whether `now` is within `erasureSettlesMilliseconds` after the erasure. If `erasedAt` is later than any
-    /// server's clock can be at `now`, a clock was set back, and the result is false.
+    /// Returns whether `now` is within `erasureSettlesMilliseconds` after the erasure. If `erasedAt` is later than
+    /// `ServerClocks.latest(at: now)`, the clock was set back, and the result is false.
     package static func isSettling(erasedAt: Moment, at now: Moment) -> Bool {
         erasedAt <= ServerClocks.latest(at: now) && now.milliseconds(since: erasedAt) < erasureSettlesMilliseconds
     }
@@ -78,16 +76,16 @@ package struct StoredRefreshToken: Hashable, Sendable {
     }
 }
 
-/// The rule for a request that a client repeats because the response was lost. The time allowed for the repeat begins
-/// with the first attempt, by the server's clock.
+/// The rule for a request that a client repeats because the response was lost. The server's clock measures the time
+/// since the first attempt.
 package enum RepeatRule {
     package static let milliseconds: Int64 = 10_000
 
-    /// Returns whether `now` is at most `milliseconds` before or after `first`. `now` may be before `first`, because
-    /// queued requests can be processed out of order.
+    /// Returns whether `now` is at most `milliseconds` before or after `first`. Queued requests can be processed out of
+    /// order, so `now` may be before `first`.
     ///
-    /// If `now` is more than `milliseconds` before `first`, the clock was set back. Returns false, because requests
-    /// would otherwise count as repeats until the clock has passed `first` again.
+    /// If `now` is more than `milliseconds` before `first`, the clock was set back. The result is false. Otherwise all
+    /// requests would count as repeats until the clock reaches `first`.
     package static func isRepeat(of first: Moment, at now: Moment) -> Bool {
         let elapsed = now.milliseconds(since: first)
         return -milliseconds <= elapsed && elapsed <= milliseconds
@@ -100,8 +98,7 @@ package enum ServerClocks {
     package static let differenceMillisecondsMax: Int64 = 60_000
 
     /// Returns the latest time that any server with the same database can have stored by `now`. If a stored time is
-    /// later, a clock was set back. Callers ignore that time; otherwise they would wait until the clock reaches it
-    /// again.
+    /// later, a clock was set back. Callers ignore such a time, and do not wait for it.
     package static func latest(at now: Moment) -> Moment { now.advanced(byMilliseconds: differenceMillisecondsMax) }
 }
 
@@ -109,19 +106,18 @@ package enum ServerClocks {
 package enum RefreshRule: Hashable, Sendable {
     /// The token was unused. The token is marked as spent, and its successor is stored.
     case rotate
-    /// The token was spent, but within the time of RepeatRule. Either the response to the first request was lost, or
-    /// two requests were sent at the same time. The successor from the first request is returned again.
+    /// The token was spent within the time of RepeatRule. The first response was lost, or the client sent two requests
+    /// at the same time. The client gets the same successor again.
     case `repeat`
-    /// A spent token was presented again, and this is no repeat. Two clients therefore use tokens of the same session,
-    /// and one of them has a stolen copy. The whole session ends.
+    /// A spent token was presented after the time of RepeatRule, or after its successor was spent. Two clients must
+    /// have the token, and one of them a stolen copy. The whole session ends.
     case reuse
-    /// The token was spent within the time of RepeatRule, but its successor cannot be returned again. The successor is
-    /// derived with the signing key, and the signing key was changed after the first request.
+    /// The request is a repeat, but the successor cannot be returned again. The successor is derived with the signing
+    /// key, which was changed after the first request.
     case unrepeatable
     case expired
 
-    /// Judges a refresh token. `successor` is the stored token that is derived from `token`, or nil if no such token is
-    /// stored.
+    /// Judges a refresh token. `successor` is the stored token that is derived from `token`; nil if none is stored.
     package static func judge(
         _ token: StoredRefreshToken, successor: StoredRefreshToken?, at now: Moment
     ) -> RefreshRule {
@@ -130,8 +126,8 @@ package enum RefreshRule: Hashable, Sendable {
         // A repeat gets the result of the first request, even if the token has expired since then.
         guard RepeatRule.isRepeat(of: spentAt, at: now) else { return isExpired ? .expired : .reuse }
         guard let successor else { return .unrepeatable }
-        // If the successor is already spent, the client has received the first response. This client has no reason to
-        // present the old token again, so a second client has a copy of the old token.
+        // If the successor is spent, the client has received the first response, and has no reason to present the old
+        // token. The old token therefore comes from a second client.
         return successor.spentAt == nil ? .repeat : .reuse
     }
 }
@@ -147,11 +143,11 @@ package struct StoredCode: Hashable, Sendable {
     }
 }
 
-/// The numbers of wrong guesses so far. They decide whether an address may guess once more at the code of a phone
-/// number.
+/// The numbers of wrong guesses so far. They decide whether an address may guess once more at a phone number's code.
 package struct GuessCounts: Hashable, Sendable {
     /// Wrong guesses from this address at the code that it requested itself. Nil if the address requested no code for
-    /// this phone number within twice the lifetime of a code. If nil, `others`, `othersInNetwork` and `network` decide.
+    /// this phone number within twice the lifetime of a code. If nil, the limits of `others`, `othersInNetwork` and
+    /// `network` apply.
     package var own: Int?
     /// Wrong guesses within a day at codes of this phone number, from addresses that had requested a code.
     package var ownOfNumber: Int
@@ -175,18 +171,18 @@ package struct GuessCounts: Hashable, Sendable {
 /// The limits on wrong guesses of a code, checked before a guess is compared. A guess is compared with at most two
 /// codes of the phone number: the newest code, and the newest that the guessing address requested.
 ///
-/// Guesses from the address that requested a code are counted separately. Guesses from other addresses therefore cannot
-/// use up the limit of that address. The owner of the phone number can always request a code and sign in with it.
+/// An address that requested a code has a limit of its own, which guesses from other addresses do not use up. The owner
+/// of the phone number can therefore always request a code and sign in.
 ///
-/// An attacker gains little by requesting codes, because a phone number gets at most 5 codes an hour. Besides, after 25
-/// wrong guesses within a day, each new code allows only one guess.
+/// An attacker gains little by requesting codes. A phone number gets at most 5 codes an hour. After 25 wrong guesses
+/// within a day, each new code allows only one guess.
 ///
 /// With the default limits, at most 175 guesses are compared for one phone number within 24 hours:
 ///
-/// - 25 guesses at five codes sent just before the 24 hours, from the addresses that requested these codes. These
-///   guesses reach the limit of a day (`ownOfNumberMax`).
-/// - 120 guesses at the 120 codes sent within the 24 hours, from the addresses that requested these codes. Each code
-///   allows only one guess, because the limit of a day is reached.
+/// - 25 guesses from the addresses that requested five codes just before the 24 hours. These guesses reach the daily
+///   limit (`ownOfNumberMax`).
+/// - 120 guesses from the addresses that requested the 120 codes sent within the 24 hours. Each code allows only one
+///   guess, because the daily limit is reached.
 /// - 30 guesses from other addresses (`othersMax`).
 ///
 /// Each guess is compared with at most two of the million possible codes. An attacker's chance to guess a code is
@@ -215,9 +211,9 @@ package enum CodeRule: String, Hashable, Sendable {
 
     package static let lifetimeSeconds = 600
 
-    /// - Parameter stored: the codes that the guess may match. The array is empty if no code was sent or if the code
-    ///   was used. The comparison then takes as long as with two codes, so that the response time does not reveal
-    ///   whether there are codes.
+    /// - Parameter stored: the codes that the guess may match; empty if no code was sent or the code was used. The
+    ///   comparison always takes as long as with two codes. The response time therefore does not reveal whether there
+    ///   are codes.
     package static func judge(
         _ stored: [StoredCode], guess digest: [UInt8], isAllowed: Bool, at now: Moment
     ) -> CodeRule {
@@ -231,9 +227,8 @@ package enum CodeRule: String, Hashable, Sendable {
         return found.contains { now < $0.expiresAt && $0.expiresAt <= latest } ? .right : .expired
     }
 
-    /// Returns the latest expiry that a code can have if it was issued at or before `now`. A code with a later expiry
-    /// was issued before the clock was set back. It counts as expired, because it would otherwise be valid for much
-    /// longer than its lifetime.
+    /// Returns the latest possible expiry of a code that was issued by `now`. A later expiry shows that the clock was
+    /// set back. The code counts as expired, because it would otherwise be valid far too long.
     package static func latestExpiry(at now: Moment) -> Moment {
         ServerClocks.latest(at: now).advanced(bySeconds: lifetimeSeconds)
     }
@@ -273,9 +268,9 @@ package struct CodeSendLimits: Hashable, Sendable {
 
     /// Returns the seconds until one more code may be sent, or nil if it may be sent now.
     ///
-    /// - Parameter limitingSendTimes: one element for each limit that applies to phone numbers with and without an
-    ///   account. For a limit of n codes, the element is the time of the n-th most recent send in the window. It is nil
-    ///   for fewer sends, or if n is 0.
+    /// - Parameter limitingSendTimes: one element for each limit that applies to all phone numbers. For a limit of n
+    ///   codes, it is the time of the n-th most recent send in the window. It is nil if there were fewer sends, or if n
+    ///   is 0.
     package static func retryAfterSeconds(_ limitingSendTimes: [Moment?], at now: Moment) -> Int64? {
         let milliseconds = limitingSendTimes.compactMap { $0 }
             .map { windowMilliseconds - now.milliseconds(since: $0) }.max()

@@ -8,8 +8,8 @@ package protocol SignInService: Sendable {
     /// POST /auth/apple, called after the identity token was verified. Throws `unauthorized` if the nonce was used
     /// before and this request is not a repeat (RepeatRule).
     ///
-    /// Exchanges the authorization code if the exchange is configured. If the exchange fails, the sign-in still
-    /// succeeds.
+    /// Exchanges the authorization code, if the exchange is configured. The sign-in succeeds even if the exchange
+    /// fails.
     func signIn(
         _ identity: AppleIdentity, authorizationCode: Secret<String>?, profile: FirstProfile, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair
@@ -19,12 +19,11 @@ package protocol SignInService: Sendable {
         _ identity: AppleIdentity, profile: FirstProfile, from origin: RequestOrigin
     ) async throws(AccountFailure) -> SingleToken
 
-    /// Writes an audit entry for a rejected identity token. The entry has the name of the reason and nothing else about
-    /// the token.
+    /// Writes an audit entry for a rejected identity token. The entry contains the reason, but nothing from the token.
     func identityTokenRefused(reason: String, from origin: RequestOrigin) async
 
-    /// POST /auth/otp/start. Returns when the code is stored or held back (`CodeIssue.heldBack`). A stored code is
-    /// delivered later.
+    /// POST /auth/otp/start. Stores a code, or holds it back (`CodeIssue.heldBack`), and returns. A stored code is
+    /// delivered after the return.
     ///
     /// Normalises `phone`. Throws `invalid` with pointer /phone if `phone` is not a phone number. Throws `limited` if a
     /// limit on sent codes is used up.
@@ -56,14 +55,14 @@ package protocol SignInSessionService: Sendable {
         _ refreshToken: Secret<String>, for client: PairClient, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair
 
-    /// POST /api/auth/refresh. `token` is the access token of a single-token session, at most 30 days past its `exp`.
+    /// POST /api/auth/refresh. `token` is the access token of a single-token session. It may have expired up to 30 days
+    /// ago.
     func refreshSingleToken(
         _ token: String, from origin: RequestOrigin
     ) async throws(AccountFailure) -> SingleToken
 
-    /// POST /auth/logout: ends the caller's sign-in session, if the caller has a `sid`. Also ends the session of
-    /// `refreshToken` if that session belongs to the caller's driver. An unknown refresh token and a refresh token of
-    /// another driver are ignored without an error.
+    /// POST /auth/logout: ends the session of the caller's `sid` and the session of `refreshToken`. A missing `sid`, an
+    /// unknown refresh token and a refresh token of another driver cause no error.
     func signOut(
         _ caller: Caller, refreshToken: Secret<String>?, from origin: RequestOrigin
     ) async throws(AccountFailure)
@@ -88,8 +87,8 @@ extension SignInSessionService {
 }
 
 package protocol AccountService: Sendable {
-    /// GET /auth/me, POST /api/auth/validate. If another service issued the driver's token, the driver may have no
-    /// account. For such a driver, returns only the id, and the role if the token names one.
+    /// GET /auth/me, POST /api/auth/validate. If another service issued the token, the driver may have no account. The
+    /// result is then only the id, and the role if the token names one.
     func user(of caller: Caller) async throws(AccountFailure) -> User
 
     /// PATCH /auth/me. Throws `invalid` if the name or the email is not acceptable. The pointer of each error is /name
@@ -119,6 +118,7 @@ package protocol DeviceService: Sendable {
 
 /// POST /apple/notifications, called after the notification was verified.
 package protocol AppleNotificationService: Sendable {
-    /// Processes a notification. A notification whose `jti` was processed before has no effect and causes no error.
+    /// Processes a notification. Does nothing, without an error, if a notification with the same `jti` was processed
+    /// before.
     func take(_ notice: AppleServerNotification, from origin: RequestOrigin) async throws(AccountFailure)
 }

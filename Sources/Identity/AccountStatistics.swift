@@ -3,19 +3,18 @@
 package import JourneyModel
 
 package protocol AccountStatistics: Sendable {
-    /// How long, in milliseconds, an audit entry may stay invisible after an entry with a higher id has become visible.
-    /// 0 if entries become visible in the order of their ids.
+    /// An audit entry may become visible up to this many milliseconds after an entry with a higher id. 0 if entries
+    /// become visible in the order of their ids.
     var auditSettlesMilliseconds: Int64 { get }
 
     /// Returns the id of the newest audit entry; 0 when there is none yet.
     func newestAuditID() async throws -> Int64
 
-    /// Counts the audit entries with ids greater than `id` and at most `last`, by action and outcome. Entries whose
-    /// action or outcome is unknown to this version are left out.
+    /// Counts the audit entries with ids greater than `id` and at most `last`, by action and outcome. Ignores entries
+    /// whose action or outcome this version does not know.
     func auditCounts(after id: Int64, through last: Int64) async throws -> [AuditCount]
 
-    /// Returns how much of each limit on sent codes is used up. Counts the codes that were sent in the hour before
-    /// `now`.
+    /// Returns how much of each limit on sent codes was used in the hour before `now`.
     func codeSendUses(_ limits: CodeSendLimits, at now: Moment) async throws -> [CodeSendUse]
 
     func waitingRevocations() async throws -> WaitingRevocations
@@ -32,7 +31,7 @@ package struct AuditCount: Hashable, Sendable {
     }
 }
 
-/// The revocations that Apple has not confirmed yet: their number, and the time of the oldest one.
+/// The revocations that Apple has not confirmed yet.
 package struct WaitingRevocations: Hashable, Sendable {
     package var count: Int
     /// The time when the oldest revocation was stored; nil if the queue is empty.

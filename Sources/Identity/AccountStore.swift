@@ -1,6 +1,6 @@
 // The ports by which the account services use the store. Random values and the time are parameters.
 //
-// Every method that changes data, except `completeErasures`, runs one transaction, and returns after the change is on
+// Each method that changes data runs one transaction, except `completeErasures`, and returns after the change is on
 // disk. The transaction applies the rules in AccountRules.swift to the rows that it reads.
 //
 // Some rejections change rows: a wrong guess is counted, and the reuse of a refresh token ends the token's session.
@@ -38,8 +38,8 @@ package struct NewRefreshToken: Hashable, Sendable {
 
 package enum SignInOutcome: Hashable, Sendable {
     case signedIn(User)
-    /// The driver has already signed in with the same identity token within the last ten seconds (RepeatRule). The
-    /// session of that sign-in still exists, and its refresh token, if it has one, is unused. Nothing new was created.
+    /// The request repeats a sign-in with the same identity token (RepeatRule), so nothing was created. The session of
+    /// the first sign-in still exists. Its refresh token, if it has one, is unused.
     case repeated(User)
     /// The nonce was used before, or the code is not valid.
     case refused
@@ -49,20 +49,19 @@ package protocol SignInStore: Sendable {
     /// Marks the nonce as used, finds or creates the account, and creates the session.
     ///
     /// For a repeat (RepeatRule) with the same identity token, returns `repeated` and creates nothing. `new.sid` is
-    /// derived from the identity token, so the first request has already created the session with this id.
+    /// derived from the identity token, so it is the id of the first request's session.
     func signIn(
         _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
 
-    /// If the outcome is `failed`, only writes an audit entry. If the outcome is `sealed`, stores Apple's encrypted
-    /// refresh token with the identity. If the identity no longer exists, adds the token to the queue of revocations
-    /// instead.
+    /// For `failed`, only writes an audit entry. For `sealed`, stores Apple's encrypted refresh token with the
+    /// identity. If the identity no longer exists, queues the token for revocation.
     func keep(
         _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async throws(AccountFailure)
 
-    /// Stores a new code, unless a limit on sent codes is used up. The new code replaces the code that the same address
-    /// requested before for the same phone number.
+    /// Stores a new code, unless a limit on sent codes is used up. If the address already has a code for this phone
+    /// number, the new code replaces it.
     func issueCode(_ new: NewCode, limits: CodeSendLimits) async throws(AccountFailure) -> CodeIssue
 
     /// Compares the guess with the stored codes, if the limits allow one more guess. A wrong guess is counted. A
@@ -91,9 +90,8 @@ package enum CodeIssue: Hashable, Sendable {
 }
 
 package protocol SignInSessionStore: Sendable {
-    /// Marks the token with this digest as spent, stores its successor `new` in the same session, and returns
-    /// `renewed`. A repeat (RepeatRule) returns `renewed` too, because the successor is already stored. The reuse of a
-    /// spent token (`RefreshRule.reuse`) ends the session.
+    /// Marks the token with this digest as spent, stores its successor `new`, and returns `renewed`. A repeat
+    /// (RepeatRule) also returns `renewed`, but stores nothing. Reuse (`RefreshRule.reuse`) ends the session.
     func rotate(
         _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
@@ -104,16 +102,15 @@ package protocol SignInSessionStore: Sendable {
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
 
-    /// Ends the sessions in `sids` that belong to the driver, in one transaction. Returns false if none of them belongs
-    /// to the driver.
+    /// Ends those sessions in `sids` that belong to the driver. Returns false if none of them does.
     func end(
         _ sids: Set<String>, of driver: DriverID, as action: AuditAction, from origin: RequestOrigin
     ) async throws(AccountFailure) -> Bool
 
     func endAll(of driver: DriverID, from origin: RequestOrigin) async throws(AccountFailure)
 
-    /// Returns the id of the session of a refresh token, even if the token is spent. Returns nil if the token is
-    /// unknown or its session belongs to another driver.
+    /// Returns the id of the session to which a refresh token belongs. The token may be spent. Returns nil for an
+    /// unknown token and for a session of another driver.
     func session(ofToken digest: [UInt8], of driver: DriverID) async throws(AccountFailure) -> String?
 
     func sessions(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [SignInSession]
@@ -122,15 +119,15 @@ package protocol SignInSessionStore: Sendable {
 package enum RenewalOutcome: Hashable, Sendable {
     case renewed(User, sid: String)
     case refused
-    /// The renewal is refused, and the session has now ended, because the token was reused (`RefreshRule.reuse`).
+    /// The token was reused (`RefreshRule.reuse`). The renewal is refused, and the session has ended.
     case ended
 }
 
 package protocol AccountRecordStore: ErasureCompletion {
     func user(_ driver: DriverID) async throws(AccountFailure) -> User?
 
-    /// Changes the profile. If the driver has no account, because another service issued the driver's token, creates
-    /// the account.
+    /// Changes the profile. If another service issued the token, the driver may have no account. The account is then
+    /// created.
     func change(
         _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) -> User

@@ -61,7 +61,7 @@ package struct AddressNetworks: Hashable, Sendable {
 }
 
 package enum AddressGroup {
-    /// Returns the /64 network of an IPv6 address. Returns an IPv4 address in IPv4 form, even if it was written as an
-    /// IPv4-mapped IPv6 address. Returns any other text unchanged.
+    /// Returns the /64 network of an IPv6 address. An IPv4-mapped IPv6 address counts as IPv4. Returns IPv4 addresses
+    /// in IPv4 form, and any other text unchanged.
     package static func name(of address: String) -> String { AddressNetworks(address).address }
 }

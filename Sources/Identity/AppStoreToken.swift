@@ -8,14 +8,14 @@ import Synchronization
 package final class AppStoreToken: Sendable {
     /// Lifetime of a token. Apple allows an hour.
     static let timeToLiveSeconds: Int64 = 1200
-    /// A new token is made when the last token has less than this time left.
+    /// A token is replaced when it is valid for less than this time.
     static let renewalSeconds: Int64 = 300
     static let audience = "appstoreconnect-v1"
 
     private let keys: JWTKeyCollection
     private let header: JWTHeader
     private let issuerID: String
-    /// The last token made for each bundle id. There are few bundle ids, so the dictionary needs no limit.
+    /// The newest token of each bundle id. There are few bundle ids, so the dictionary needs no limit.
     private let made = Mutex<[String: (text: Secret<String>, until: Int64)]>([:])
 
     package init(issuerID: String, keyID: String, key: SigningKey) async {

@@ -1,5 +1,5 @@
-// The rules for accepting the claims of Apple's tokens (contract, section 6). They depend only on verified JSON, the
-// expected values and the time. They return an identity or a notification, or throw the reason to refuse the token.
+// The rules for accepting the claims of Apple's tokens (contract, section 6). The input is verified JSON, the expected
+// values and the time.
 //
 // AppleTokenVerifier checks signatures and keys.
 
@@ -15,7 +15,7 @@ struct AppleClaims {
     static let identifierLengthMax = 255
 
     private let json: JSONValue
-    /// The client id that `aud` names. If `aud` names several of our client ids, this is the first of them in our list.
+    /// Our client id that `aud` names. If `aud` names several, the one that comes first in our list.
     private let clientID: String
 
     /// Checks the claims common to all of Apple's tokens: `iss`, `aud`, `exp`, `nbf`, `iat`. `exp` may be missing
@@ -43,11 +43,10 @@ struct AppleClaims {
         self.clientID = clientID
     }
 
-    /// Returns the person that an identity token identifies. Throws `wrongNonce` if the token's `nonce` is not the hash
-    /// of `rawNonce`, the nonce in the request.
+    /// Returns the person that an identity token identifies. `rawNonce` comes from the request. Throws `wrongNonce` if
+    /// the claim `nonce` is not the hash of `rawNonce`.
     func identity(rawNonce: String, tokenDigest: [UInt8]) throws(AppleTokenRefusal) -> AppleIdentity {
-        // Refuse an expiry of 2^53 seconds or more. A Double is not exact beyond 2^53, and no real token is valid that
-        // long.
+        // A Double is not exact beyond 2^53, and no real token is valid that long. Such an expiry is therefore refused.
         guard let expiry = json["exp"]?.finiteNumber, expiry < 0x1p53 else { throw .refused(.claims) }
         let subject = try usable("sub", of: json, lengthMax: Self.subjectLengthMax)
         guard let nonce = json["nonce"]?.text, !rawNonce.isEmpty,
@@ -60,7 +59,7 @@ struct AppleClaims {
             nonceDigest: plainDigest(nonce), tokenDigest: tokenDigest, expiresAtSeconds: Int64(expiry.rounded(.up)))
     }
 
-    /// Returns a server notification. The claim `events` is a string that contains the JSON of one event.
+    /// The claim `events` is a string that contains the JSON of one event.
     func notice() throws(AppleTokenRefusal) -> AppleServerNotification {
         let jti = try usable("jti", of: json, lengthMax: Self.identifierLengthMax)
         guard let text = json["events"]?.text, let event = try? JSONValue.parse(Array(text.utf8)),
@@ -97,7 +96,7 @@ struct AppleClaims {
         plainDigest(rawNonce).hexadecimal
     }
 
-    /// Returns whether a claim is true. Apple sends Booleans as JSON Booleans or as strings.
+    /// Apple sends Booleans as JSON Booleans or as strings.
     private static func isTrue(_ claim: JSONValue?) -> Bool {
         claim == .bool(true) || claim?.text == "true"
     }

@@ -5,8 +5,8 @@ import JWTKit
 package import Secrets
 
 package struct AppleClientSecret: Sendable {
-    /// Lifetime of a secret; Apple allows six months. A request needs only seconds. The secret is valid longer, because
-    /// Apple's clock may differ from ours.
+    /// Lifetime of a secret. Apple allows six months. The lifetime is longer than a request takes, because Apple's
+    /// clock may differ from ours.
     static let timeToLiveSeconds: Int64 = 300
     static let audience = "https://appleid.apple.com"
 
@@ -14,7 +14,7 @@ package struct AppleClientSecret: Sendable {
     private let header: JWTHeader
     private let teamID: String
 
-    /// `key` is the key in `APPLE_PRIVATE_KEY_FILE`, and `keyID` is the id that Apple gave it.
+    /// `key` is the key in `APPLE_PRIVATE_KEY_FILE`, and `keyID` is Apple's id for this key.
     package init(teamID: String, keyID: String, key: SigningKey) async {
         keys = await key.collection()
         header = JWTHeader(fields: ["kid": .string(keyID)])

@@ -4,7 +4,7 @@
 package struct AppleIdentity: Hashable, Sendable {
     /// Apple's `sub`, which identifies the person and is the same for all apps of one team.
     package var subject: String
-    /// The client id of one of our apps, as found in `aud`.
+    /// The client id of our app, from `aud`.
     package var clientID: String
     package var email: String?
     /// Whether Apple verified the email. Only a verified email is stored in the account.
@@ -13,8 +13,8 @@ package struct AppleIdentity: Hashable, Sendable {
     package var isPrivateEmail: Bool
     /// SHA-256 (32 bytes) of the token's `nonce` claim. A nonce is valid for one sign-in.
     package var nonceDigest: [UInt8]
-    /// SHA-256 of the token itself. Distinguishes a repeat of a sign-in from a sign-in with another token that has the
-    /// same nonce.
+    /// SHA-256 of the whole token. If a nonce is used again, the request counts as a repeat only if the token is the
+    /// same.
     package var tokenDigest: [UInt8]
     /// The expiry (`exp`) in whole seconds since 1970, rounded up. The nonce is stored until a day after this time.
     package var expiresAtSeconds: Int64

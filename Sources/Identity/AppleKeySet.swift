@@ -1,8 +1,7 @@
 // A cache of Apple's keys, so that a sign-in normally does not wait for Apple. At most one fetch is in progress at a
 // time.
 //
-// A client can invent any number of key ids. Fetches because of a key id that is missing from the set are therefore at
-// least a minute apart.
+// A client can invent any number of key ids. An unknown key id therefore causes a fetch at most once a minute.
 
 package import JourneyModel
 
@@ -24,18 +23,17 @@ package struct FetchedKeySet: Sendable {
 }
 
 package actor AppleKeySet {
-    /// The accepted range of Apple's `max-age`, in seconds. A value outside the range is replaced by the nearest value
-    /// in the range.
+    /// The range to which Apple's `max-age`, in seconds, is limited.
     static let freshSeconds = 300...86_400
     static let freshSecondsDefault = 3600
-    /// The maximum time in seconds for which stale keys are used while Apple is unreachable. It is limited because
-    /// Apple may remove a leaked key, which a server notices only when it fetches a new set.
+    /// How many seconds stale keys are used while Apple is unreachable. The time is limited because Apple may remove a
+    /// leaked key. A server notices the removal only when it fetches a new set.
     static let staleSecondsMax = 7 * 86_400
-    /// Minimum interval between two fetches for key ids missing from the set (contract, section 6), and between two
-    /// attempts to replace a stale set.
+    /// Minimum interval, in seconds, between two fetches for unknown key ids (contract, section 6). Also the minimum
+    /// interval between two attempts to replace a stale set.
     static let cooldownSeconds: Int64 = 60
-    /// Maximum interval between attempts to fetch the key set while no keys are known. The first interval is one
-    /// second, and each further interval is twice as long, up to this maximum.
+    /// Maximum interval, in seconds, between two fetches while no keys are known. The interval begins at one second,
+    /// and doubles after each failure.
     static let pauseSecondsMax: Int64 = 30
 
     private let source: any AppleKeySetSource
@@ -44,8 +42,8 @@ package actor AppleKeySet {
     private var keys: [String: RSAVerificationKey] = [:]
     private var freshUntil: Moment?
     private var lastFetch: (at: Moment, isGood: Bool)?
-    /// When the last search ended. A search is a fetch for a key id that is missing from the set. While a search is in
-    /// progress, this is the time when it began.
+    /// A search is a fetch for a key id that is missing from the set. This is the time when the last search ended.
+    /// While a search is in progress, it is the time when that search began.
     private var lastSearch: Moment?
     private var failureCount = 0
     /// The fetch in progress, shared by all callers that need one.
@@ -56,8 +54,7 @@ package actor AppleKeySet {
         self.clock = clock
     }
 
-    /// Returns the key with that id. A key in the set is returned at once. If the set is stale, it is also refreshed in
-    /// the background.
+    /// A key in the set is returned at once. If the set is stale, a fetch begins in the background.
     func key(named name: String) async throws(AppleTokenRefusal) -> RSAVerificationKey {
         let now = clock()
         let hadKeys = hasKeys(at: now)
@@ -70,15 +67,15 @@ package actor AppleKeySet {
         if flight == nil, let seconds = secondsToWait(hasKeys: hadKeys, at: now) {
             throw refusal(hasKeys: hadKeys, retryAfterSeconds: seconds)
         }
-        // Set `lastSearch` before the wait, and not only after it. A caller that arrives after the fetch has ended, but
-        // before this caller has resumed, would otherwise fetch again.
+        // Set `lastSearch` before the wait too. Otherwise a caller would fetch again if it arrives after the fetch has
+        // ended and before this caller has resumed.
         if hadKeys { lastSearch = now }
         await fetchOnce()
         let after = clock()
         let hasKeys = hasKeys(at: after)
         let found = hasKeys ? keys[name] : nil
-        // If there were no keys before, and this fetch found the key, the fetch was no search for a missing key id.
-        // Another search may then follow at once. In all other cases, the pause before the next search begins now.
+        // If no keys were known, and this fetch found the key, it was no search, and a search may follow at once. In
+        // all other cases, the pause before the next search begins now.
         if hadKeys || found == nil { lastSearch = after }
         if let found { return found }
         throw refusal(
@@ -94,8 +91,8 @@ package actor AppleKeySet {
 
     /// Returns the seconds until a fetch for a missing key id is allowed, or nil if it is allowed now.
     ///
-    /// If the time of the last fetch or search is in the future, the clock was set back after it. This time is then
-    /// ignored, so that nobody waits until the clock reaches it again.
+    /// If the last fetch or search has a time in the future, the clock was set back. The time is ignored, so that
+    /// nobody waits until the clock reaches it.
     private func secondsToWait(hasKeys: Bool, at now: Moment) -> Int64? {
         let since: Moment?
         let pause: Int64
@@ -110,16 +107,14 @@ package actor AppleKeySet {
         return left > 0 ? (left + 999) / 1000 : nil
     }
 
-    /// Returns the refusal for a missing key id: `unknownKey` if the last fetch succeeded and keys are known, otherwise
-    /// `keysUnavailable`.
     private func refusal(hasKeys: Bool, retryAfterSeconds: Int64) -> AppleTokenRefusal {
         hasKeys && lastFetch?.isGood == true
             ? .refused(.unknownKey) : .keysUnavailable(retryAfterSeconds: retryAfterSeconds)
     }
 
     private func refreshWhenStale(at now: Moment) {
-        // A fetch at or before `now` sets `freshUntil` to `latest` at most. If `freshUntil` is later than that, the
-        // clock was set back since the fetch, and the set may be older than it seems.
+        // No fetch by `now` can set `freshUntil` later than `latest`. If it is later, the clock was set back, and the
+        // set may be older than it seems.
         let latest = now.advanced(bySeconds: Self.freshSeconds.upperBound)
         guard flight == nil, let freshUntil, now >= freshUntil || freshUntil > latest else { return }
         if let lastFetch, !lastFetch.isGood, lastFetch.at <= now,
@@ -137,8 +132,8 @@ package actor AppleKeySet {
         await flight?.value
     }
 
-    /// Starts the fetch as an unstructured task. All waiting callers share it, so the cancellation of one caller must
-    /// not cancel it.
+    /// The fetch is an unstructured task, because all waiting callers share it. The cancellation of one caller must not
+    /// cancel it.
     private func startFetch() {
         flight = Task { await self.fetch() }
     }

@@ -37,8 +37,8 @@ enum AppleKeys {
     /// Maximum number of keys that are read. Apple publishes three or four.
     static let countMax = 64
 
-    /// Returns the usable keys by `kid`. If several keys have the same `kid`, the result contains the first of them.
-    /// Returns nil if the text is not a key set or has no usable key, because an empty set must not replace known keys.
+    /// Returns the usable keys by `kid`. If several keys have the same `kid`, the first one counts. Returns nil if the
+    /// text is not a key set or has no usable key, because an empty set must not replace known keys.
     static func parse(_ text: [UInt8]) -> [String: RSAVerificationKey]? {
         guard case .array(let members)? = (try? JSONValue.parse(text))?["keys"] else { return nil }
         var keys: [String: RSAVerificationKey] = [:]

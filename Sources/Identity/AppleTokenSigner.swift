@@ -1,6 +1,5 @@
-// Signs identity tokens in Apple's form with a substitute for Apple's key. `dwell simulate` uses such tokens to sign in
-// at a server whose APPLE_JWKS_URL serves the public half of the substitute key. The server itself never uses this
-// signer.
+// Signs identity tokens in Apple's form with a substitute for Apple's key. `dwell simulate` signs in with such tokens.
+// The server's APPLE_JWKS_URL must serve the public half of the substitute key. The server never uses this signer.
 
 import Crypto
 import CryptoExtras
@@ -12,7 +11,7 @@ package struct AppleTokenSigner: Sendable {
     private let keyID: String
     private let clientID: String
 
-    /// Lifetime of a token in seconds, the same as that of Apple's identity tokens.
+    /// Lifetime of a token in seconds. Apple's identity tokens have the same lifetime.
     private static let secondsToUse: Int64 = 600
 
     /// - Parameter pem: an RSA private key.

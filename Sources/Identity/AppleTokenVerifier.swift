@@ -22,8 +22,8 @@ package struct AppleTokenVerifier: AppleTokenVerifying {
             .identity(rawNonce: rawNonce, tokenDigest: plainDigest(token))
     }
 
-    /// Verifies a notification. Apple documents no `exp` for notifications, so a notification may lack `exp`. If `exp`
-    /// is present, it is checked.
+    /// Verifies a notification. It may lack `exp`, because Apple documents no `exp` for notifications. If `exp` is
+    /// present, it is checked.
     package func notice(
         of token: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleServerNotification {

@@ -4,9 +4,8 @@
 /// The verification of identity tokens and server notifications. The module API uses only this protocol, so that its
 /// tests can replace the implementation.
 package protocol AppleTokenVerifying: Sendable {
-    /// Verifies the `identity_token` of a sign-in, with the raw nonce of the same request. The store checks whether the
-    /// nonce was used before; this function does not. The function may have to wait for Apple's key set, but never
-    /// longer than the time limit of one fetch.
+    /// Verifies the `identity_token` of a sign-in, with the raw nonce of the same request. Only the store checks
+    /// whether the nonce was used before. May wait for one fetch of Apple's key set, which has a time limit.
     func identity(
         of token: String, rawNonce: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleIdentity

@@ -23,8 +23,7 @@ package enum AuditAction: String, CaseIterable, Hashable, Sendable {
     /// driver's request.
     case operatorSignOut = "operator_sign_out"
     case operatorErasure = "operator_erasure"
-    /// An operator ran `dwell purchases move`. One audit entry is written for the purchase's previous owner, and one
-    /// for its new owner.
+    /// An operator ran `dwell purchases move`. The purchase's previous owner and its new owner each get an audit entry.
     case operatorPurchaseMove = "operator_purchase_move"
     /// A service requested the verification code of the driver's session.
     case sessionCode = "session_code"
@@ -38,22 +37,20 @@ package enum AuditAction: String, CaseIterable, Hashable, Sendable {
 package enum AuditOutcome: String, Hashable, Sendable {
     case done
     case refused
-    /// The action failed, but the request succeeded without it. An example is the exchange of an authorization code
-    /// with Apple.
+    /// The action failed, but the request succeeded. An example is the exchange of Apple's authorization code.
     case failed
 }
 
 /// One audit entry, as read.
 package struct AuditEntry: Hashable, Sendable {
-    /// The entry's id. Each added entry gets a higher id than the entries before it. On PostgreSQL, an entry may still
+    /// The entry's id. It is higher than the ids of all entries that were added before. On PostgreSQL, an entry can
     /// become visible after an entry with a higher id, because transactions may be committed in another order.
     package var id: Int64
     package var at: Moment
     package var action: AuditAction
     package var outcome: AuditOutcome
-    /// If the entry records that a driver was deleted, this is the id of the deletion's receipt. In other entries, it
-    /// is a word for the reason of the outcome, or nil if no reason is needed. These words do not change between
-    /// releases.
+    /// In an entry about a driver's deletion, the id of the deletion's receipt. In other entries, a word for the reason
+    /// of the outcome, or nil. These words do not change between releases.
     package var reason: String?
     /// Nil when no driver was recognised.
     package var driver: DriverID?

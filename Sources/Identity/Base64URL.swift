@@ -16,16 +16,16 @@ package enum Base64URL {
         bytes.withContiguousStorageIfAvailable(encode) ?? Array(bytes).withUnsafeBufferPointer(encode)
     }
 
-    /// Decodes a text. Returns nil if no base64url text has this length, or if a character is not in the alphabet.
+    /// Decodes a text. Returns nil if its length is impossible, or if a character is not in the alphabet.
     ///
-    /// The last character may have bits that belong to no byte. If `isCanonical` is true, these bits must be zero, so
-    /// that different texts always decode to different bytes. Otherwise these bits are ignored.
+    /// Some bits of the last character may belong to no byte. If `isCanonical` is true, they must be zero, so that
+    /// different texts decode to different bytes. If it is false, they are ignored.
     package static func bytes(of text: some StringProtocol, isCanonical: Bool = false) -> [UInt8]? {
         let decode = { (text: UnsafeBufferPointer<UInt8>) in bytes(of: text, isCanonical: isCanonical) }
         return text.utf8.withContiguousStorageIfAvailable(decode) ?? Array(text.utf8).withUnsafeBufferPointer(decode)
     }
 
-    /// Decodes a text that is passed as ASCII bytes. The rules are those of the other `bytes(of:isCanonical:)` above.
+    /// Like the function above, for a text in ASCII bytes.
     static func bytes(of text: UnsafeBufferPointer<UInt8>, isCanonical: Bool) -> [UInt8]? {
         let rest = text.count % 4
         guard rest != 1 else { return nil }
@@ -33,8 +33,8 @@ package enum Base64URL {
             var isValid = true
             let count = text.count / 4 * 3 + max(rest - 1, 0)
             let bytes = [UInt8](unsafeUninitializedCapacity: count) { bytes, initializedCount in
-                // The bitwise OR of all values. A byte outside the alphabet has the value 0xFF, so it sets the upper
-                // two bits of `marks`. One check at the end therefore shows whether there was such a byte.
+                // The bitwise OR of all values. A byte outside the alphabet has the value 0xFF, and sets the upper two
+                // bits. One check of these bits at the end is therefore enough.
                 var marks: UInt8 = 0
                 var (input, output) = (0, 0)
                 func next() -> UInt32 {

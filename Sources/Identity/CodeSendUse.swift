@@ -26,6 +26,6 @@ package struct CodeSendUse: Hashable, Sendable {
         self.max = max
     }
 
-    /// Whether at most a fifth of the limit is left. In that case, an alarm is raised.
+    /// Whether an alarm is raised, because at most a fifth of the limit is left.
     package var isNearLimit: Bool { max > 0 && count * 5 >= max * 4 }
 }

@@ -20,15 +20,14 @@ package struct CompactJWS: Sendable {
     /// Returns nil if `text` is longer than `bytesMax` or is not a compact JWS. The length is checked before any
     /// parsing.
     ///
-    /// - Parameter knownHeader: takes a header in base64url, and returns its JSON if this header was parsed before. If
-    ///   it returns nil, the initializer parses the header.
+    /// - Parameter knownHeader: gets a header in base64url. Returns its JSON, or nil if this header was not parsed
+    ///   before. The initializer then parses it.
     package init?(_ text: String, bytesMax: Int, knownHeader: (String) -> JSONValue? = { _ in nil }) {
         guard text.utf8.count <= bytesMax else { return nil }
         var text = text
         let parts = text.withUTF8 { text -> Parts? in
             guard let first = text.firstIndex(of: Self.dot), let last = text.lastIndex(of: Self.dot), first < last,
-                // If the text has a third dot, that dot is in the payload. Decoding the payload then fails, because a
-                // dot is not in the alphabet.
+                // A third dot would be in the payload. Decoding would fail, because a dot is not in the alphabet.
                 let payload = Self.bytes(UnsafeBufferPointer(rebasing: text[(first + 1)..<last])),
                 let signature = Self.bytes(UnsafeBufferPointer(rebasing: text[(last + 1)...]))
             else { return nil }
@@ -62,8 +61,7 @@ package struct CompactJWS: Sendable {
 
     private static let dot = UInt8(ascii: ".")
 
-    /// Decodes a part of the JWS. Returns nil if the part is empty, is not base64url, or has unused bits in its last
-    /// character that are not zero.
+    /// Returns nil if the part is empty or is not canonical base64url.
     private static func bytes(_ part: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard let bytes = Base64URL.bytes(of: part, isCanonical: true), !bytes.isEmpty else { return nil }
         return bytes
@@ -76,7 +74,7 @@ package struct CompactJWS: Sendable {
 }
 
 extension CompactJWS {
-    /// Returns a signed token. `sign` gets the input of the signature, `header.payload`.
+    /// `sign` gets the input of the signature, `header.payload`.
     static func token(
         header: [(String, JSONValue)], claims: [(String, JSONValue)], signedBy sign: (Data) throws -> Data
     ) throws -> Secret<String> {

@@ -28,18 +28,15 @@ package struct DerivedTokens: Sendable {
         signInKey = key("sign-in with Apple")
     }
 
-    /// Returns the refresh token that follows `token`.
     func successor(of token: Secret<String>) -> RefreshToken {
         RefreshToken(bytes: code(token.reveal(), successorKey))
     }
 
-    /// Returns the first refresh token after a sign-in with this identity token.
     func refreshToken(of identity: AppleIdentity) -> RefreshToken {
         RefreshToken(bytes: code("refresh token:" + identity.tokenDigest.hexadecimal, signInKey))
     }
 
-    /// Returns the id of the sign-in session for that identity token. The id also depends on `kind`, so the session of
-    /// a token pair and the session of a single token have different ids.
+    /// Returns the id of the sign-in session for that identity token. Each `kind` gives another id.
     func sid(of identity: AppleIdentity, _ kind: SignInKind) -> String {
         RandomID.text(
             prefix: "sid_", bytes: code("\(kind.rawValue) session:" + identity.tokenDigest.hexadecimal, signInKey))

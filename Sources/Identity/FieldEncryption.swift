@@ -1,5 +1,5 @@
 // Encrypts stored values with a key derived from DATA_KEY, so that a copy of the database alone does not reveal these
-// values. This file does not depend on where the encrypted values are stored.
+// values.
 
 import Crypto
 import Foundation

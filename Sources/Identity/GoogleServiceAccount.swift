@@ -1,5 +1,5 @@
 // A Google service account, read from the JSON file that the Google Cloud console creates. It signs the assertion with
-// which the server requests an access token (RFC 7523, section 2.1). This file does not depend on HTTP.
+// which the server requests an access token (RFC 7523, section 2.1).
 
 import Crypto
 import CryptoExtras

@@ -19,11 +19,11 @@ package struct KeyedHashes: Sendable {
     private let sessionCodeKey: SymmetricKey
     private let serviceEventKey: SymmetricKey
 
-    /// The keys are derived from the signing key and not from `DATA_KEY`. A deleted driver leaves a tombstone, which
-    /// contains a digest of the driver's id. The server uses this digest to recognise and reject the driver's tokens.
+    /// The keys are derived from the signing key and not from `DATA_KEY`. A deleted driver leaves a tombstone with a
+    /// digest of the driver's id. By this digest, the server rejects the driver's tokens.
     ///
-    /// If the signing key is replaced, the digests in tombstones no longer match. They are no longer needed, because
-    /// all tokens that were signed with the old key are then invalid.
+    /// If the signing key is replaced, the digests in tombstones no longer match. They are not needed, because all
+    /// tokens of the old key are then invalid.
     package init(signingKey: SigningKey) {
         self.init(secret: signingKey.secretBytes.reveal())
     }
@@ -71,8 +71,8 @@ package struct KeyedHashes: Sendable {
 
     /// Returns the name of a driver in log lines: 16 hexadecimal digits, which change only if the signing key changes.
     ///
-    /// A reader of the log cannot find the driver by this name, because computing it needs the signing key. No table
-    /// maps the name to the driver, and the name differs from every other digest of the driver.
+    /// Without the signing key, nobody can find the driver by this name. No table contains the name, and it differs
+    /// from all other digests of the driver.
     package func logName(_ driverID: String) -> String {
         Self.digest(driverID, logKey).prefix(8).hexadecimal
     }

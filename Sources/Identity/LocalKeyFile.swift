@@ -1,8 +1,8 @@
 // The key that a server generates on its first start and stores next to its database. It is for development only: with
 // APP_ENV=production, the configuration rejects this key.
 //
-// The file holds 256 random bits as 64 hexadecimal digits. The secret is the text of these digits, not the bits.
-// JWT_SECRET_FILE expects a file of the same form, so it may name this file.
+// The file holds 256 random bits as 64 hexadecimal digits. The secret is the text, not the bits. JWT_SECRET_FILE
+// expects a file of the same form, so it may name this file.
 
 import Crypto
 import Foundation
@@ -17,7 +17,7 @@ import Secrets
     import Darwin
 #endif
 
-/// A secret in a file that only its owner may read. The file is created if it is missing.
+/// A file with a secret. Only the owner of the file may read it. If the file is missing, it is created.
 package struct LocalKeyFile: Sendable {
     package let path: String
 
@@ -60,11 +60,11 @@ package struct LocalKeyFile: Sendable {
         return try SigningKey(secret: Secret(text.trimmingCharacters(in: .newlines)))
     }
 
-    /// Writes the key into a file with another name, and then links that file to `path`. Therefore no process reads an
+    /// Writes the key into a file with another name, and links that file to `path`. No process can therefore read an
     /// incomplete key.
     ///
-    /// link(2) fails if `path` exists. If two processes start at the same time, one of them creates the file, and the
-    /// other uses the key in that file.
+    /// link(2) fails if `path` exists. If two processes start at the same time, only one of them creates the file. Both
+    /// use the key in it.
     private func create() throws(SigningKeyError) {
         try createFolder()
         let draft = path + ".\(getpid()).\(UInt64.random(in: 0 ... .max))"

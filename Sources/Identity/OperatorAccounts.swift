@@ -1,8 +1,8 @@
 // Changes that an operator makes to drivers' accounts. At a driver's request, the operator signs the driver out or
 // deletes the driver. After a restore of the database, the operator repeats the deletions that the restore has undone.
 //
-// With SQLite, the running server makes these changes. If no server runs, the operator's command makes them itself.
-// With PostgreSQL, the command always makes them itself.
+// With PostgreSQL, the operator's command makes these changes itself. With SQLite, the running server makes them. If no
+// server runs, the command makes them.
 
 package import JourneyModel
 
@@ -10,18 +10,18 @@ package import JourneyModel
 package protocol OperatorAccountStore: ErasureCompletion {
     /// Ends every sign-in session of the driver. Returns the number of sessions that ended; nil for an unknown driver.
     func endAllByOperator(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> Int?
-    /// Begins the deletion of a driver: removes at once everything that identifies the driver. `completeErasures` deals
-    /// with the rows that remain. For an unknown driver, changes nothing and returns false.
+    /// Begins the deletion of a driver: removes at once everything that identifies the driver. `completeErasures`
+    /// removes the driver's other rows. For an unknown driver, changes nothing and returns false.
     func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool
     /// Returns those of `erasures` that this database lacks.
     func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures
-    /// Stores a tombstone for each of `erasures`, so that the tokens of the deleted driver are rejected. None of the
-    /// drivers has data in this database from before the deletion.
+    /// Stores a tombstone for each of `erasures`, so that the deleted drivers' tokens are rejected. The caller passes
+    /// only drivers without data from before their deletion.
     func addTombstones(_ erasures: [RecordedErasure], at now: Moment) async throws(AccountFailure)
     /// Waits until deleted bytes are gone from SQLite's WAL. Returns true at once on PostgreSQL.
     ///
-    /// Returns false if, after `timeout`, a read transaction still needs the old state of the database. A running
-    /// server removes the bytes when that transaction ends.
+    /// Returns false if a read transaction still needs these bytes after `timeout`. A running server removes them when
+    /// that transaction ends.
     func finishRemoval(within timeout: Duration) async -> Bool
 }
 

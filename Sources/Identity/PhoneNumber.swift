@@ -4,14 +4,13 @@
 package struct PhoneNumber: Hashable, Sendable {
     package let e164: String
 
-    /// The plus and the first six digits, which identify a country and a block of its numbers. Fraudsters who profit
-    /// from text messages to their own numbers request many codes for one block (toll fraud). The number of codes sent
-    /// to a block is therefore limited.
+    /// The plus and the first six digits. They identify a country and a block of its numbers. The codes to one block
+    /// are limited, because fraudsters earn money from text messages to their own numbers (toll fraud).
     package var prefix: String { String(e164.prefix(7)) }
 
     /// Reads a phone number. Accepts separators between digits (spaces, hyphens, dots, parentheses), and `00` instead
-    /// of the plus. Returns nil for any other text, including a phone number without its country code, because such a
-    /// number is ambiguous.
+    /// of the plus. Returns nil for any other text. A number without its country code is refused because it is
+    /// ambiguous.
     package init?(_ text: String) {
         // A text of more than 64 bytes cannot be a phone number. It is rejected before the work below.
         guard text.utf8.count <= 64 else { return nil }

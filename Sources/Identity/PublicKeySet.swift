@@ -46,8 +46,7 @@ private struct PublicPoint {
         ]
     }
 
-    /// The thumbprint of RFC 7638. Equal keys have equal thumbprints in every process. Different keys have different
-    /// thumbprints.
+    /// The thumbprint of RFC 7638. It depends only on the key, so every process computes the same one.
     var thumbprint: String {
         var json = JSONWriter()
         json.beginObject()

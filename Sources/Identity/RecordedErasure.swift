@@ -9,8 +9,8 @@ package struct RecordedErasure: Hashable, Sendable {
     /// HMAC of the driver's id (KeyedHashes), 32 bytes.
     package var digest: [UInt8]
     package var at: Moment
-    /// The id of the deletion's receipt. The receipt is looked up by the time of the deletion. Nil if no receipt has
-    /// that time, or if several receipts have it and cannot be told apart.
+    /// The id of the deletion's receipt, which is looked up by the time of the deletion. Nil if no receipt has that
+    /// time, or if several have it and cannot be told apart.
     package var receipt: String?
 
     package init(digest: [UInt8], at moment: Moment, receipt: String?) {

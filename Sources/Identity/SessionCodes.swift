@@ -25,8 +25,8 @@ package struct StoredSessionCode: Hashable, Sendable {
 
 /// The verdict on a code that a driver enters.
 package enum SessionCodeRule: Hashable, Sendable {
-    /// The code is right. `acceptedAt` is the time of the verification, which is determined when the code is first
-    /// accepted. A repeated request gets the same time.
+    /// The code is right. `acceptedAt` is the time of the verification. It is set when the code is first accepted, and
+    /// a repeated request gets the same time.
     case right(acceptedAt: Moment)
     case wrong(triesLeft: Int)
     /// No code can be accepted, because the session is not in progress or has no valid code. A code is invalid after
@@ -40,13 +40,12 @@ package enum SessionCodeRule: Hashable, Sendable {
     /// Judges the code that the driver entered (`guess`). If the right code was accepted before, it is accepted again,
     /// so that a request whose response was lost can be repeated.
     ///
-    /// - Parameter verifiedAt: the time of the verification if the code is accepted now (`verificationTime`). Nil if
+    /// - Parameter verifiedAt: the time (`verificationTime`) that the verification gets if the code is right. Nil if
     ///   the session is not in progress at `now`.
     package static func judge(
         _ code: StoredSessionCode, guess: [UInt8], verifiedAt: Moment?, at now: Moment
     ) -> SessionCodeRule {
-        // The comparison is made even if no code can be accepted. Otherwise the response time would show whether a code
-        // can be accepted.
+        // The comparison is always made. Otherwise the response time would show whether a code can be accepted.
         let isRight = code.digest.equalsInConstantTime(guess)
         if let acceptedAt = code.acceptedAt { return isRight ? .right(acceptedAt: acceptedAt) : .unavailable }
         guard code.wrongCount < triesMax, now <= code.expiresAt, let verifiedAt else { return .unavailable }
@@ -55,11 +54,11 @@ package enum SessionCodeRule: Hashable, Sendable {
 
     /// Returns the time that the verification gets if a code is accepted at `now`. This time is usually `now`.
     ///
-    /// If a clock was ahead, the time of the driver's last event may be `now` or later. A verification at `now` could
-    /// then come before the events that began the session, and the fold would reject it.
+    /// If a clock was ahead, the time of the driver's last event may be `now` or later. A verification at `now` may
+    /// then come before the events that began the session. The fold would reject it.
     ///
-    /// The verification then gets the time one millisecond after the last event. If the session's next deadline is
-    /// earlier, the verification gets the time of that deadline.
+    /// In this case, the verification gets the time one millisecond after the last event. If the session's next
+    /// deadline is earlier, it gets the time of the deadline.
     ///
     /// - Parameters:
     ///   - journey: the driver's journey at `now`, with a session in progress.
@@ -81,7 +80,7 @@ package enum SessionCodeIssue: Hashable, Sendable {
 
 /// The port of the stored codes.
 package protocol SessionCodeStore: Sendable {
-    /// Stores the digest of the session's new code, which replaces any earlier code. The session may belong to any
+    /// Stores the digest of the session's new code. An earlier code becomes invalid. The session may belong to any
     /// driver, because a service requests the code.
     func issue(
         codeWithDigest digest: [UInt8], ofSession sessionID: String, at now: Moment

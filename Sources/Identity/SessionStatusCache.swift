@@ -17,8 +17,8 @@ package protocol SessionStatusStore: Sendable {
     /// Returns the status of the driver's tokens without `sid`.
     func status(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SessionStatus
 
-    /// Returns the revocations whose number is higher than `id`. If `id` is nil, the result contains no revocations,
-    /// but the number of the last one, and `concernsAll` is true.
+    /// Returns the revocations whose number is higher than `id`. If `id` is nil, returns no revocations, only the
+    /// number of the last one. `concernsAll` is then true.
     func revocations(after id: Int64?) async throws(AccountFailure) -> RecentRevocations
 }
 
@@ -76,16 +76,16 @@ package final class SessionStatusCache: SignInSessions {
 
     private struct State {
         var known: TwoGenerationCache<Key, Known>
-        /// The number of the last revocation that was applied. Nil until the feed was read for the first time, and
-        /// after a read that failed. While it is nil, nothing is cached.
+        /// The number of the last applied revocation. Nil before the first read of the feed, and after a failed read.
+        /// While it is nil, nothing is cached.
         var lastRevocation: Int64?
     }
 
     private let store: any SessionStatusStore
     private let pollMilliseconds: Int
     private let state: Mutex<State>
-    /// The revocation epoch. It is incremented under the lock of `state` whenever `catchUp` removes entries, but not
-    /// when the cache evicts entries to make room.
+    /// The revocation epoch. `catchUp` increments it under the lock of `state` whenever it removes entries. Evictions
+    /// to make room do not change it.
     ///
     /// If the epoch changes while a status is read from the store, the status may be older than a revocation. Such a
     /// status is not cached.
@@ -112,8 +112,7 @@ package final class SessionStatusCache: SignInSessions {
         return Self.refusal(known.status, issuedAt: issuedAt).map { .refused($0) } ?? .admitted
     }
 
-    /// - Parameter epoch: the epoch before the status is read from the store. If the epoch changes during this read,
-    ///   the status may be older than a revocation and is not cached.
+    /// - Parameter epoch: the epoch before the status is read from the store.
     private func lookUp(
         _ caller: Caller, _ key: Key, issuedAt: Double, knownAt epoch: Int
     ) async throws(TokenRefusal) {
@@ -144,24 +143,24 @@ package final class SessionStatusCache: SignInSessions {
         }
     }
 
-    /// Applies the revocations that all processes have made so far. `run` calls this method at every poll. It is also
-    /// called after each revocation by this process, before the response is sent.
+    /// Applies the revocations that all processes have made so far. `run` calls this method at every poll. After a
+    /// revocation by this process, it is called before the response is sent.
     ///
-    /// If the feed cannot be read, the cache is cleared, and every request reads the store until the feed can be read
-    /// again. While the store fails, a request gets `undecided` instead of an outdated status.
+    /// If the feed cannot be read, the cache is cleared and the epoch is incremented. Every token is then checked in
+    /// the store again. While the store fails, requests get `undecided` instead of an outdated status.
     package func catchUp() async {
         let last = state.withLock { $0.lastRevocation }
         do throws(AccountFailure) {
             let revocations = try await store.revocations(after: last)
             state.withLock { state in
-                // This number may be lower than the one before, because another read returned first, or because a
-                // failover lost the last revocations. The next read then begins at the lower number.
+                // The number may be lower than before. Another read may have returned first, or a failover may have
+                // lost revocations.
                 state.lastRevocation = revocations.last
                 // `last` is nil at the first read of the feed, and at the first read after a failed one. Such a read
                 // skips all earlier revocations.
                 //
-                // A status look-up that began earlier may still return a status that is older than a skipped
-                // revocation. `forgetAll` increments the epoch, so that such a status is not cached.
+                // A status look-up in progress may return a status from before a skipped revocation. `forgetAll`
+                // increments the epoch, so that such a status is not cached.
                 if revocations.concernsAll || last == nil { return forgetAll(&state) }
                 guard !revocations.sids.isEmpty else { return }
                 epoch.wrappingAdd(1, ordering: .releasing)
@@ -169,8 +168,8 @@ package final class SessionStatusCache: SignInSessions {
             }
         } catch {
             state.withLock { state in
-                // The database may be failing over to a standby that lacks the last revocations. New revocations may
-                // then get the numbers of the lost ones. The next read would miss them if it began at the old number.
+                // After a failover, the database may lack the last revocations, and give their numbers to new ones. A
+                // read from the old number would miss the new ones.
                 state.lastRevocation = nil
                 forgetAll(&state)
             }
@@ -185,7 +184,6 @@ package final class SessionStatusCache: SignInSessions {
         }
     }
 
-    /// The number of cached entries.
     var count: Int { state.withLock { $0.known.count } }
 
     private func forgetAll(_ state: inout State) {

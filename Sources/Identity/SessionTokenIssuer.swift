@@ -72,8 +72,7 @@ package struct SessionTokenIssuer: Sendable {
         NewRefreshToken(digest: token.digest, expiresAt: refreshExpiry(at: now))
     }
 
-    /// Returns the expiry of a refresh token. A refresh token never expires before the access token that is issued
-    /// together with it.
+    /// A refresh token never expires before the access token that is issued together with it.
     private func refreshExpiry(at now: Moment) -> Moment {
         let seconds = max(lifetimes.refreshSeconds, lifetimes.accessSeconds, lifetimes.v1AccessSeconds)
         return now.advanced(byMilliseconds: seconds * 1000)
@@ -116,7 +115,6 @@ package struct RefreshToken: Sendable {
     let text: Secret<String>
     let digest: [UInt8]
 
-    /// Makes a random token.
     init() { self.init(bytes: (0..<32).map { _ in UInt8.random(in: 0 ... .max) }) }
 
     init(bytes: [UInt8]) {

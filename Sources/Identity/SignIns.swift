@@ -50,8 +50,7 @@ package struct SignIns: SignInService {
             user = signedIn
             await revoked()
             if let authorizationCode { await exchange(authorizationCode, of: identity, driver: user.id, from: origin) }
-        // This request repeats an earlier sign-in, which has already exchanged the authorization code. The code is not
-        // exchanged again, because Apple accepts it only once.
+        // The first request has already exchanged the authorization code. Apple accepts a code only once.
         case .repeated(let signedIn): user = signedIn
         case .refused: throw .unauthorized
         }
@@ -72,14 +71,14 @@ package struct SignIns: SignInService {
         }
     }
 
-    /// Exchanges the authorization code. The driver stays signed in if the exchange fails, and an audit entry records
-    /// the failure. An error of the store is ignored here, because the next request will report it.
+    /// Exchanges the authorization code. If it fails, the driver stays signed in, and an audit entry records the
+    /// failure. An error of the store is ignored, because the next request will report it.
     private func exchange(
         _ authorizationCode: Secret<String>, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async {
         guard let exchange else { return }
-        // If the phone disconnects, the request's task is cancelled. This unstructured task still continues and stores
-        // the outcome, because the exchange cannot be repeated: a code can be exchanged only once.
+        // If the phone disconnects, the request's task is cancelled. This unstructured task still stores the outcome,
+        // because a code can be exchanged only once.
         await Task { [store] in
             let outcome = await exchange.exchange(authorizationCode, of: identity)
             try? await store.keep(outcome, of: identity, driver: driver, from: origin)
@@ -150,7 +149,7 @@ package struct SignIns: SignInService {
 }
 
 enum OneTimeCode {
-    /// Returns six random digits, 000000 to 999999, uniformly distributed, from the system's random source.
+    /// Six digits, uniformly distributed, from the system's random source.
     static func random() -> Secret<String> {
         let digits = String(UInt32.random(in: 0..<1_000_000))
         return Secret(String(repeating: "0", count: 6 - digits.utf8.count) + digits)

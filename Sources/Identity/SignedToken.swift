@@ -37,7 +37,7 @@ struct SignedToken: Sendable {
         digest = SHA256.hash(data: Data(jws.signingInput))
     }
 
-    /// Verifies the signature and returns the claims. This is the only way to get the claims of a client's token.
+    /// Verifies the signature. This is the only way to get the claims of a client's token.
     func claims(signedBy key: RSAVerificationKey) throws(AppleTokenRefusal) -> JSONValue {
         guard key.verifies(signature, of: digest) else { throw .refused(.wrongSignature) }
         guard let claims = try? JSONValue.parse(payload), case .object = claims else { throw .refused(.malformed) }
@@ -56,7 +56,6 @@ struct SignedToken: Sendable {
 }
 
 extension JSONValue {
-    /// The text of a string; nil for anything else.
     var text: String? {
         guard case .string(let text) = self else { return nil }
         return text

@@ -1,5 +1,5 @@
 // The one key that signs and verifies access tokens. Only the key determines the algorithm; the token's header does not
-// (RFC 8725, section 3.1). This file does not depend on settings or claims.
+// (RFC 8725, section 3.1).
 
 import Crypto
 import Foundation
@@ -59,7 +59,6 @@ package struct SigningKey: Sendable {
         }
     }
 
-    /// The check whether a signature was made with this key.
     var check: SignatureCheck {
         switch material {
         case .hmac(let key): .hmac(key)
@@ -80,7 +79,7 @@ extension SigningKey: CustomStringConvertible {
     package var description: String { "SigningKey(\(algorithm.rawValue))" }
 }
 
-/// A synchronous check of whether a signature was made with the key (RFC 7518, sections 3.2 and 3.4).
+/// Checks signatures synchronously (RFC 7518, sections 3.2 and 3.4).
 enum SignatureCheck: Sendable {
     case hmac(Secret<SymmetricKey>)
     case ecdsa(P256.Signing.PublicKey)

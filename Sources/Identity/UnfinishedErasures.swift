@@ -25,7 +25,7 @@ package struct UnfinishedErasures: Sendable {
     private let completed: @Sendable (Int) -> Void
     private let failed: @Sendable (AccountFailure) -> Void
 
-    /// The task regularly looks for unfinished deletions and completes them. Each time it has completed at least one,
+    /// Creates the task, which regularly completes unfinished deletions. After each round that completed at least one,
     /// it calls `completed` with their number.
     package init(
         store: any ErasureCompletion, completed: @escaping @Sendable (Int) -> Void,

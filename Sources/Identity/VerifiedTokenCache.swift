@@ -43,16 +43,16 @@ struct VerifiedToken: Sendable {
 /// A cached token. It is a class, so that a look-up only retains an object and copies nothing else.
 final class RememberedToken: Sendable {
     let token: VerifiedToken
-    /// The revocation epoch (`SignInSessions.revocationEpoch`) of the last check that found the token's sign-in session
-    /// not revoked. The epoch is read before the check. The value is -1 if no check succeeded.
+    /// The revocation epoch (`SignInSessions.revocationEpoch`) that was read before the last successful check of the
+    /// token's sign-in session. -1 if no check succeeded.
     private let admittedAt = Atomic<Int>(-1)
 
     init(_ token: VerifiedToken) {
         self.token = token
     }
 
-    /// Returns whether the token passed the check of its session in this epoch. If this is the current epoch, the check
-    /// is still valid, because every revocation that this process applies begins a new epoch.
+    /// Returns whether the token's session passed a check in this epoch. A check is valid for one epoch, because every
+    /// revocation that this process applies begins a new one.
     func wasAdmitted(at revocationEpoch: Int) -> Bool {
         admittedAt.load(ordering: .relaxed) == revocationEpoch
     }
@@ -67,8 +67,7 @@ final class RememberedToken: Sendable {
 final class VerifiedTokenCache: Sendable {
     private let tokens: Mutex<TwoGenerationCache<TokenDigest, RememberedToken>>
 
-    /// Creates a cache that keeps at most `countMax` tokens, and always at least the `countMax / 2` most recently used
-    /// ones.
+    /// Creates a cache of at most `countMax` tokens. It always keeps the `countMax / 2` most recently used tokens.
     init(countMax: Int) {
         tokens = Mutex(TwoGenerationCache(generationCountMax: countMax / 2))
     }
@@ -86,6 +85,5 @@ final class VerifiedTokenCache: Sendable {
         tokens.withLock { $0.remove(digest) }
     }
 
-    /// The number of cached tokens.
     var count: Int { tokens.withLock { $0.count } }
 }

@@ -1,5 +1,5 @@
-// ServerConnection and ChunkedReference read arbitrary bytes as chunked content. These two decoders must return the
-// same content, end in the same way, and leave the same bytes for the next request.
+// Decodes arbitrary bytes as chunked content with ServerConnection and with ChunkedReference. Both must return the same
+// content. Both must refuse the bytes with the same status, need more bytes, or reach the trailer section.
 //
 // Input: one byte for the Plan, then the content in chunked coding. Of the plan, the target uses only the limits.
 
@@ -32,8 +32,8 @@ func fuzzChunkedContent(_ input: [UInt8]) throws(Finding) {
     }
 }
 
-/// Checks the trailer fields without a reference decoder. There must be one field for each line of the trailer section,
-/// with the name in that line. No field may frame or route the request.
+/// Checks the trailer fields without a reference decoder. Each line of the trailer section must become one field, whose
+/// name is the name in that line. No field may frame or route the request.
 private func checkTrailers(
     _ event: ServerConnection.Event, _ connection: borrowing ServerConnection, _ coded: [UInt8], _ start: Int,
     _ limits: Limits

@@ -46,8 +46,7 @@ struct ChunkedReference {
         }
     }
 
-    /// Parses `1*HEXDIG` with at most 16 digits and a value of at most Int.max. Returns the value and the bytes after
-    /// the digits.
+    /// Parses `1*HEXDIG` with at most 16 digits and a value of at most Int.max. Also returns the rest of the line.
     private static func size(_ line: ArraySlice<UInt8>) -> (Int, ArraySlice<UInt8>)? {
         let digits = line.prefix { Character(UnicodeScalar($0)).isHexDigit && $0 < 0x80 }
         guard (1...16).contains(digits.count), let size = Int(String(decoding: digits, as: UTF8.self), radix: 16)
@@ -59,8 +58,8 @@ struct ChunkedReference {
         case semicolon, name, inName, afterName, value, inValue, inQuotes, escaped, afterValue
     }
 
-    /// Returns whether the bytes are `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`. Whitespace after
-    /// the last extension is refused, because it does not match this grammar.
+    /// Returns whether the bytes are `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`. This grammar
+    /// allows no whitespace after the last extension.
     private static func areExtensions(_ bytes: ArraySlice<UInt8>) -> Bool {
         var state = Expected.semicolon
         for byte in bytes {

@@ -1,6 +1,5 @@
-// Runs a ServerConnection in a minimal server until the input ends. Every request gets the response that the plan
-// selects, and after every step the promises of ServerConnection are checked. The events and responses are recorded in
-// a form that does not depend on how the input was split.
+// Runs a ServerConnection in a minimal server until the input ends. After every step, the promises of ServerConnection
+// are checked. The recorded events and responses do not depend on how the input was split.
 
 import HTTP1
 
@@ -18,8 +17,7 @@ struct Conversation: ~Copyable {
     private(set) var output: [UInt8] = []
     /// The responses that `output` must contain, in order.
     private(set) var answers: [ExpectedResponse] = []
-    /// The end of the first request: its offset in the input, and the number of elements that `said` had then. Nil
-    /// until the first request has ended.
+    /// The offset in the input and the number of elements in `said` when the first request ended.
     private(set) var firstEnd: (offset: Int, saidCount: Int)?
 
     private var connection: ServerConnection
@@ -33,7 +31,6 @@ struct Conversation: ~Copyable {
     private var eventsLeft: Int
     private var deliveredBytes = 0
 
-    /// Delivers the pieces one after the other, then the end of the stream.
     init(_ pieces: [ArraySlice<UInt8>], _ plan: Plan, checksHeads: Bool = true) throws(Finding) {
         connection = ServerConnection(limits: plan.limits)
         self.plan = plan
@@ -56,7 +53,7 @@ struct Conversation: ~Copyable {
         while try !step() {}
     }
 
-    /// Handles the next event. Returns true when nothing more can be done with the bytes received so far.
+    /// Handles one event. Returns true if there are no more events before more bytes arrive.
     private mutating func step() throws(Finding) -> Bool {
         eventsLeft -= 1
         try require(eventsLeft > 0, "Events without end.")
@@ -158,8 +155,8 @@ struct Conversation: ~Copyable {
         }
         mustClose = connection.mustClose
         self.head = nil
-        // Check that a second response to the same request is not encoded. This check is possible only if the
-        // connection must close. If it stays open, the second response would count as the response to the next request.
+        // Check that a second response to the request is not encoded. Skip this check if the connection stays open,
+        // because a second response could belong to the next request.
         guard mustClose else { return }
         let length = output.count
         let isRepeated = connection.encode(status: .ok, dateText: "", into: &output)

@@ -1,5 +1,4 @@
-// A second, slow and simple decoder of gzip (RFC 1952) and deflate (RFC 1951), with which zlib is compared. It reads
-// bit by bit.
+// A slow and simple decoder of gzip (RFC 1952) and deflate (RFC 1951), for comparison with zlib.
 
 struct GzipReference {
     enum End { case whole, malformed, tooLong }
@@ -105,8 +104,8 @@ struct GzipReference {
         }
         guard all.count == literalCount + distanceCount, all[256] > 0 else { throw Stop(end: .malformed) }
         let codes = [Code(Array(all[..<literalCount])), Code(Array(all[literalCount...]))]
-        // Section 3.2.7: if a code has only one symbol, this symbol takes one bit. One of the two values of the bit is
-        // then unused. The distance code may have no symbol at all.
+        // Section 3.2.7: a code with only one symbol uses one bit, and one value of this bit stays unused. The distance
+        // code may have no symbol at all.
         guard codes.allSatisfy({ $0.left == 0 || $0.lengthMax <= 1 && $0.left > 0 }) else {
             throw Stop(end: .malformed)
         }
@@ -146,8 +145,8 @@ struct GzipReference {
         /// The symbol for each code. The key is the code's length shifted left by 16, combined with the code's bits.
         /// The first bit of the code is the most significant one.
         var symbols: [Int: Int] = [:]
-        /// The number of codes of `lengthMax` bits that belong to no symbol. The number is negative if the symbols'
-        /// lengths require more codes than exist.
+        /// The number of codes of `lengthMax` bits that belong to no symbol. Negative if the symbols' lengths require
+        /// more codes than exist.
         var left = 0
         var lengthMax = 0
 

@@ -1,8 +1,8 @@
-// Decompresses arbitrary bytes as a gzip body. zlib, used as in the server, and GzipReference must have the same
+// Decompresses arbitrary bytes as a gzip body. The server's decoder (zlib) and GzipReference must return the same
 // result.
 //
-// Then zlib compresses the same bytes into a gzip member. From one such member, the server's decoder must return these
-// bytes once. From two such members in a row, it must return them twice.
+// Also compresses the bytes into a gzip member. The server's decoder must return the bytes once for one member, and
+// twice for two members in a row.
 //
 // The server's decoder must refuse a truncated member, an extra byte after a member, and content that is longer than
 // the limit.

@@ -1,8 +1,7 @@
 // Checks the promises of RequestHead without looking at the request's bytes.
 //
-// The check determines the framing (where the content ends) from the field values, and compares it with the parser's
-// result (`head.framing`). Request smuggling exploits a difference between two readings of the framing (RFC 9112
-// section 11.2).
+// Determines the framing (where the content ends) from the field values, and compares it with `head.framing`. If two
+// readers disagree about the framing, request smuggling is possible (RFC 9112 section 11.2).
 
 import HTTP1
 

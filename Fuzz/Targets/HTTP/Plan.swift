@@ -1,5 +1,5 @@
-// How the fuzzed server handles its requests. The lower six bits of the first byte of an input select the plan, so a
-// corpus file can begin with a printable character. "@" selects the simplest plan.
+// How the fuzzed server handles its requests. Only the lower six bits of an input's first byte select the plan, so this
+// byte can be printable. "@" selects the simplest plan.
 
 import HTTP1
 
@@ -9,16 +9,16 @@ struct Plan {
         /// A whole response after which the server closes the connection.
         case last
         case streamed
-        /// A response that is sent as soon as the head is complete, before the content has arrived.
+        /// A response that is sent before the content has arrived.
         case early
     }
 
     let answer: Answer
     let limits: Limits
-    /// The route's limit on the content; nil if the route has no limit of its own.
+    /// The route's own limit on the content.
     let bodyBytesMax: Int?
-    /// Whether status, fields and content of the response are derived from the request. An input can then try to break
-    /// the form of the response.
+    /// Whether status, fields and content of the response come from the request. An input can then try to break the
+    /// response.
     let echoes: Bool
     /// Whether 100 (Continue) is sent when it is due.
     let continues: Bool

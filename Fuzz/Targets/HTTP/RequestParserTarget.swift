@@ -1,7 +1,7 @@
 // Reads arbitrary bytes as the bytes of a client. The two main checks are:
 //
-// - A Conversation runs to its end, and its responses are read as a client reads them.
-// - Every served request is written in its plainest form, as a proxy would forward it. The parser must read this form
+// - A strict reader reads the responses of a Conversation, as a client does.
+// - Every served request is written as a proxy would forward it, in its plainest form. The parser must read this form
 //   as the same request. This check is skipped if the plan responds before the content has arrived.
 //
 // Input: one byte for the Plan, then the client's bytes.

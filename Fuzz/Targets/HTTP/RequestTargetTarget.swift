@@ -1,5 +1,5 @@
-// Parses arbitrary bytes as a request target. A second decoder for origin-form, which splits first and then decodes
-// each segment, must reject the same targets and return the same path.
+// Parses arbitrary bytes as a request target. A second decoder for origin-form must reject the same targets and return
+// the same paths. The second decoder splits a path before it decodes the segments.
 //
 // An accepted path is also encoded and parsed again. The result must be the same path, because a path has only one form
 // (RequestTarget).
@@ -32,7 +32,6 @@ func fuzzRequestTarget(_ input: [UInt8]) throws(Finding) {
     try require(head.query.map { Array($0.utf8) } == expected.query, "A query read otherwise.")
 }
 
-/// Returns the head of a request for the target, or nil if the parser refuses the request.
 private func requestHead(of target: [UInt8], _ method: String) -> RequestHead? {
     var connection = ServerConnection()
     connection.receive(Array("\(method) ".utf8) + target + Array(" HTTP/1.1\r\nHost: a\r\n\r\n".utf8))
@@ -40,8 +39,8 @@ private func requestHead(of target: [UInt8], _ method: String) -> RequestHead? {
     return head
 }
 
-/// Returns the path percent-encoded. Every byte other than ASCII letters, digits and `-`, `.`, `_`, `~` and `/` becomes
-/// a triplet. The path `*` is returned unchanged.
+/// Percent-encodes every byte other than ASCII letters, digits and `-`, `.`, `_`, `~` and `/`. Returns the path `*`
+/// unchanged.
 func percentEncoded(_ path: String) -> String {
     if path == "*" { return path }
     let plain = Array("-._~/".utf8)

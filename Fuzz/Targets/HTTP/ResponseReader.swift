@@ -1,11 +1,10 @@
-// The client's side of a Conversation: the handlers' responses, and a strict reader of the resulting bytes (RFC 9112
-// sections 4 to 7). Whatever data the requests and responses contain, the reader must find exactly the handlers'
-// responses.
+// The handlers' responses in a Conversation, and a strict reader of response bytes (RFC 9112 sections 4 to 7). Whatever
+// the requests contain, the reader must find exactly the handlers' responses.
 
 import HTTP1
 
-/// The response of a handler. A response made by `init(echoing:)` contains data from the request without any check,
-/// like the response of a careless handler.
+/// The response of a handler. `init(echoing:)` copies data from the request without any check, as a careless handler
+/// might.
 struct ServerAnswer {
     var status = Status.ok
     var fields = Fields()
@@ -48,8 +47,8 @@ struct ResponseReader {
     private let bytes: [UInt8]
     private var index = 0
 
-    /// Throws unless `bytes` are these responses, in this order, and nothing else. 100 (Continue) responses are allowed
-    /// before, between and after them.
+    /// Throws unless `bytes` are exactly these responses in this order. Only 100 (Continue) responses may be added
+    /// anywhere between them.
     static func check(_ bytes: [UInt8], are answers: [ExpectedResponse]) throws(Finding) {
         var reader = ResponseReader(bytes: bytes)
         for answer in answers { try reader.read(answer) }
@@ -122,7 +121,6 @@ struct ResponseReader {
         return Array(bytes[index..<(index + count)])
     }
 
-    /// Reads a line up to its CRLF. Throws if the line contains a control character other than HTAB.
     private mutating func line() throws(Finding) -> ArraySlice<UInt8> {
         let start = index
         while index < bytes.count, bytes[index] >= 0x20 && bytes[index] != 0x7F || bytes[index] == 0x09 { index += 1 }

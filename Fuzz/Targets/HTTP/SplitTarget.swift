@@ -4,8 +4,8 @@
 // - A completed request leaves no state. If the bytes after the first request arrive on a new connection, they cause
 //   the same events.
 //
-// Input: one byte for the Plan, then four bytes, each with the length of a piece, then the client's bytes. The bytes
-// are cut into pieces of these four lengths in turn.
+// Input: one byte for the Plan, four bytes with lengths, then the client's bytes. The client's bytes are cut into
+// pieces, and the four lengths apply to the pieces in turn.
 
 import HTTP1
 

@@ -1,8 +1,8 @@
 // Reads arbitrary bytes as a list of trusted proxies, a peer, and lines of Forwarded and X-Forwarded-For. The server
 // and a second implementation must find the same client address.
 //
-// The check runs once for each of the two fields, because a server trusts only one of them. The server scans bytes,
-// while the second implementation splits texts.
+// A server trusts only one of the two fields, so the check runs once for each field. The server scans bytes; the second
+// implementation splits texts.
 //
 // Input: the list of proxies in the first line, and the peer's address in the second. Each further line is `F`
 // (Forwarded) or `X` (X-Forwarded-For), followed by the value.
@@ -73,8 +73,8 @@ private struct ReferenceProxies {
         }
     }
 
-    /// Returns the address as text: the digit 4 or 6 for its family, then its bits. Because of the first digit, no
-    /// network of one family contains addresses of the other.
+    /// Returns the address as text: the digit 4 or 6 for its family, then its bits. The first digit keeps networks from
+    /// matching addresses of the other family.
     private static func bits(_ number: [UInt8]) -> String {
         var bits = number.count == 4 ? "4" : "6"
         for byte in number {
@@ -111,8 +111,8 @@ private struct ReferenceProxies {
         return client
     }
 
-    /// Returns one entry per element: the address in its `for`, or nil if the element has no such address. If the line
-    /// violates RFC 7239, returns nil instead of the entries.
+    /// Returns one entry per element: the address in the element's `for`, or nil if there is none. Returns nil for the
+    /// whole line if it violates RFC 7239.
     private func forwarded(_ line: String) -> [[UInt8]?]? {
         guard let elements = split(line, at: ",") else { return nil }
         var clients: [[UInt8]?] = []

@@ -1,6 +1,5 @@
-// Decodes arbitrary bytes as the body of each route for events (a single event or a batch) and for sessions. An
-// accepted event must keep the promises of EventSubmission. The server must be able to send each rejection to the
-// client.
+// Decodes arbitrary bytes as the body of each route for events, batches and sessions. An accepted event must keep the
+// promises of EventSubmission. A rejection must be reportable to the client.
 //
 // An event must have the same result alone and in a batch, and in every notation of its JSON.
 //
@@ -39,7 +38,7 @@ private func decodeAlone(_ body: [UInt8], _ headers: EventHeaders) -> Decoded {
     Result { () throws(BodyRefusal) in try EventSubmission.decode(body, route: .native, headers: headers) }
 }
 
-/// Returns whether the body is certainly one JSON text, because the parser read the body to its end. In a batch, any
+/// Returns whether the parser read the body to its end, so that the body is certainly one JSON text. In a batch, any
 /// other body could affect the events after it.
 ///
 /// The parser stops early at a syntax error, at nesting that is too deep, and at a number that is too long.
@@ -78,8 +77,8 @@ private let neighbour = #"{"event":"chargerTargeted","event_id":"n","occurred_at
 
 /// Checks that an invalid event never affects the other events of a batch (contract, section 3).
 ///
-/// Also checks that the event has the same result in the batch as alone. One difference is allowed: in a batch, the
-/// event is nested two levels deeper, so it may be refused as too deep.
+/// Also checks that the event has the same result in the batch as alone. A batch nests the event two levels deeper, so
+/// only the batch may refuse it as too deep.
 private func checkAmongNeighbours(_ body: [UInt8], _ alone: Decoded) throws(Finding) {
     let text = Array(#"{"events":[\#(neighbour),"#.utf8) + body + Array(",\(neighbour)]}".utf8)
     let results = try? EventBatch.decode(text)

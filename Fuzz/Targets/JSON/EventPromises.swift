@@ -1,5 +1,4 @@
-// Checks what EventSubmission and BodyRefusal promise about their values (contract, section 3). Does not look at the
-// request's bytes.
+// Checks what EventSubmission and BodyRefusal promise about their values (contract, section 3).
 
 import JourneyModel
 
@@ -32,8 +31,8 @@ extension EventSubmission {
         try require(value.compact.utf8.elementsEqual(metadata.utf8), "Metadata that is not compact.")
     }
 
-    /// Checks that the canonical form is ASCII and JSON. It must contain every value in which two events of a driver
-    /// may differ, so that different events have different forms. Of `metadata`, only the presence is checked.
+    /// Checks that the canonical form is ASCII and JSON, and contains every value in which two events may differ.
+    /// Different events must have different forms. Of `metadata`, only the presence is checked.
     private func checkCanonicalForm() throws(Finding) {
         try require(canonicalForm.allSatisfy { $0 < 0x80 }, "A canonical form beyond ASCII.")
         guard let form = try? JSONValue.parse(canonicalForm) else { throw Finding("It is no JSON.") }
@@ -54,8 +53,8 @@ extension EventSubmission {
 }
 
 extension BodyRefusal {
-    /// Checks that the refusal can be reported to the client. The problem document must be JSON and have a detail, and
-    /// every field error must name the invalid part of the request.
+    /// Checks that the problem document is JSON and has a detail. Every field error must name the invalid part of the
+    /// request.
     func checkCanBeTold() throws(Finding) {
         let problem = try? JSONValue.parse(Problem(self, requestID: "r").encoded())
         guard let problem, case .string(let detail) = problem["detail"], !detail.isEmpty else {
@@ -66,8 +65,8 @@ extension BodyRefusal {
 }
 
 extension InvalidFields {
-    /// Checks that each error names a different part of the request, by a pointer into the body or the name of a
-    /// header.
+    /// Checks that no two errors name the same part of the request. An error has a pointer into the body, or the name
+    /// of a header.
     func checkPlaces() throws(Finding) {
         try require(!errors.isEmpty, "A refusal without a field error.")
         let pointers = errors.map(\.pointer)

@@ -1,5 +1,5 @@
-// The grammar of RFC 8259 as a state machine, for JSONTextTarget. It reads byte by byte and builds no values. It checks
-// only the grammar; UTF-8, repeated names and surrogates are checked elsewhere.
+// The grammar of RFC 8259 as a state machine, for JSONTextTarget. UTF-8, repeated names and surrogates are checked
+// elsewhere.
 
 struct JSONGrammar {
     private enum State: Equatable {

@@ -1,5 +1,5 @@
-// Parses arbitrary bytes as a JSON text. JSONGrammar and JSONValue.parse must accept the same texts, except that
-// JSONValue.parse also rejects some JSON, for example if it is nested too deep.
+// Parses arbitrary bytes as a JSON text. JSONValue.parse must accept exactly the texts that JSONGrammar accepts, except
+// JSON with certain defects, such as too deep nesting.
 //
 // An accepted text must not change when it is written and parsed again. Foundation must accept such a text too, and
 // find the same values.
@@ -34,13 +34,12 @@ func fuzzJSONText(_ input: [UInt8]) throws(Finding) {
     if !compact.unicodeScalars.contains("\u{FEFF}") { try compare(value, other) }
 }
 
-/// Throws unless the error agrees with the grammar. A text that is JSON may be refused only for one of five reasons
-/// (JSONValue.parse).
+/// Throws unless the error agrees with the grammar. JSONValue.parse may refuse JSON only for one of five reasons.
 private func check(_ error: JSONError, _ grammar: JSONGrammar) throws(Finding) {
     switch error.reason {
     case .duplicateName, .loneSurrogate, .invalidUTF8, .numberTooLong:
-        // A text that is refused for one of these reasons must be JSON, unless it is nested more than 64 deep. Below
-        // that depth, JSONValue.parse does not check the grammar.
+        // JSONValue.parse does not check the grammar of anything nested more than 64 deep. Any other text that is
+        // refused for one of these reasons must be JSON.
         try require(grammar.isJSON || grammar.depth > 64, "\(error.reason) in what is no JSON.")
     case .tooDeep:
         try require(grammar.depth > 64, "Not more than 64 deep.")
@@ -90,8 +89,8 @@ private func compare(_ value: JSONValue, _ other: Any) throws(Finding) {
     case .object(let members):
         guard let others = other as? [String: Any] else { throw Finding("An object, read otherwise.") }
         for member in members {
-            // Two names with different bytes may be equal as Strings. Foundation's dictionary then has fewer members
-            // than `members`, and it is unknown which member's value was kept. Do not compare values in this case.
+            // Two names with different bytes may be equal as Strings. Foundation's dictionary keeps only one of their
+            // values, and it is unknown which. Do not compare values in this case.
             guard let other = others[member.name] else { throw Finding("A member that Foundation does not have.") }
             if others.count == members.count { try compare(member.value, other) }
         }

@@ -1,6 +1,5 @@
-// Writes an event in another notation and checks its canonical form. The first rewriting changes everything that
-// EventSubmission.canonicalForm ignores: the canonical form must stay the same. The second rewriting changes one value
-// that the canonical form contains: the canonical form must change.
+// Rewrites an event in two ways. The first changes everything that EventSubmission.canonicalForm ignores, so the
+// canonical form must stay the same. The second changes one value in the canonical form, so the form must change.
 
 import JourneyModel
 

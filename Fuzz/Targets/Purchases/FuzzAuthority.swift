@@ -1,5 +1,5 @@
-// Three certificates like Apple's. The private keys were deleted after these certificates had been signed with them.
-// The keys are P-256 keys instead of P-384 keys like Apple's, because verifying with P-256 is ten times faster.
+// A certificate chain with the form of Apple's. Its private keys are deleted. The keys are P-256 instead of Apple's
+// P-384, because verifying P-256 is ten times faster.
 
 import Foundation
 

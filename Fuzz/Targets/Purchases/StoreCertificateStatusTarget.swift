@@ -24,8 +24,8 @@ private struct FixedResponse: OCSPRequester {
     func query(request: [UInt8], uri: String) async -> OCSPRequesterQueryResult { .response(bytes) }
 }
 
-/// Holds the genuine chain in the type that policies take as input (`UnverifiedCertificateChain`). Only a verifier can
-/// create a value of that type.
+/// Holds the genuine chain in the type that policies take (`UnverifiedCertificateChain`). Only a verifier can create a
+/// value of that type.
 private final class VerifiedChain: Sendable {
     static let shared = VerifiedChain()
     private let known = Mutex<UnverifiedCertificateChain?>(nil)

@@ -1,7 +1,7 @@
 // Reads arbitrary bytes as the certificates of signed App Store data. Only the genuine chain may be accepted.
 //
-// Input: up to two certificates, each as two bytes with the length of its DER, followed by the DER. The target appends
-// the pinned root.
+// Input: up to two certificates. Each certificate is two bytes with the length of the DER, followed by the DER. The
+// target appends the pinned root.
 
 import JourneyModel
 import Purchases

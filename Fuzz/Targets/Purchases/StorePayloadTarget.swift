@@ -1,6 +1,6 @@
-// Reads arbitrary bytes as Apple's signed data about purchases. The parsed transactions and renewals are applied in one
-// order and in the reverse order. The stored facts must be the same for both orders, and so must the entitlements at
-// several times.
+// Reads arbitrary bytes as Apple's signed data about purchases. The parsed transactions and renewals are applied in the
+// given and in the reverse order. Both orders must lead to the same stored facts and, at several times, the same
+// entitlements.
 //
 // The target StoreToken covers the signature.
 //
@@ -65,13 +65,11 @@ private func signedPayload(_ claims: [UInt8]) -> SignedPayload? {
     return try? SignedPayload("e30." + text + ".AAAA")
 }
 
-/// Throws unless Foundation finds the same transaction, product, signing date and revocation in the JSON.
 private func compare(_ fact: TransactionFact, _ json: ArraySlice<UInt8>) throws(Finding) {
     // Do not compare JSON with a byte order mark, because Foundation removes it from the beginning of a member's name.
     guard !String(decoding: json, as: UTF8.self).unicodeScalars.contains("\u{FEFF}") else { return }
-    // If Foundation refuses the JSON, there is nothing to compare. Foundation refuses numbers outside the range of
-    // Double, but JourneyModel keeps every number as text. (The target JSONText checks which texts are accepted as
-    // JSON.)
+    // Foundation refuses numbers outside the range of Double. JourneyModel accepts them, because it keeps every number
+    // as text. The target JSONText checks which texts are accepted as JSON.
     guard let object = try? JSONSerialization.jsonObject(with: Data(json)) else { return }
     guard let members = object as? [String: Any] else { throw Finding("Not an object.") }
     try require(members["transactionId"] as? String == fact.transactionID, "Another transaction.")

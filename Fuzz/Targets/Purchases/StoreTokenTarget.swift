@@ -19,8 +19,7 @@ func fuzzStoreToken(_ input: [UInt8]) throws(Finding) {
     guard let certificates = try? signed.certificates() else { return }
     try require(certificates.count == 3 && certificates.allSatisfy { !$0.isEmpty }, "Not three certificates.")
     try require(signed.jws.header["alg"] == .string("ES256"), "Another algorithm.")
-    // The proof is stored beside the payload. It contains the header as it was sent, so that the token can be verified
-    // again.
+    // The stored proof contains the header as it was sent, so that the token can be verified again.
     if let fact = try? TransactionFact(signed), let proof = fact.proof {
         try require(proof.token(payload: fact.payload) == text, "The stored transaction is not the one sent.")
     }

@@ -20,8 +20,8 @@ function prose(name, text, attributes = {}) {
 class Description {
     constructor(json) { this.json = json; }
 
-    // If `value` is a $ref within the document, returns the value to which it refers, and the last part of the $ref as
-    // `name`. Otherwise returns `value` itself, and null as `name`.
+    // If `value` is a $ref, returns the referenced value, and the last part of the $ref as `name`. Any other value is
+    // returned itself, with null as `name`.
     resolve(value) {
         let name = null;
         for (let hops = 0; value && value.$ref && hops < 8; hops += 1) {

@@ -1,14 +1,13 @@
-// The views of the operator page that list the entries behind a count ("cases") or the results of a search. The entries
-// are drivers, sessions, events or rejected requests. All views open in the same dialog, each on top of the previous
-// one.
+// The views of the operator page that list the entries behind a count ("cases") or the results of a search. All views
+// open in one dialog, on top of each other.
 "use strict";
 
-// The open views, each with its title and the function that loads it. The last view is shown.
+// The stack of open views. Only the top view, the last one in the array, is shown.
 let opened = [];
 
 function openCases(title, load) {
-    // If the dialog is closed, its views are no longer open. The list may still contain them, because the dialog's
-    // close event may not have been handled yet.
+    // If the dialog is closed, no view is open. The array may still contain views, because the dialog's close event may
+    // not have been handled yet.
     if (!byID("cases").open) opened = [];
     if (opened.length > 0) opened[opened.length - 1].scroll = byID("cases").scrollTop;
     opened.push({ title, load, scroll: 0 });
@@ -37,7 +36,7 @@ byID("cases-back").addEventListener("click", () => { opened.pop(); showCases(); 
 byID("cases-close").addEventListener("click", () => byID("cases").close());
 byID("cases").addEventListener("close", () => { if (!byID("cases").open) opened = []; });
 
-// Returns the decoded body of the server's response. If the response is an error, throws an Error with its `detail`.
+// Returns the decoded body. If the response is an error, throws an Error with the body's `detail`.
 async function read(path, options) {
     const answer = await ask(path, options);
     const body = await answer.json();
@@ -89,15 +88,14 @@ const eventRow = (one) => [dayAndTime(one.occurred_at), driverName(one.driver_id
 const refusalHeadings = ["Count", "Driver", "Route", "Status", "Last at", "Last request id"];
 const refusalRow = (one) => [one.count, driverName(one.driver_id), one.route, `${one.status} ${statusNames[one.status] || ""}`, dayAndTime(one.last_at), one.request_id];
 
-// Removes the column with the driver, which is the second column in the tables of sessions, events and rejected
-// requests.
+// The driver is in the second column of the tables of sessions, events and rejected requests.
 const withoutDriver = (columns) => columns.filter((_, index) => index !== 1);
 
 function openDriversIn(state) {
     openCases(`Drivers in ${state}`, () => pages("/ops/drivers", { state }, "drivers", driverRow, driverHeadings, "None found so far."));
 }
 
-// Opens the list of events. If `filter` has no `from`, the list shows the last hour.
+// If `filter` has no `from`, the list shows the last hour.
 function openEvents(title, filter) {
     const from = new Date(Date.now() - 3_600_000).toISOString();
     openCases(title, () => pages("/ops/events", { from, ...filter }, "events", eventRow, eventHeadings, "None found so far."));
@@ -110,7 +108,6 @@ function openRefusals(status) {
     });
 }
 
-// Opens a list of rejected requests: those with a status for which `matches` returns true.
 function openRefusalsWhere(words, matches) {
     openCases(`Requests ${words}, since the server started`, async () => {
         const { refusals } = await read(`/ops/refusals?${query({ limit: 200 })}`);

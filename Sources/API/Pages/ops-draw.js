@@ -20,7 +20,6 @@ function shape(name, attributes, text) {
     return made;
 }
 
-// Returns a button whose text is a count or a name. The button opens the entries that were counted, or the named entry.
 function opener(text, label, open) {
     const button = element("button", { type: "button", class: "link", ...(label ? { "aria-label": label } : {}) }, ...breakable(text));
     button.open = open;
@@ -33,8 +32,7 @@ document.addEventListener("click", (event) => {
     if (button?.open) button.open();
 });
 
-// A wide table is a tab stop while it can be scrolled horizontally, so that the keyboard can scroll it. Whether it can
-// be scrolled depends on its content and on the width of the window.
+// A wide table is a tab stop while it can be scrolled horizontally, so that the keyboard can scroll it.
 function setTabStop(place) {
     place.tabIndex = place.scrollWidth > place.clientWidth ? 0 : -1;
 }
@@ -42,7 +40,7 @@ function setTabStop(place) {
 const widths = new ResizeObserver((changes) => changes.forEach(({ target }) => setTabStop(target)));
 document.querySelectorAll(".scroll").forEach((place) => widths.observe(place));
 
-// Replaces the content of an element only if the new content differs, so that an update does not clear the user's
+// Replaces the content of an element only if the new content differs. An update would otherwise clear the user's
 // selection.
 function put(id, ...made) {
     const place = byID(id);
@@ -79,8 +77,7 @@ function cell(value) {
     return value.tagName === "TD" ? value : element("td", {}, value);
 }
 
-// Splits a name in camel case or with underscores into words. The line may wrap between two words, because a <wbr>
-// separates them.
+// Splits a name in camel case or with underscores into words, with a <wbr> between them. The line may wrap at a <wbr>.
 function breakable(name) {
     return name.split(/(?<=[a-z])(?=[A-Z])|(?<=_)/).flatMap((word, index) => (index === 0 ? [word] : [element("wbr"), word]));
 }

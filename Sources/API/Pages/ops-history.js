@@ -1,5 +1,4 @@
-// Charts of events, responses and latency over the chosen range, with data from /ops/history. The charts have bars and
-// lines, and show the values of the step under the pointer.
+// Charts of events, responses and latency over the chosen range, with data from /ops/history.
 "use strict";
 
 const rangeKey = "dwell-operator-range";
@@ -20,8 +19,8 @@ function chosenRange() {
     return document.querySelector("#ranges [aria-pressed=true]").value;
 }
 
-// Reads and draws the history, unless the last read was less than one refresh interval ago. When the user has changed
-// the range, `isNow` is true and the history is read immediately.
+// Reads and draws the history, at most once per refresh interval. If `isNow` is true, reads immediately, because the
+// user has changed the range.
 async function readHistory(isNow = false) {
     const range = chosenRange();
     if (!isNow && Date.now() - historyReadAt < refreshMilliseconds[range]) return;
@@ -32,8 +31,7 @@ async function readHistory(isNow = false) {
     drawHistory();
 }
 
-// Returns all steps of the range. The server omits steps in which nothing was counted, so this function adds empty
-// steps for them.
+// Returns all steps of the range. Adds empty steps, because the server omits steps in which nothing was counted.
 function allSteps(history) {
     const length = history.step_seconds * 1000;
     const begin = Date.parse(history.from);
@@ -134,8 +132,8 @@ function bars(id, label, steps, kinds, counts) {
     hover(id, area, steps, (step) => kinds.filter(([name]) => counts(step)[name]).map(([name, words]) => [name, words, grouped.format(counts(step)[name])]));
 }
 
-// Returns a count. If the server stores the counted entries, the count is a button that opens them. The server stores
-// the events that have a verdict, and the requests that it has rejected since its start.
+// Returns a count. The count is a button if the server stores the counted entries. It stores events with a verdict, and
+// the requests that it has rejected since its start.
 function countOfCases(id, name, words, count, from, to) {
     const text = grouped.format(count);
     if (count === 0) return text;
@@ -160,7 +158,7 @@ function lines(id, label, steps) {
             if (step[name] === undefined) { isDown = false; return; }
             const x = area.left + (index + 0.5) * area.step, y = area.base - (step[name] / highest) * area.tall;
             path += `${isDown ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
-            // If the steps on both sides have no responses, no line leads to or from this step, so it gets a dot.
+            // A step gets a dot if neither neighbouring step has responses, because no line leads to the step.
             if (!isDown && steps[index + 1]?.[name] === undefined) area.svg.append(shape("circle", { cx: x, cy: y, r: 3, class: `dot ${name}` }));
             isDown = true;
         });
@@ -172,7 +170,7 @@ function lines(id, label, steps) {
     hover(id, area, steps, (step) => latencies.filter(([name]) => step[name] !== undefined).map(([name, words]) => [name, words, milliseconds(step[name])]));
 }
 
-// The data with which `showValues` shows the values of the step under the pointer, by the id of the chart.
+// What `showValues` needs for each chart. The key is the id of the chart.
 const hovered = {};
 
 function hover(id, area, steps, values) {
@@ -207,7 +205,6 @@ function showValues(id, clientX) {
     const found = values(step);
     tip.replaceChildren(element("strong", {}, dayAndTime(step.at)), ...(found.length ? found : [["none", "no counts", ""]]).map(([name, words, value]) =>
         element("div", {}, element("span", { class: `key ${name}`, "aria-hidden": "true" }), `${words} ${value}`)));
-    // If there is not enough room to the right of the pointer, the values are shown to its left.
     const x = clientX + 14 + tip.offsetWidth < document.documentElement.clientWidth ? clientX + 14 : clientX - 14 - tip.offsetWidth;
     tip.style.left = `${Math.max(4, x) + window.scrollX}px`;
     tip.style.top = `${box.top + window.scrollY + 8}px`;
@@ -222,7 +219,7 @@ function cells(id, kinds, step, counts) {
     });
 }
 
-// Draws the values of the charts as a table, but only while the table is open.
+// Draws the values of the charts as a table, if the table is open.
 function drawHistoryTable(steps) {
     if (!byID("minutes").open) return;
     const rows = steps.filter((step) => step.begins_at !== undefined).reverse().map((step) => [

@@ -1,5 +1,4 @@
-// Runs last, when every part of the page is loaded. Restores the token and the time range that were stored for this
-// tab.
+// Runs last, after all other scripts of the page. Restores this tab's token and time range.
 "use strict";
 
 const keptRange = sessionStorage.getItem(rangeKey);

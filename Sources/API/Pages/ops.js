@@ -40,7 +40,8 @@ function drawRequests({ requests }) {
         opener(grouped.format(count), `${count} rejected with ${status}: show the drivers`, () => openRefusals(status)), status, statusNames[status] || ""]), "None."));
 }
 
-// The result of the database check of /readyz, which is requested with every picture. Null if the last request failed.
+// The database check in the last response of /readyz; null if that request failed. The page requests /readyz with every
+// picture.
 let ready = null;
 const disk = { ok: ["accepts writes", false], refuses_writes: ["rejects writes: events get 503", true], no_answer: ["does not respond", true] };
 
@@ -93,8 +94,8 @@ function drawSettings(picture) {
     readSettingsHistory(picture);
 }
 
-// The interval between two reads of the settings history, which other servers may change. After a change or a reload of
-// the settings, the history is read with each picture until it contains that change or reload.
+// Other servers may change the settings, so the page reads the settings history again after this interval. If the
+// history lacks the change or reload that a picture reports, the page reads the history again with the next picture.
 const settingsHistoryMilliseconds = 60_000;
 let shownSettings = null;
 
@@ -110,7 +111,7 @@ function readSettingsHistory({ settings_version: version, settings_reload: reloa
     }).catch(() => {});
 }
 
-// Draws the rules of SETTINGS_RULES_FILE. The section is hidden if there is no such file.
+// Draws the rules of SETTINGS_RULES_FILE.
 function drawRules(version, rules) {
     byID("rules-section").hidden = !rules;
     if (!rules) return put("rules");
@@ -182,8 +183,8 @@ function draw(picture) {
     say("Live", false);
 }
 
-// Shows the state of the connection. A screen reader reads the state aloud when it changes. The time of the last update
-// changes with each picture, so it is in a separate element.
+// Shows the state of the connection. A screen reader announces each change of this state. The time of the last update
+// is in a separate element, because it changes with every picture.
 function say(text, isStale) {
     if (byID("standing").textContent !== text) byID("standing").textContent = text;
     byID("standing").classList.toggle("stale", isStale);
@@ -218,8 +219,8 @@ async function* messages(answer) {
 }
 
 async function look() {
-    // If the form is submitted twice, this function runs twice. The second run closes the connection of the first run,
-    // because leave() aborts only the newest connection.
+    // Submitting the form twice runs this function twice. The second run must close the connection of the first run,
+    // because leave() closes only the newest connection.
     reading?.connection?.abort();
     const mine = reading = { connection: null };
     for (let pause = 1000; token !== null && reading === mine; pause = Math.min(pause * 2, 30_000)) {
@@ -244,7 +245,8 @@ async function look() {
         } catch (error) {
             if (reading !== mine) return;
             if (error instanceof Refused) return leave(error.message);
-            // If the server does not respond, fetch throws a TypeError, whose text differs between browsers.
+            // If the server does not respond, fetch throws a TypeError. Its text differs between browsers, so it is not
+            // shown.
             say(`Disconnected: ${error instanceof TypeError ? "the server does not respond." : error.message} Reconnecting.`, true);
         } finally {
             clearTimeout(silence);
@@ -259,7 +261,7 @@ function show(isIn) {
     byID("skip").hidden = !isIn;
     byID("enter").hidden = isIn;
     byID("leave").hidden = !isIn;
-    // The field that had the focus is now hidden, so the focus moves to the top of the page.
+    // The focused field is now hidden, so the focus moves to the top of the page.
     if (comesIn) {
         byID("content").focus({ preventScroll: true });
         window.scrollTo(0, 0);

@@ -1,5 +1,5 @@
 // Functions for commands that open the database themselves, even while a server is running. If the database cannot be
-// used, they print the reason to standard error and fail the command.
+// used, these functions print the reason to standard error and fail the command.
 
 import ArgumentParser
 import Identity

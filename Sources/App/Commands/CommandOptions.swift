@@ -50,7 +50,7 @@ struct ListenOptions: ParsableArguments {
 }
 
 extension ExitCode {
-    /// EX_CONFIG of sysexits.h. It means that another start with the same settings would fail in the same way.
+    /// EX_CONFIG of sysexits.h: a restart with the same settings would fail in the same way.
     static let badConfiguration = ExitCode(78)
 }
 
@@ -68,7 +68,7 @@ extension ConfigurationReport {
 extension TokenConfiguration {
     /// Returns the existing signing key. Only `dwell serve` creates a missing key.
     ///
-    /// - Throws: `ExitCode` if the key does not exist or cannot be read, after printing the reason to standard error.
+    /// - Throws: `ExitCode` if the key does not exist or cannot be read. The reason is printed to standard error.
     func requiredKey() throws -> SigningKey {
         let existing: SigningKey?
         do throws(SigningKeyError) {

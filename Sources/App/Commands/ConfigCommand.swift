@@ -48,9 +48,8 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // Use the partial configuration, which has defaults instead of invalid values, because an operator needs the
-        // history most when the environment file is invalid. Reading the history needs only the database and, with
-        // PostgreSQL, the signing key.
+        // Do not require a valid configuration, because an operator needs the history most when the environment file is
+        // invalid. Reading the history needs only the database and, with PostgreSQL, the signing key.
         let configuration = Configuration.report(from: input).partial
         let (changes, reloads, corrections) = try await history(configuration)
         print(
@@ -59,7 +58,8 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
                 : SettingsHistoryText.text(changes, reloads, corrections, limit: limit))
     }
 
-    /// Reads `limit` changes and the change before them, with which the oldest change in the output is compared.
+    /// Reads one change more than `limit`, because the oldest change in the output is compared with the change before
+    /// it.
     private func history(
         _ configuration: Configuration
     ) async throws -> ([SettingsChange], [SettingsReloadOf], [SettingsCorrection]) {
@@ -220,7 +220,7 @@ enum SettingsHistoryText {
         return settings + (before.rules == after.rules ? [] : [rulesText(after.rules)])
     }
 
-    /// Returns the settings after the change, by their names. Each value is the text of the number that was stored.
+    /// Returns the settings after the change, by name. Each value is the stored number as text.
     private static func values(_ change: SettingsChange) -> [String: String] {
         guard case .object(let members)? = try? JSONValue.parse(Array(change.settings.utf8)) else { return [:] }
         return members.reduce(into: [:]) { values, member in

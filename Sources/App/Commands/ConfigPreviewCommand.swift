@@ -133,7 +133,6 @@ struct SettingsPreview {
         }
     }
 
-    /// Returns the rows with aligned columns; empty if there are no rows.
     private static func table(_ rows: [[String]]) -> String {
         let widths = (0..<2).map { column in rows.map { $0[column].count }.max() ?? 0 }
         return rows.map { row in

@@ -26,8 +26,8 @@ struct ConfigShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // Use the partial configuration, which has defaults instead of invalid values, because the environment file may
-        // have become invalid while the server runs. These values are enough to find the server.
+        // Do not require a valid configuration, because the environment file may have become invalid while the server
+        // runs. The partial configuration is enough to find the server.
         let configuration = Configuration.report(from: input).partial
         let body: [UInt8]
         do {

@@ -42,8 +42,8 @@ struct ConfigTryCommand: AsyncParsableCommand {
         }
     }
 
-    /// Returns the time that `text` states. `text` is an RFC 3339 time, or a duration such as `7 days`, which is
-    /// counted back from `now`. Returns nil for any other text.
+    /// Parses an RFC 3339 time, or a duration such as `7 days`, which is subtracted from `now`. Returns nil for any
+    /// other text.
     static func start(_ text: String, now: Moment) -> Moment? {
         if let moment = RFC3339.moment(from: text) { return moment }
         let words = text.split(separator: " ")
@@ -102,7 +102,7 @@ struct ConfigTryCommand: AsyncParsableCommand {
 
     /// Returns the time-outs that the environment file sets.
     ///
-    /// - Parameter configured: the server's own settings. They are used only to check the file: for example, a grace
+    /// - Parameter configured: the server's own settings, which are used only to check the file. For example, a grace
     ///   period in the file may not exceed the server's hard timeout. The result contains only values from the file.
     static func durations(in text: String, _ configured: Settings) throws -> TrialDurations {
         let entries = EnvironmentFile(path: "", text: text, without: "").entries

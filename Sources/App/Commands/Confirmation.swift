@@ -3,8 +3,8 @@
 import ArgumentParser
 import Foundation
 
-/// Returns if `--yes` was given or if the operator types `y` at a terminal. Otherwise throws, so the command ends with
-/// status 1 and changes nothing.
+/// Throws unless `--yes` was given or the operator types `y` at a terminal. A command that throws ends with status 1
+/// and changes nothing.
 func confirm(_ question: String, yes: Bool) throws {
     if yes { return }
     guard isatty(STDIN_FILENO) == 1, isatty(STDERR_FILENO) == 1 else {

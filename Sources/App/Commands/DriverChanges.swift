@@ -31,8 +31,8 @@ extension MissingErasures {
     var all: [RecordedErasure] { drivers.map(\.erasure) + withoutDriver }
 }
 
-/// Runs `body` with `ServerChanges` if a server answers on the database's control socket, otherwise with `FileChanges`.
-/// Prints errors to standard error and fails the command.
+/// If a server answers on the database's control socket, runs `body` with `ServerChanges`. If no server answers, or
+/// with PostgreSQL, runs `body` with `FileChanges`. Prints errors to standard error and fails the command.
 func changingDrivers<Outcome>(
     _ options: SettingsOptions, _ body: (any DriverChanges) async throws -> Outcome
 ) async throws -> Outcome {
@@ -50,7 +50,7 @@ func changingDrivers<Outcome>(
     }
 }
 
-/// Asks the running server over its control socket to change drivers' accounts.
+/// Changes drivers' accounts through the control socket of the running server.
 struct ServerChanges: DriverChanges {
     struct Failure: Error, CustomStringConvertible {
         var description: String
@@ -64,8 +64,7 @@ struct ServerChanges: DriverChanges {
     private let database: String
 
     /// Connects to the control socket of the database. Returns nil if the database file is missing, or if no server
-    /// listens on the socket. A killed server does not remove the socket's file, so the file may exist without a
-    /// server.
+    /// listens on the socket. A killed server leaves the socket's file behind.
     ///
     /// - Throws: `Failure` if the server does not respond, is not Dwell, or has another version.
     init?(database path: String) async throws {
@@ -111,8 +110,8 @@ struct ServerChanges: DriverChanges {
 
     func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures {
         var missing = MissingErasures()
-        // A list made from several files may contain two deletions of one driver. Only the later one is sent, because
-        // the list is split into several requests, and the server compares only the deletions within one request.
+        // The list may contain two deletions of one driver. The list is sent in several requests, and the server finds
+        // duplicates only within one request. Therefore only the later deletion is sent.
         let latest = Dictionary(erasures.map { ($0.digest, $0) }) { $0.at >= $1.at ? $0 : $1 }
         try await inParts(Array(latest.values), isDryRun: true) { reply in
             for driver in reply.drivers {

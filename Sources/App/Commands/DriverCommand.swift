@@ -1,5 +1,5 @@
-// `dwell driver`: operations on a driver's account. An operator runs them at the driver's request, or to repeat
-// deletions after a restore. DriverChanges.swift makes the changes; commands that only read always read the database.
+// `dwell driver`: operations on a driver's account, for example to repeat deletions after a restore.
+// DriverChanges.swift makes the changes. Commands that change nothing read the database directly.
 
 import ArgumentParser
 import Identity

@@ -30,8 +30,7 @@ struct Dwell: AsyncParsableCommand {
 
     /// Runs the command. If the subcommand is unknown, prints the list of subcommands.
     static func main() async {
-        // This must be the first statement of the process. It holds a signal that arrives during the start until the
-        // server can handle it.
+        // This must be the first statement of the process, because it holds signals until the server can handle them.
         SignalSource.hold()
         FileModes.keepToOwner()
         let names = configuration.subcommands.compactMap { $0.configuration.commandName }
@@ -49,8 +48,8 @@ struct Dwell: AsyncParsableCommand {
                 try command.run()
             }
         } catch {
-            // If help or the version is requested, ArgumentParser throws an error with the status 0. Its text is
-            // printed here, because `exit` would end the process before the check below.
+            // A request for help or for the version throws an error with the status 0. Print its text here, because
+            // `exit` would end the process before the check below.
             guard exitCode(for: error) == .success else { exit(withError: error) }
             print(fullMessage(for: error, columns: nil))
         }

@@ -1,5 +1,5 @@
 // Values that both output formats of `dwell explain` (text and JSON) derive from a recorded event. The verdict is the
-// stored one, and is not computed again.
+// stored verdict. It is not computed again.
 
 import Engine
 import JourneyModel
@@ -40,11 +40,11 @@ extension RecordedEvent {
         ].compactMap(\.self)
     }
 
-    /// The reason why the event did not change the state. Nil if it changed the state, and for an event that never
-    /// changes it, such as a diagnostic event.
+    /// The reason why the event did not change the state. Nil if the event changed the state. Also nil for an event
+    /// that never changes the state, such as a diagnostic event.
     ///
-    /// Exception: an event below the driver's floor (the time before which retention has deleted events) always has a
-    /// reason. If the event was not rejected, the reason is that it is not folded again.
+    /// An event below the driver's floor always has a reason. The floor is the time before which retention has deleted
+    /// events. If such an event was not rejected, the reason is that the fold starts after the event.
     var why: String? {
         if isBelowFloor, verdict.reason == nil {
             return "earlier events were deleted (EVENT_RETENTION_DAYS), and the fold starts after it"
@@ -69,14 +69,13 @@ extension RecordedEvent {
         }
     }
 
-    /// The implied steps, which are transitions whose own events are missing, and the evidence that they happened. Nil
-    /// if there are no implied steps.
+    /// The implied steps and the evidence for them; nil if there are no implied steps. An implied step is a transition
+    /// whose own event is missing.
     var whyImplied: String? {
         guard !verdict.implied.isEmpty else { return nil }
         let steps = verdict.implied.names.joined(separator: ", ")
         let evidence = previousState.flatMap { $0 == before.state ? nil : $0 }
-        // A verified visit proves that the driver was at the merchant. Therefore it also proves the steps between the
-        // phone's state and AT_MERCHANT.
+        // A verified visit proves that the driver was at the merchant. It therefore proves all steps up to AT_MERCHANT.
         let isAtMerchant = (previousState ?? before.state) == .atMerchant
         let reasons = [
             evidence.map { "the phone was in \($0.rawValue)" },
@@ -85,7 +84,7 @@ extension RecordedEvent {
         return "\(steps): " + (reasons.isEmpty ? "the event proves it" : reasons.joined(separator: ", and "))
     }
 
-    /// The session that this event ended, because the event began another journey. Nil if there is no such session.
+    /// The session that ended because this event began another journey; nil if there is no such session.
     var closedSession: (id: String, ending: Journey.Ending)? {
         guard let id = before.sessionID, let ending = before.closing(by: after) else { return nil }
         return (id, ending)

@@ -32,8 +32,8 @@ struct ExplanationText {
         return lines
     }
 
-    /// Returns the summary that follows the last event. If only one session is explained and the last event closed it,
-    /// the summary says how the session ended. Otherwise the summary says the driver's state after that event.
+    /// Returns the summary below the last event, `event`. If only one session is explained and `event` closed it, the
+    /// summary says how the session ended. In all other cases, the summary says the driver's state after `event`.
     private func summary(after event: RecordedEvent, session: String?) -> String {
         guard let closed = event.closedSession, let session, closed.id.utf8.elementsEqual(session.utf8) else {
             return summary(event.after)
@@ -185,8 +185,8 @@ struct ExplanationText {
         return (lines + [line]).map { String(repeating: " ", count: indent) + $0 }
     }
 
-    /// Returns a text from a client, made safe for a terminal. Control characters, and characters that change the
-    /// writing direction, are replaced by escapes such as `\u{1b}`.
+    /// Makes a client's text safe for a terminal. Escapes such as `\u{1b}` replace control characters and characters
+    /// that change the writing direction.
     private static func printable(_ text: String) -> String {
         var shown = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {

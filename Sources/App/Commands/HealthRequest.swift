@@ -1,5 +1,5 @@
 // Sends one GET request over a socket, and returns the status code of the response. Supports only the part of HTTP that
-// this needs (RFC 9112, sections 3 and 4).
+// such a request needs (RFC 9112, sections 3 and 4).
 
 import Foundation
 import Sockets
@@ -8,9 +8,8 @@ struct HealthRequest: Sendable {
     let address: SocketAddress
     let path: String
 
-    /// Creates a request to the server that runs on this machine with these settings. The request uses the server's
-    /// first address. A wildcard address is replaced by the loopback address, because a client cannot connect to a
-    /// wildcard address.
+    /// Creates a request to the first address of the server on this machine. The loopback address replaces a wildcard
+    /// address, because a client cannot connect to a wildcard address.
     init(http: Configuration.HTTP, path: String = "/healthz") {
         self.path = path
         switch http.hosts.first {
@@ -47,8 +46,7 @@ struct HealthRequest: Sendable {
         return Self.statusCode(of: try outcome.get())
     }
 
-    /// Returns the beginning of the response. It contains the status code, unless the server closes the connection
-    /// earlier.
+    /// Returns the beginning of the response. It lacks the status code only if the server closes the connection early.
     private func exchange(on loop: EventLoop, until deadline: Deadline) async throws(TransportError) -> [UInt8] {
         let connection = try await Connection.connect(to: address, on: loop, until: deadline)
         defer { connection.close() }

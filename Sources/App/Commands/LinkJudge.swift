@@ -1,5 +1,5 @@
-// Checks the responses of a host that LinkCheck fetched, and compares them with the settings. The functions are pure.
-// The rules are those of Apple's page "Supporting associated domains" and of Google's "Verify Android App Links".
+// Checks the responses that LinkCheck fetched from a host, and compares them with the settings. The functions are pure.
+// The rules come from Apple's page "Supporting associated domains" and Google's "Verify Android App Links".
 
 import API
 import Foundation
@@ -39,7 +39,6 @@ struct LinkJudge: Sendable {
             + PublicPageName.allCases.filter { pages[$0] != nil }.map(\.path)
     }
 
-    /// Returns the maximum size in bytes of the content that is read from the path.
     func bytesMax(_ path: String) -> Int {
         PublicPageName.allCases.contains { $0.path == path } ? PublicPage.bytesMax : AppLinks.documentBytesMax
     }
@@ -104,8 +103,8 @@ struct LinkJudge: Sendable {
         mediaType.isEmpty ? "missing" : escaped(mediaType)
     }
 
-    /// Returns the findings for a document that Dwell does not serve, because its variable is not set. If the host has
-    /// this document nevertheless, it comes from another server, for example Firebase Hosting.
+    /// Returns the findings for a document whose variable is not set. Dwell does not serve such a document. If the host
+    /// has one, it comes from another server, for example Firebase Hosting.
     private func unset(_ path: String, _ fetched: Fetched, _ variable: String) -> [LinkFinding] {
         switch fetched {
         case .response(status: 200, _, _):
@@ -139,8 +138,8 @@ struct LinkJudge: Sendable {
         var applinks: Links
     }
 
-    /// A value in one of the objects in the list `components` of Apple's document. `other` is any value that is neither
-    /// a text nor a Boolean. Dwell never writes such a value.
+    /// A value in `components` of Apple's document. Dwell writes only texts and Booleans, so `other` never occurs in a
+    /// document from Dwell.
     private enum Value: Decodable, Hashable {
         case text(String)
         case flag(Bool)

@@ -89,14 +89,14 @@ struct RestoreCommand: AsyncParsableCommand {
         if let old, let instruction = Self.instruction(plan, old: old) { print(instruction) }
     }
 
-    /// A restore brings back the drivers who were deleted after the backup. Returns the instruction for deleting them
-    /// again; nil if there are no such drivers.
+    /// A restore brings back the drivers who were deleted after the backup. Returns the instruction for deleting these
+    /// drivers again; nil if no driver was deleted after the backup.
     ///
-    /// If this binary cannot read the previous database, it is unknown whether a driver was deleted after the backup.
-    /// The instruction then also says where to get the list of deletions.
+    /// If this binary cannot read the previous database, the deletions after the backup are unknown. In this case, the
+    /// instruction also says where to get the list of deletions.
     ///
-    /// - Parameter old: the path of the previous database. Unless this database is damaged, it contains the records of
-    ///   the deletions.
+    /// - Parameter old: the path of the previous database. It contains the records of the deletions, unless it is
+    ///   damaged.
     static func instruction(_ plan: RestorePlan, old: String) -> String? {
         guard let undone = plan.undoneErasures else {
             guard case .ofAnotherVersion = plan.current else {

@@ -81,8 +81,8 @@ struct MigrateCommand: AsyncParsableCommand {
     /// Copies the SQLite database to PostgreSQL. Reads the settings once without DATABASE_URL, to find the SQLite
     /// database, and once without DATABASE_PATH, to find PostgreSQL.
     ///
-    /// The settings without DATABASE_PATH must be valid and set a signing key, because the servers will start with
-    /// them.
+    /// The settings for PostgreSQL must be valid and contain a signing key, because the servers will start with these
+    /// settings.
     private func transfer() async throws {
         let (url, urlFile) = (Variables.databaseURL.name, Variables.databaseURL.fileVariableName)
         let source = settingsOptions.overrides.merging([url: "", urlFile: ""]) { $1 }
@@ -108,7 +108,6 @@ struct MigrateCommand: AsyncParsableCommand {
         if check { try await CheckCommand.run(configuration) }
     }
 
-    /// Returns one line per migration, with its number, its name, and the time at which it was applied.
     static func table(_ migrations: [MigrationStatus]) -> String {
         let width = migrations.map(\.name.count).max() ?? 0
         return migrations.map { migration in

@@ -1,5 +1,5 @@
-// Reports which process uses a port that the server needs, and what to do about it. The information comes from /proc on
-// Linux. In /proc, a user sees only the open files of the user's own processes, and root sees those of all processes.
+// Finds the process that uses a port that the server needs. The information comes from /proc on Linux. There, only root
+// sees the open files of other users' processes.
 
 import Foundation
 import HTTPServer
@@ -20,8 +20,8 @@ enum PortHolder {
     /// Returns text such as `caddy (process 1234)` for each process that listens on the port. Processes that the user
     /// cannot see are left out.
     ///
-    /// If no process is found, reads the kernel's table of sockets up to two more times. The kernel returns this table
-    /// in pieces. If another socket is opened or closed between two pieces, the reader may miss a socket.
+    /// Reads the kernel's table of sockets up to three times, until a process is found. The kernel returns this table
+    /// in pieces. If a socket opens or closes between two pieces, the table may lack another socket.
     static func names(ofListenersOn port: Int) -> [String] {
         for _ in 0..<2 {
             let names = readNames(ofListenersOn: port)
@@ -53,8 +53,8 @@ enum PortHolder {
 
     /// Returns the inodes of the sockets that listen on `port`, from a table in the format of /proc/net/tcp (proc(5)).
     ///
-    /// The second column ends with the port in hexadecimal. The fourth column is the state of the socket, and the tenth
-    /// column is the inode.
+    /// The second column ends with the port in hexadecimal. The fourth column is the state of the socket (0A:
+    /// listening). The tenth column is the inode.
     static func inodes(in table: String, port: Int) -> [String] {
         table.split(separator: "\n").dropFirst().compactMap { line in
             let columns = line.split(separator: " ")

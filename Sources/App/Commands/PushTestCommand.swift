@@ -150,7 +150,7 @@ struct PushTestCommand: AsyncParsableCommand {
         }
     }
 
-    /// What is wrong or what the operator can do, by the reason of a rejection. Only common reasons are included.
+    /// Advice for the operator, by the reason of a rejection. Only common reasons are included.
     private static let advice = [
         "BadDeviceToken": "The token is mistyped, or is one of the other environment: try --environment sandbox.",
         "DeviceTokenNotForTopic": "The token belongs to another app than PUSH_APNS_TOPIC.",

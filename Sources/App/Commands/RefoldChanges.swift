@@ -7,24 +7,24 @@ import Engine
 import Foundation
 import JourneyModel
 
-/// The correction of settings that `begin` returns. If `continues` is true, it is an earlier correction that was not
-/// finished and is now continued. Otherwise it is new.
+/// The correction of settings that `begin` returns. `continues` is true for an earlier correction that was not
+/// finished, and false for a new correction.
 struct BegunCorrection: Sendable {
     var id: Int64
     var at: Moment
     var since: Moment
     var until: Moment
-    /// The version of the settings with which the events are refolded. If it is nil, each event is refolded with the
-    /// settings stored with that event.
+    /// The version of the settings with which the events are refolded. If nil, each event is refolded with the settings
+    /// that are stored with it.
     var version: String?
     var continues: Bool
 }
 
 protocol RefoldChanges: Sendable {
     /// Records a correction. The settings version in `order` must be in the settings history or stored with an event.
-    /// If it is neither, throws an error whose text is for the operator.
+    /// For an unknown version, throws an error with a text for the operator.
     func begin(_ order: CorrectionOrder, note: SettingsChangeNote) async throws -> BegunCorrection
-    /// Refolds the next group of drivers, which begins after the driver with the row number `driver`.
+    /// Refolds one group of drivers. The group begins after the driver with the row number `driver`.
     func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart
     func finish(correction: Int64) async throws
 }
@@ -86,8 +86,8 @@ extension ServerChanges: RefoldChanges {
     }
 }
 
-/// Refolds directly in the database, without a server. Each call of `refold` refolds some of the drivers. Other
-/// processes may write to the database between two calls.
+/// Refolds directly in the database, without a server. Other processes may write to the database between two calls of
+/// `refold`.
 struct DatabaseRefolds: RefoldChanges {
     struct UnknownSettings: Error, CustomStringConvertible {
         var version: String
@@ -106,8 +106,8 @@ struct DatabaseRefolds: RefoldChanges {
         }
     }
 
-    /// Refolds the next drivers. Then pauses, so that other processes can write too. The pause is as long as the
-    /// refolding took, but at most 100 ms.
+    /// Refolds one group of drivers. Pauses after it, so that other processes can write too. The pause is as long as
+    /// the refolding took, but at most 100 ms.
     func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart {
         let start = ContinuousClock.now
         let part = try await store.refold(

@@ -128,8 +128,8 @@ struct RefoldCommand: AsyncParsableCommand {
 
     /// Refolds through the running server. If no server runs, the command itself refolds in the database file.
     ///
-    /// A running server may refuse or fail to refold, for example because it has another version. If `--settings` is
-    /// given, the command then fails too. If it is not given, the command itself refolds in the database file.
+    /// A running server may refuse or fail to refold, for example because it has another version. With `--settings`,
+    /// the command fails too. Without `--settings`, the command itself refolds in the database file.
     private func refold(_ path: String) async throws -> (RefoldCounts, failures: [StoreFailure]) {
         do {
             if let server = try await ServerChanges(database: path) { return try await refold(server) }
@@ -192,8 +192,7 @@ enum RefoldText {
         return lines + table("verdicts", counts.verdicts) + table("sessions", counts.sessions, counts.sessionExamples)
     }
 
-    /// Returns the title, and one line for each change with its count, old value, new value and examples. The most
-    /// frequent change is first.
+    /// Returns the title and one line for each change, the most frequent change first.
     static func table(
         _ title: String, _ counts: [RefoldChange: Int], _ examples: [RefoldChange: [String]] = [:]
     ) -> [String] {

@@ -141,8 +141,8 @@ struct SimulateCommand: AsyncParsableCommand {
 
     // MARK: Server and tokens
 
-    /// Returns the configuration. Returns nil if the command needs no settings, because the options contain a URL, a
-    /// token, and no Apple key.
+    /// Returns the configuration. Returns nil if the command needs no settings: the options contain a URL and a token,
+    /// but no Apple key.
     private func configurationIfNeeded() throws -> Configuration? {
         if url != nil, token != nil, appleKey == nil { return nil }
         return try settingsOptions.configuration()

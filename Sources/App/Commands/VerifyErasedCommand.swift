@@ -1,5 +1,5 @@
-// `dwell verify-erased`: searches for data of a deleted driver that remains in the database, in Redis, or in files that
-// options name.
+// `dwell verify-erased`: searches the database, Redis and the files that options name for remaining data of a deleted
+// driver.
 
 import ArgumentParser
 import Foundation
@@ -115,8 +115,8 @@ struct VerifyErasedCommand: AsyncParsableCommand {
 
     /// Prints when the driver was deleted. Fails if the database has no record of the deletion.
     ///
-    /// The record of a deletion can be looked up only with the signing key. If the key is missing, the method prints a
-    /// message about it and does not fail.
+    /// Looking up a deletion needs the signing key. If the key is missing, this method prints a message and does not
+    /// fail.
     private func checkDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
         guard let key = try tokens.existingKey() else {
             return writeToStandardError(
@@ -142,7 +142,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     }
 
     private var identifiers: [(option: String, text: String)] {
-        // Search only for the digits of a phone number. The search then finds the number both with `+` and without it.
+        // Search for the digits of a phone number without `+`, because stored numbers may begin with `+` or not.
         let digits = phone.flatMap { PhoneNumber($0).map { String($0.e164.dropFirst()) } ?? $0 }
         return [("--driver", driver), ("--phone", digits), ("--email", email), ("--apple-subject", appleSubject)]
             .compactMap { option, text in text.map { (option, $0) } } + text.map { ("--text", $0) }

@@ -4,8 +4,8 @@
 // Other files in this folder declare the variables of one topic each, such as sign-in or push. `all` lists every
 // variable.
 //
-// The server checks every value against these declarations. `dwell check-config` prints what they allow, and a test
-// compares ENV.example with them. ConfigurationReading decides from which source each value comes.
+// The server checks every value against its declaration. `dwell check-config` prints the allowed values, and a test
+// compares ENV.example with the declarations.
 //
 // The eight variables of the session engine are declared in JourneyModel, beside `Settings`, the type that clients
 // decode.
@@ -258,7 +258,7 @@ enum Variables {
         + [settingsChangedBy, settingsChangeReason, settingsRulesFile] + Settings.declarations.map(EngineVariable.init)
 }
 
-/// The values of `APP_ENV`. A raw value is the text that the operator writes.
+/// The values of `APP_ENV`.
 enum AppEnvironment: String, CaseIterable, Sendable {
     case development, production
 }

@@ -16,8 +16,8 @@ struct ConfigurationInput: Sendable {
     var environment: [String: String] = ProcessInfo.processInfo.environment
 }
 
-/// The result of reading the settings. It always contains every variable with its value and source, and all problems.
-/// It contains a usable configuration only if there are no problems.
+/// The result of reading the settings: every variable with its value and source, and all problems. If there is a
+/// problem, `configuration` is nil.
 struct ConfigurationReport: Sendable {
     /// The configuration; nil when there are problems.
     var configuration: Configuration?
@@ -28,8 +28,8 @@ struct ConfigurationReport: Sendable {
     var warnings: [String] { unknown.map { "\($0)" } }
     /// Whether an environment file was read.
     var hasFile: Bool
-    /// The configuration with a default in place of each invalid value. Problems are logged in its log format. Some
-    /// commands also use it, for example to call a running server whose environment file has become invalid.
+    /// The configuration with a default in place of each invalid value. Its log format applies to the log lines about
+    /// problems. Some commands use it to call a running server whose environment file has become invalid.
     var partial: Configuration
     var log: Configuration.Log { partial.log }
 }
@@ -126,8 +126,7 @@ extension Configuration {
         let variable = Variables.environmentFile
         let named = input.overrides[variable.name] ?? input.environment[variable.name]
         let path = named ?? variable.defaultText
-        // Do not report an invalid path here. It is reported later, when ENV_FILE is checked together with all other
-        // variables.
+        // An invalid path is reported later, when ENV_FILE is checked together with all other variables.
         guard variable.accepts(path) else { return (nil, []) }
         do {
             let text = try readTextFile(path, bytesMax: EnvironmentFile.fileBytesMax)
@@ -229,8 +228,8 @@ extension TokenConfiguration {
             if environment == .production, !isReported {
                 reading.note(secretName, " is not set; with APP_ENV=production it must be, or \(fileName)")
             } else if case .postgres = database, !isReported {
-                // With PostgreSQL, the server must not generate its signing key, because all servers on the database
-                // need the same key. A generated key would be in a file on one machine.
+                // With PostgreSQL, the server must not generate a signing key, because all servers on the database need
+                // the same key. A generated key would exist on one machine only.
                 let url = Variables.databaseURL.name
                 reading.note(secretName, " is not set; with \(url) it must be, or \(fileName), equal on all servers")
             }

@@ -15,7 +15,7 @@ enum ValueSource: Hashable, Sendable, CustomStringConvertible {
     case commandLine
     case environment
     case environmentFile(path: String, line: Int)
-    /// The value is a secret, and comes from the file that the variable `NAME_FILE` names.
+    /// The value is a secret in a file. The variable `NAME_FILE` contains the path of this file.
     case file(path: String, variable: String)
     case standard
 
@@ -33,17 +33,16 @@ enum ValueSource: Hashable, Sendable, CustomStringConvertible {
 /// One variable with its value and source.
 struct ReadVariable: Sendable {
     var declaration: any Declaration
-    /// The value in a form that may be printed. It contains no part of a secret, and its control characters are
-    /// escaped.
+    /// The value as text that may be printed. It contains no part of a secret. Its control characters are escaped.
     var shown: String
     var source: ValueSource
-    /// The value as the operator wrote it, or the default as text. A reload compares this text with the new text to
-    /// find the variables that changed.
+    /// The text that the operator wrote, or the default as text. A reload compares old and new texts to find the
+    /// changed variables.
     var text: Secret<String>
 }
 
-/// A problem with one variable. `description` is one line for the operator with the variable, its value and the allowed
-/// values. It never contains the value of a secret.
+/// A problem with one variable. `description` is one line with the variable, its value and the allowed values. It never
+/// contains a secret.
 struct ConfigurationProblem: Error, Hashable, Sendable, CustomStringConvertible {
     var variable: String
     var detail: String
@@ -131,8 +130,8 @@ struct ConfigurationReading {
         }
     }
 
-    /// Returns the text that is set for the variable. For a secret with `NAME_FILE` set, this text is the content of
-    /// the named file.
+    /// Returns the text of the variable. If `NAME_FILE` is set for a secret, returns the content of the file that
+    /// `NAME_FILE` names.
     private mutating func found(_ variable: some Declaration) -> Found? {
         let own = text(of: variable.name, isSecret: variable.isSecret)
         guard variable.isSecret, let named = text(of: variable.fileVariableName, isSecret: false), !named.text.isEmpty
@@ -146,8 +145,8 @@ struct ConfigurationReading {
             let source = ValueSource.file(path: escaped(named.text), variable: variable.fileVariableName)
             // Editors add a newline at the end of a file. The newline is not part of the secret.
             let secret = text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text
-            // Reject an empty file, because the program that writes the secret has failed. If the server ignored the
-            // file, it might use another signing key or another database.
+            // Reject an empty file: the program that writes the secret has failed. If the server ignored the file, it
+            // might use another signing key or another database.
             guard !secret.isEmpty else { throw TextFileError(reason: "it is empty") }
             return Found(text: secret, source: source)
         } catch {
@@ -172,8 +171,8 @@ struct ConfigurationReading {
     private static let secretBytesMax = 65_536
 }
 
-/// Records which provider supplied the text of the last lookup. ConfigReader asks its providers in order, and stops at
-/// the first one that has a text. Therefore the last provider in its report is the one that supplied the text.
+/// Records which provider supplied the text of the last lookup. ConfigReader stops at the first provider that has a
+/// text. Its report therefore ends with this provider.
 private final class LastAnswer: AccessReporter {
     private let index = Mutex(0)
 

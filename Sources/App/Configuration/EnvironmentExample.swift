@@ -1,8 +1,7 @@
 // Generates the content of ENV.example from the declarations of the variables. The functions are pure.
 
 enum EnvironmentExample {
-    /// An environment file in which every variable has its default. Each group of variables has a section, and each
-    /// variable has a comment with its description and its range.
+    /// An environment file in which every variable has its default.
     static var text: String {
         let head = """
             # Every variable of this version of dwell, at its default. Copy this file to .env and change what you need.

@@ -1,5 +1,5 @@
 // The variables of the rate limits (contract, section 4), and of two rules: which sessions and which confirmations the
-// server accepts. `Variables.all` in Configuration.swift includes these variables.
+// server accepts.
 
 extension Variables {
     static let rateLimitSessionEvents = Variable<Int>.integer(
@@ -60,8 +60,8 @@ extension Variables {
         "Maximum number of invalid tokens for /ops and /metrics per client address (IPv6: per /64) in "
             + "RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
-    /// A client may have to wait for a whole window, but `Retry-After` is at most 3600 (contract, section 5). Therefore
-    /// the window is at most 3600 seconds.
+    /// A client may have to wait for a whole window. The window is at most 3600 seconds, because `Retry-After` is at
+    /// most 3600 (contract, section 5).
     static let rateLimitWindowSeconds = Variable<Int>.integer(
         "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600,
         "Length of the sliding window of all rate limits.")
@@ -84,12 +84,12 @@ extension Variables {
     ]
 }
 
-/// The values of `SESSION_REGISTRATION`. A raw value is the text that the operator writes.
+/// The values of `SESSION_REGISTRATION`.
 enum SessionRegistrationRule: String, CaseIterable, Sendable {
     case open, required
 }
 
-/// The values of `TRUSTED_CONFIRMATIONS`. A raw value is the text that the operator writes.
+/// The values of `TRUSTED_CONFIRMATIONS`.
 enum ConfirmationRule: String, CaseIterable, Sendable {
     case any, service
 }

@@ -1,5 +1,5 @@
 // The variables for links that open an app, and for the pages that the app stores require (contract, sections 8 and
-// 10). `Variables.all` in Configuration.swift includes them.
+// 10).
 
 import API
 import Foundation
@@ -78,7 +78,6 @@ extension Variables {
     static let termsFile = pageFile("TERMS_FILE", "The page /terms; if not set, this path returns 404.")
     static let supportFile = pageFile("SUPPORT_FILE", "The page /support; if not set, this path returns 404.")
 
-    /// Each page with the variable that names its file, in the order of the declarations.
     static let pageFiles: [(name: PublicPageName, variable: Variable<String?>)] = [
         (.privacy, privacyFile), (.terms, termsFile), (.support, supportFile),
     ]
@@ -107,8 +106,8 @@ extension Variables {
         return list
     }
 
-    /// Returns whether the text is an Android application id: at least two parts of letters, digits and underscores.
-    /// Each part begins with a letter.
+    /// Returns whether the text is an Android application id: at least two parts, separated by dots. Each part begins
+    /// with a letter and contains only letters, digits and underscores.
     private static func isPackageName(_ text: Substring) -> Bool {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         return text.utf8.count <= 255 && parts.count >= 2

@@ -1,5 +1,5 @@
-// The validated values of the variables declared in Configuration.swift, as one immutable value with typed members.
-// Wiring passes to each module the members that the module needs.
+// The validated values of the variables declared in Configuration.swift, as one immutable value. Each module gets only
+// the members that it needs.
 
 import Engine
 import Foundation
@@ -33,7 +33,6 @@ struct Configuration: Sendable {
         var outputBufferBytes: Int
         var bufferedBytesMax: Int
 
-        /// The limits on the time that the server waits for a client.
         struct Timeouts: Hashable, Sendable {
             var headerTimeoutSeconds: Int
             var bodyTimeoutSeconds: Int
@@ -78,8 +77,6 @@ struct Configuration: Sendable {
     }
 
     var environment: AppEnvironment
-    /// The value of `INSTANCE_NAME`. The default is the host name with the port, or with the path of the Unix socket if
-    /// `hosts` is empty.
     var instanceName: String
     var shutdownTimeoutSeconds: Int
     var log: Log
@@ -87,8 +84,8 @@ struct Configuration: Sendable {
     var database: Database
     /// The number of days for which events are kept; nil to keep them forever.
     var eventRetentionDays: Int?
-    /// The number of days for which audit entries are kept; nil to keep them forever. Other limits may delete entries
-    /// of frequent kinds, such as token renewals, earlier.
+    /// The number of days for which audit entries are kept; nil to keep them forever. Frequent entries, such as token
+    /// renewals, may be deleted earlier because of other limits.
     var auditRetentionDays: Int?
     var redis: Redis
     var tokens: TokenConfiguration
@@ -110,7 +107,7 @@ struct Configuration: Sendable {
     var settings: Settings
     /// The rules that replace settings for some drivers; nil if SETTINGS_RULES_FILE is not set.
     var settingsRules: SettingsRules?
-    /// The author of the last change of the settings, and the reason for the change.
+    /// Who changed the settings last, and why.
     var settingsNote: SettingsChangeNote
 }
 
@@ -155,8 +152,8 @@ struct TokenConfiguration: Sendable {
 
 /// The settings of Sign in with Apple. They say which identity tokens are accepted, and how Apple's servers are called.
 struct AppleConfiguration: Sendable {
-    /// The team id, the key id and the private key for calling Apple's token endpoint. Three variables set them: two
-    /// ids, and the path of the file with the key. Either all three variables must be set, or none.
+    /// The credentials for Apple's token endpoint. Three variables set them: two ids, and the path of the file with the
+    /// key. Either all three variables must be set, or none.
     struct CodeExchange: Sendable {
         var teamID: String
         var keyID: String
@@ -169,8 +166,8 @@ struct AppleConfiguration: Sendable {
     var keySetURL: OutgoingURL
     var tokenURL: OutgoingURL
     var revokeURL: OutgoingURL
-    /// The settings for exchanging Apple's authorization codes for Apple's tokens. If nil, the server never gets these
-    /// tokens, and so has none to revoke when a driver is deleted.
+    /// The settings for exchanging Apple's authorization codes for tokens. If nil, the server never gets such tokens.
+    /// It then has none to revoke when a driver is deleted.
     var codeExchange: CodeExchange?
 }
 

@@ -39,7 +39,7 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
     }
 
     /// Creates the default of a variable from a literal. An invalid literal is not reported here, because a test parses
-    /// every default in the same way as an operator's value.
+    /// every default.
     init(stringLiteral text: StaticString) {
         url = Self.init("\(text)")?.url ?? URL(filePath: "/")
     }

@@ -1,5 +1,4 @@
-// The variables of App Store purchases (contract, sections 8 and 9). `Variables.all` in Configuration.swift includes
-// them.
+// The variables of App Store purchases (contract, sections 8 and 9).
 
 import Foundation
 import Purchases

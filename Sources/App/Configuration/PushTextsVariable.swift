@@ -1,4 +1,4 @@
-// The variable that names the file with the texts of alerts. `Variables.all` in Configuration.swift includes it.
+// The variable that names the file with the texts of alerts.
 
 import Push
 
@@ -11,8 +11,7 @@ extension Variables {
 }
 
 extension PushTexts {
-    /// Reads the file that PUSH_TEXTS_FILE names. If the file cannot be read or is invalid, records a problem. For an
-    /// invalid file, the problem names the place of the error in the file.
+    /// Reads the file that PUSH_TEXTS_FILE names. If the file cannot be read or is invalid, records a problem.
     init(_ reading: inout ConfigurationReading) {
         self = .standard
         let variable = Variables.pushTextsFile

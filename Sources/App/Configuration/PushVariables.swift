@@ -1,5 +1,4 @@
-// The variables of push notifications (contract, section 8): the credentials for APNs and FCM. `Variables.all` in
-// Configuration.swift includes them.
+// The variables of push notifications (contract, section 8): the credentials for APNs and FCM.
 
 import Foundation
 import Identity
@@ -156,8 +155,8 @@ struct PushConfiguration: Sendable {
 }
 
 extension ConfigurationReading {
-    /// Returns false and records a problem if users other than the file's owner and group can access the file. Returns
-    /// true for a missing file, because the code that reads the file reports that it is missing.
+    /// If users other than the file's owner and group can access the file, records a problem and returns false. Returns
+    /// true for a missing file, because the code that reads the file reports it.
     fileprivate mutating func requireClosed(_ variable: Variable<String?>, _ path: String) -> Bool {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & 0o007 != 0 else { return true }

@@ -1,5 +1,4 @@
-// The variable SETTINGS_RULES_FILE, and the reading of its file. `Variables.all` in Configuration.swift includes the
-// variable.
+// The variable SETTINGS_RULES_FILE, and the reading of its file.
 
 import Engine
 import JourneyModel
@@ -17,8 +16,8 @@ extension ConfigurationReading {
     /// Returns the rules, which replace some of the base settings for some drivers. Returns nil if SETTINGS_RULES_FILE
     /// is not set. If the file is invalid, records every problem in it and returns nil.
     ///
-    /// - Parameter base: the base settings; nil if they are invalid. If nil, the rules are not read, because they can
-    ///   be validated only together with valid base settings.
+    /// - Parameter base: the base settings; nil if they are invalid. Rules can be validated only with valid base
+    ///   settings, so the file is not read if `base` is nil.
     mutating func settingsRules(over base: Settings?) -> SettingsRules? {
         guard let path = value(of: Variables.settingsRulesFile), let base else { return nil }
         let name = Variables.settingsRulesFile.name

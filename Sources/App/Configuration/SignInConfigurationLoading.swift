@@ -13,8 +13,8 @@ extension AppleConfiguration {
         codeExchange = Self.codeExchange(&reading, hasDataKey: hasDataKey)
     }
 
-    /// Returns nil if team id, key id or key file is not set. Records a problem if only some of the three are set.
-    /// DATA_KEY is required too, because the tokens that Apple issues are stored encrypted.
+    /// Returns nil if the team id, the key id or the key file is not set. Records a problem if only some of the three
+    /// are set. DATA_KEY is required too, because Apple's tokens are stored encrypted.
     private static func codeExchange(_ reading: inout ConfigurationReading, hasDataKey: Bool) -> CodeExchange? {
         let teamID = reading.value(of: Variables.appleTeamID)
         let keyID = reading.value(of: Variables.appleKeyID)

@@ -1,5 +1,4 @@
-// The variables of sign-in (contract, sections 6 and 8): Sign in with Apple, and one-time codes. `Variables.all` in
-// Configuration.swift includes them.
+// The variables of sign-in (contract, sections 6 and 8): Sign in with Apple, and one-time codes.
 
 import Secrets
 
@@ -103,7 +102,7 @@ extension Variables {
     }
 }
 
-/// The values of `OTP_DELIVERY`. A raw value is the text that the operator writes.
+/// The values of `OTP_DELIVERY`.
 enum OTPDelivery: String, CaseIterable, Sendable {
     case log, webhook
 }

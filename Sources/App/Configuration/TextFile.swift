@@ -11,9 +11,8 @@ struct TextFileError: Error {
 /// Returns the file's text. Throws if the file cannot be read, is not UTF-8, or has more than `bytesMax` bytes. A
 /// symbolic link is followed.
 ///
-/// - Parameter mayBePipe: whether the file may also be a pipe or a device, such as /dev/stdin. Commands pass true for a
-///   file that is an argument. The server passes false, because it must not wait for a writer, and must be able to read
-///   the file again on SIGHUP.
+/// - Parameter mayBePipe: whether the file may also be a pipe or a device. Commands pass true for arguments, such as
+///   /dev/stdin. The server passes false, because it must not wait for a writer and must read the file again on SIGHUP.
 func readTextFile(_ path: String, bytesMax: Int, mayBePipe: Bool = false) throws(TextFileError) -> String {
     // Without O_NONBLOCK, open(2) of a FIFO waits for a writer.
     let descriptor = open(path, O_RDONLY | O_CLOEXEC | (mayBePipe ? 0 : O_NONBLOCK))
@@ -39,8 +38,8 @@ func readTextFile(_ path: String, bytesMax: Int, mayBePipe: Bool = false) throws
     return text
 }
 
-/// Returns what the open file is, such as `a directory`. Returns nil for a regular file. Also returns nil for
-/// /dev/null, because it reads as an empty file.
+/// Returns the kind of the open file, such as `a directory`. Returns nil for a regular file and for /dev/null, which
+/// reads as an empty file.
 private func irregularKind(of descriptor: Int32) -> String? {
     var (status, null) = (stat(), stat())
     guard fstat(descriptor, &status) == 0 else { return nil }

@@ -18,8 +18,8 @@ protocol Declaration: Sendable {
 
 extension Declaration {
     var fileVariableName: String { name + "_FILE" }
-    /// Whether the variable has no default and may be unset. For such a variable, an empty text counts as unset. For
-    /// any other variable, an empty text is parsed like any other text, and usually rejected.
+    /// Whether the variable has no default and may be unset. An optional variable with an empty text counts as unset.
+    /// Other variables parse an empty text like any text, and usually reject it.
     var isOptional: Bool { defaultText.isEmpty }
 }
 
@@ -69,8 +69,8 @@ struct Variable<Value: Sendable>: Declaration {
     let sentence: String
     /// Converts a text to a value. Returns nil for an invalid text.
     let parse: @Sendable (String) -> Value?
-    /// Converts a value to the text that is shown to the operator. For a secret, the result contains only the part that
-    /// may be shown.
+    /// Converts a value to the text that the operator sees. The text contains no part of the value that must stay
+    /// secret.
     let show: @Sendable (Value) -> String
     /// Returns what is wrong with an invalid text, without quoting a secret. Returns nil if the description in
     /// `allowed` already explains the error.

@@ -7,8 +7,8 @@ enum VariableNames {
         var nearest: String?
     }
 
-    /// Returns a finding for an undeclared name that is probably mistyped, otherwise nil. A name is probably mistyped
-    /// if it shares its first word with a declared name, or differs from one by at most two letters.
+    /// Returns a finding for an undeclared name that is probably mistyped; nil for any other name. A mistyped name has
+    /// the first word of a declared name, or differs from a declared name in at most two letters.
     static func finding(for name: String) -> Finding? {
         let known = Variables.all.flatMap { $0.isSecret ? [$0.name, $0.fileVariableName] : [$0.name] }
         guard !known.contains(name), name.utf8.count <= nameBytesMax else { return nil }

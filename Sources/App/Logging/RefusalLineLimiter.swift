@@ -1,8 +1,7 @@
 // Limits how many log lines about rejected requests are written per second, both for each client and in total. Without
 // limits, a client could fill the log, because rejected requests cost the client nothing.
 //
-// Both limits apply to each kind of rejection separately. The limiter counts the omitted lines. It has no clock, so
-// callers pass the current second.
+// The limiter counts the omitted lines. It has no clock, so callers pass the current second.
 
 struct RefusalLineLimiter: Sendable {
     struct Limits: Hashable, Sendable {
@@ -12,8 +11,8 @@ struct RefusalLineLimiter: Sendable {
         var total: Int
     }
 
-    /// The kinds of rejection. The limits apply to each kind separately, so that lines of one kind cannot displace
-    /// lines of another kind.
+    /// The kinds of rejection. Each kind has its own limits, so that lines of one kind cannot displace lines of another
+    /// kind.
     enum Kind: Int, CaseIterable {
         /// A 4xx for a client without a valid token.
         case anonymous
@@ -26,8 +25,8 @@ struct RefusalLineLimiter: Sendable {
     /// The lines that were omitted in one second.
     struct Omitted: Hashable, Sendable {
         var count: Int
-        /// The client with the most omitted lines. Only clients with at least one written line are considered. Nil if
-        /// none of them has omitted lines.
+        /// Of the clients with at least one written line, the client with the most omitted lines. Nil if no such client
+        /// has omitted lines.
         var busiestClient: String?
         var busiestCount: Int
     }
@@ -54,7 +53,7 @@ struct RefusalLineLimiter: Sendable {
     }
 
     /// Returns whether the caller may write the line, and counts the line as written or omitted. The caller must call
-    /// `end(before:)` first, because only that method resets the counts for a new second.
+    /// `end(before:)` first, because only `end(before:)` resets the counts of an earlier second.
     mutating func admits(_ client: String, _ kind: Kind, at second: Int64) -> Bool {
         if isOver(at: second) { self.second = second }
         let index = kind.rawValue
@@ -73,14 +72,12 @@ struct RefusalLineLimiter: Sendable {
         return true
     }
 
-    /// Returns the counts of a new client, all zero. Returns nil if no more lines of this kind may be written in this
-    /// second.
     private func newClient(_ index: Int) -> Client? {
         windows[index].lines < limits.total ? Client() : nil
     }
 
-    /// If the counted second (`self.second`) is over at `second`, resets the counts, and returns how many lines were
-    /// omitted. Returns nil if the counted second is not over, or if no lines were omitted in it.
+    /// If the counted second (`self.second`) is over at `second`, resets the counts and returns the omitted lines.
+    /// Returns nil if the counted second is not over, or if it has no omitted lines.
     mutating func end(before second: Int64) -> Omitted? {
         guard isOver(at: second) else { return nil }
         let busiest = windows.flatMap(\.clients).max { ($0.value.omitted, $1.key) < ($1.value.omitted, $0.key) }
@@ -93,9 +90,8 @@ struct RefusalLineLimiter: Sendable {
 
     /// Returns whether the counted second (`self.second`) is over at `second`.
     ///
-    /// The counted second is also over if it is more than one second later than `second`, because the clock was then
-    /// set back. A difference of one second is normal, because another caller may have read the clock just after this
-    /// caller.
+    /// A counted second that is more than one second later than `second` is also over, because the clock was set back.
+    /// One second is normal: another caller may have read the clock just after this caller.
     private func isOver(at second: Int64) -> Bool {
         second > self.second || self.second - second > 1
     }

@@ -16,8 +16,8 @@ final class RequestLog: RequestObserver {
     static let message = "request"
 
     private let logger: Logger
-    /// The logger's level, read only once. Reading it for every request would take longer than everything else that
-    /// this class does for a request.
+    /// The logger's level, read only once. Reading it for every request would take longer than all other work of this
+    /// class.
     private let leastLevel: Logger.Level
     private let limiter: Mutex<RefusalLineLimiter>
     private let driverName: @Sendable (String) -> String
@@ -44,20 +44,19 @@ final class RequestLog: RequestObserver {
         logger.log(level: level, "\(Self.message)", metadata: metadata(of: request))
     }
 
-    /// Logs the number of omitted lines once a second, if lines were omitted. Without this task, that number would be
-    /// logged only at the next rejection, which may never come.
+    /// Reports omitted lines once a second. Without this loop, only the next rejection would report them, and it may
+    /// never come.
     func run() async {
         while (try? await Task.sleep(for: .seconds(1))) != nil { reportOmitted() }
     }
 
-    /// If the last counted second is over, logs how many lines were omitted in it.
     func reportOmitted() {
         let second = clock() / 1000
         report(limiter.withLock { $0.end(before: second) })
     }
 
-    /// Logs how many lines were omitted in the last counted second, even if that second is not over. Called after the
-    /// server's last response, because nothing else would log this number.
+    /// Reports the omitted lines of the counted second, even if that second is not over. Called after the server's last
+    /// response, because no later call would report them.
     func reportLastOmitted() {
         report(limiter.withLock { $0.end(before: .max) })
     }
@@ -85,10 +84,10 @@ final class RequestLog: RequestObserver {
 
     /// Returns the client for which RefusalLineLimiter counts the line, and the kind of rejection.
     ///
-    /// The line about a 4xx of a signed-in driver is counted for the driver. Therefore a flood of requests without a
-    /// token from the same address does not displace the driver's lines.
+    /// A 4xx with a valid token counts for the driver. Requests without a token from the same address therefore cannot
+    /// displace the driver's lines.
     ///
-    /// All other lines are counted for the client's address, or for the /64 network of an IPv6 address.
+    /// All other lines count for the client's address, or for the /64 network of an IPv6 address.
     private func client(of request: CompletedRequest) -> (String, RefusalLineLimiter.Kind) {
         if request.status.code >= 500 { return (AddressGroup.name(of: request.remoteAddress), .failure) }
         if let principal = request.principal { return (driverName(principal), .signedIn) }

@@ -1,11 +1,10 @@
-// Sign-in metrics, counted from the committed actions in the audit table. All servers on the database write to this
-// table, so each server also counts the actions at the other servers.
+// Counts the committed actions in the audit table as sign-in metrics. All servers on the database write to this table.
+// Each server therefore counts the actions at all servers.
 //
-// Counting begins when /metrics is first read. Entries that are older than this first read are not counted.
+// Counting begins when /metrics is first read. Earlier entries are not counted.
 //
-// The entries are counted in the order of their ids. On PostgreSQL, an entry may become visible after entries with
-// higher ids, because its transaction commits later. A sample therefore counts only up to the id that was the newest
-// some seconds earlier (`auditSettlesMilliseconds`).
+// The entries are counted in the order of their ids. On PostgreSQL, a slow transaction may commit an entry after
+// entries with higher ids. Therefore an id is counted only when it is at least `auditSettlesMilliseconds` old.
 
 import CoreMetrics
 import Identity
@@ -20,15 +19,15 @@ actor AuditSampling {
     private let store: any AccountStatistics
     private let counts: CounterTable
     private let clock: @Sendable () -> Int64
-    /// Samples count only the entries whose ids are higher than this id. Nil until the first sample.
+    /// The next sample counts only entries whose ids are higher than this id. Nil until the first sample.
     private var countedID: Int64?
-    /// The id of the newest entry at an earlier sample, and the time of that sample. The entries up to this id are
-    /// counted at the first sample that is at least `auditSettlesMilliseconds` later.
+    /// The highest id at an earlier sample, and the time of that sample. The first sample at least
+    /// `auditSettlesMilliseconds` later counts the entries up to this id.
     private var settling: (id: Int64, readAtMilliseconds: Int64)?
 
     private static let outcomes: [AuditOutcome] = [.done, .refused, .failed]
 
-    /// - Parameter clock: returns the milliseconds of a monotonic clock, which never goes backwards.
+    /// - Parameter clock: returns the milliseconds of a monotonic clock.
     init(store: any AccountStatistics, factory: any MetricsFactory, clock: @escaping @Sendable () -> Int64) {
         self.store = store
         self.clock = clock

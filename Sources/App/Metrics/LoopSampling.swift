@@ -24,11 +24,11 @@ enum LoopSampling {
     }
 }
 
-/// Measures how long an event loop takes to start a queued call. Each sample queues a call, and returns how long the
+/// Measures how long an event loop takes to start a queued call. Each sample queues a call. It returns how long the
 /// call of the previous sample waited.
 ///
-/// If the call of the previous sample has not started yet, the sample queues nothing. It then returns how long that
-/// call has waited so far.
+/// If the call of the previous sample has not started, the sample queues nothing. It returns how long that call has
+/// waited so far.
 private final class LoopDelay: Sendable {
     private struct State {
         var enqueuedAt: Deadline?

@@ -1,6 +1,5 @@
-// Metrics whose values are read only when a client reads /metrics. Each group of such metrics has a sampler: a function
-// that sets their values. This file contains the samplers for waiting codes, open streams, the settings, and the
-// servers on the database.
+// Metrics that are read only when a client reads /metrics. A sampler is a function that sets a group of metrics. The
+// samplers here are for waiting codes, open streams, the settings, and the servers on the database.
 
 import API
 import CoreMetrics
@@ -23,7 +22,6 @@ struct OperationSampling: Sendable {
         sampling.add { outbox.set(delivery.codesWaiting, oldest: delivery.oldestWaitingSince, at: clock()) }
     }
 
-    /// Adds the number of open streams of drivers, and the number of open streams of operators.
     func add(_ streams: JourneyStreams, operators: @escaping @Sendable () -> Int) {
         let drivers = factory.gauge(.streams, [("kind", "driver")])
         let watching = factory.gauge(.streams, [("kind", "operator")])
@@ -34,8 +32,7 @@ struct OperationSampling: Sendable {
     }
 
     /// Adds the number of rules in force and the version of the settings in force. The version is a label of a series
-    /// whose value is always 1. When a reload changes the version, a series with the new version replaces the old
-    /// series.
+    /// with the value 1. For a new version, a new series replaces the old series.
     func add(_ settings: CurrentSettings, clock: @escaping @Sendable () -> Moment) {
         let info = SettingsInfoGauge(factory: factory)
         let rules = factory.gauge(.settingsRulesInForce)
@@ -91,8 +88,7 @@ struct InstanceSampling: Sendable {
         differing = factory.gauge(.instancesDiffering)
     }
 
-    /// Reads the rows that the servers write about themselves, and sets the metrics. The metrics do not change if the
-    /// database cannot be read, or if no row belongs to a live server.
+    /// If the database cannot be read, or if no row belongs to a live server, the metrics do not change.
     func sample() async {
         let states = await instance.states().filter(\.isAlive)
         if states.isEmpty { return }

@@ -89,7 +89,6 @@ final class ProcessMetrics: Sendable {
         return numbers.count == 2 ? (numbers[0], numbers[1]) : nil
     }
 
-    /// Returns the number of open descriptors, without the descriptor that is opened for counting.
     private static func openDescriptors() -> Int? {
         guard let folder = opendir("/proc/self/fd") else { return nil }
         defer { closedir(folder) }

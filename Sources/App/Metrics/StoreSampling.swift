@@ -29,8 +29,7 @@ struct StoreSampling: Sendable {
     private let pushes: OutboxGauges?
     private let codeLimits: CodeSendLimits
     private let codeSends: [CodeSendUse.Limit: any MeterHandler]
-    /// The metrics of analytics forwarding; nil if forwarding is off. While forwarding is off, no event counts as
-    /// waiting, even if it was waiting before.
+    /// The metrics of analytics forwarding. Nil if forwarding is off, because no event counts as waiting in this case.
     private let analytics: (waiting: OutboxGauges, lost: SampledCounter)?
 
     init(
@@ -81,8 +80,8 @@ struct StoreSampling: Sendable {
             analytics.waiting.set(Int(position.waitingCount), oldest: oldest.flatMap { $0 }, at: now)
             analytics.lost.sample(Int(position.lostCount))
         }
-        // Count the drivers last, because counting may take longer than a scrape waits. By then, the other metrics are
-        // set.
+        // Count the drivers last. Counting may take longer than a scrape waits, and the other metrics should be set by
+        // then.
         if let counts = try? await drivers.current() {
             for (state, gauge) in driverGauges { gauge.set(Int64(counts[state] ?? 0)) }
         }

@@ -14,12 +14,12 @@ enum DescriptorLimit {
     /// The number of descriptors for everything except connections of clients: the database, Redis, outgoing requests,
     /// listeners, and the standard streams.
     ///
-    /// A process without a free descriptor cannot open files, and may even crash. On Linux, Dispatch may open files in
-    /// /proc to read the state of its threads. If it cannot open them, it ends the process.
+    /// On Linux, Dispatch opens files in /proc to read the state of its threads. If no descriptor is free, Dispatch
+    /// ends the process.
     private static let otherDescriptors: UInt64 = 512
 
-    /// Raises the soft limit, at most to the hard limit. The new limit suffices for `connectionsMax` connections and
-    /// the rest of the process, if the hard limit permits it.
+    /// Raises the soft limit so that it suffices for `connectionsMax` connections and the rest of the process. The new
+    /// limit does not exceed the hard limit.
     ///
     /// Returns the number of connections that the new limit permits, at most `connectionsMax`. Logs a warning if this
     /// number is lower than `connectionsMax`.

@@ -1,6 +1,6 @@
 // Listening sockets that the parent process passes to this process, as in systemd's socket activation
-// (sd_listen_fds(3)). Such a socket outlives this process. Between the end of one server and the start of the next, the
-// kernel therefore queues connections instead of rejecting them.
+// (sd_listen_fds(3)). Such a socket stays open when this process ends. The kernel therefore queues new connections
+// until the next server starts.
 
 import Foundation
 
@@ -13,9 +13,8 @@ enum InheritedSockets {
         descriptors(ProcessInfo.processInfo.environment, processID: ProcessInfo.processInfo.processIdentifier)
     }
 
-    /// Returns the passed descriptors. Returns none if LISTEN_PID is not set, or is the id of another process. In the
-    /// second case, this process has only inherited the environment variables, and the sockets are meant for that other
-    /// process.
+    /// Returns the passed descriptors. Returns none if LISTEN_PID is not the id of this process. A LISTEN_PID with
+    /// another id was inherited, and the sockets are meant for the process with that id.
     static func descriptors(_ environment: [String: String], processID: Int32) -> [Int32] {
         guard let pid = environment["LISTEN_PID"].flatMap({ Int32($0) }), pid == processID,
             let count = environment["LISTEN_FDS"].flatMap({ Int32($0) }), (1...countMax).contains(count)

@@ -10,8 +10,8 @@ struct SignalHandling: Sendable {
     let beginDrain: @Sendable () -> Void
     let logger: Logger
 
-    /// Runs the services until all of them have ended. Meanwhile, handles new signals and the signals that arrived
-    /// earlier.
+    /// Runs the services until all of them have ended. During this time, handles new signals, and the signals that
+    /// arrived before the call.
     func run(_ group: ServiceGroup) async throws {
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask {

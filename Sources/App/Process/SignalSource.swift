@@ -1,6 +1,5 @@
-// Receives SIGHUP, SIGINT and SIGTERM. CSignals holds these signals from the beginning of the process, and a dedicated
-// thread handles them later. A signal during the start is therefore not lost, and does not end the process in the
-// middle of the start.
+// Receives SIGHUP, SIGINT and SIGTERM. CSignals holds these signals until `start` is called, and a dedicated thread
+// handles them after that. A signal during the start is not lost, and does not end the process.
 
 import CSignals
 import Foundation
@@ -16,7 +15,7 @@ final class SignalSource: Sendable {
     }
 
     private struct State: Sendable {
-        /// Whether a reload was requested. Several SIGHUP signals before one reload count as one request.
+        /// Whether a reload was requested. Several SIGHUP signals before a reload count as one request.
         var isReloadDue = false
         var endSignal: Int32?
         var isEndDue = false
@@ -27,9 +26,8 @@ final class SignalSource: Sendable {
     private let wakes: AsyncStream<Void>
     private let wake: AsyncStream<Void>.Continuation
 
-    /// Catches the signals and keeps them until `start` is called. Must be called in the first line of `main`, because
-    /// signals that arrive before this call have their default action. (On Linux, CSignals already catches the signals
-    /// of `dwell serve` before `main` begins.)
+    /// Catches the signals and keeps them until `start` is called. Must be the first call in `main`, because earlier
+    /// signals have their default action. On Linux, CSignals catches the signals of `dwell serve` even before `main`.
     static func hold() { dwell_hold_signals() }
 
     /// Restores the default actions of the signals. Used by commands that are not a server.

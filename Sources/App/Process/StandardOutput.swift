@@ -9,8 +9,8 @@
 #endif
 
 enum StandardOutput {
-    /// Writes the buffered output of `print`. Returns nil if everything printed so far was written, and otherwise the
-    /// reason of the failure.
+    /// Writes the buffered output of `print`. Returns the reason if any output could not be written; nil if all output
+    /// was written.
     static func failureToWrite() -> String? {
         errno = 0
         guard fflush(stdout) != 0 || ferror(stdout) != 0 else { return nil }

@@ -9,14 +9,13 @@ import ServiceLifecycle
 import Sockets
 
 enum ControlSocket {
-    /// Returns the socket's path. Symbolic links in `path` are resolved, so that all paths to one database lead to the
-    /// same socket.
+    /// Resolves the symbolic links in `path`, so that all paths to one database lead to the same socket.
     static func path(ofDatabase path: String) -> String {
         URL(fileURLWithPath: path).resolvingSymlinksInPath().path + ".sock"
     }
 
-    /// Returns the device and inode of the file, which identify the file independently of its path. Returns nil for a
-    /// missing file.
+    /// Returns the device and the inode of the file; nil for a missing file. These two numbers identify the file
+    /// independently of its path.
     static func identity(ofDatabase path: String) -> String? {
         let resolved = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
         guard let attributes = try? FileManager.default.attributesOfItem(atPath: resolved),
@@ -27,8 +26,8 @@ enum ControlSocket {
     }
 }
 
-/// Serves the control socket for as long as the service group runs. While the socket cannot be used, the server runs
-/// without it, and commands change the database file themselves.
+/// Serves the control socket while the service group runs. If the socket cannot be used, the server runs without it,
+/// and commands change the database file themselves.
 struct ControlService: Service {
     /// The pause after a failed attempt to listen. During a deploy, for example, the old server on the same database
     /// file still uses the socket for a while.

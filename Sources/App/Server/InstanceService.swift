@@ -38,8 +38,7 @@ struct InstanceService: Sendable {
     private final class ReportedDifferences: Sendable {
         private let lines = Mutex<Set<String>>([])
 
-        /// Stores the current differences in place of the earlier ones. Returns the current differences that were not
-        /// stored before.
+        /// Stores the current differences. Returns the differences that the previous call did not store.
         func replace(with now: Set<String>) -> Set<String> {
             lines.withLock { lines in
                 defer { lines = now }
@@ -96,8 +95,8 @@ struct InstanceService: Sendable {
             heartbeatAt: clock())
     }
 
-    /// Returns the other live servers, each with the names of the settings that differ from this server's settings. If
-    /// the version of Dwell differs, the names contain the text `the version` too.
+    /// Returns the other live servers, each with the names of the settings that differ from this server's settings. For
+    /// a server with another version of Dwell, the names include `the version`.
     func differences(_ instances: [Instance]) -> [(instance: Instance, names: [String])] {
         let own = own
         return instances.filter { $0.name != name && $0.isAlive(at: own.heartbeatAt) }.map { other in
@@ -115,8 +114,7 @@ struct InstanceService: Sendable {
         var different: [String: [String]] = [:]
         for (instance, names) in differences(instances) { different[instance.name] = names }
         return instances.map { instance in
-            // For this server, use the current state instead of the stored row. The row may be older than the server's
-            // last reload.
+            // For this server, use the current state. The stored row may be older than the last reload.
             let instance = instance.name == name ? own : instance
             return InstanceState(
                 instance: instance, isAlive: instance.isAlive(at: now), isThisOne: instance.name == name,
@@ -154,8 +152,8 @@ struct InstanceService: Sendable {
     private static let secretNames = Set(Variables.all.filter(\.isSecret).map(\.name))
     private static let signingKeyNames: Set<String> = [Variables.jwtSecret.name, Variables.jwtPrivateKeyFile.name]
 
-    /// Returns the settings in force that should be the same in all servers on one database. Each secret is replaced
-    /// with a digest.
+    /// Returns the settings in force that should be equal on all servers with this database. A digest replaces each
+    /// secret.
     private static func shared(_ variables: [ReadVariable], digests: KeyedHashes) -> [String: String] {
         var settings: [String: String] = [:]
         for variable in variables where !own.contains(variable.declaration.name) {

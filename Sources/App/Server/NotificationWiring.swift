@@ -13,8 +13,7 @@ struct NotificationWiring {
     let services: PushServices
     /// The last notification that could not be delivered.
     let failure = DeliveryFailure()
-    /// The background loops. They run for as long as the server runs. The connections to the push services are closed
-    /// after the loops have ended.
+    /// The background loops. The connections to the push services are closed after the loops have ended.
     let loops: [any Service]
 
     /// Returns nil when the server sends no notifications.

@@ -45,9 +45,9 @@ extension Stores {
         }
     }
 
-    /// Runs the store in a background task, which keeps the connections open and writes batches. Returns a closure that
-    /// closes the store and waits for this task. If the closure's caller is cancelled, the background task ends, and
-    /// operations that still wait for PostgreSQL fail.
+    /// Runs the store in a background task, which keeps the connections open and writes batches. The returned closure
+    /// closes the store and waits for this task. Cancelling the closure's caller ends the task, and operations that
+    /// wait for PostgreSQL fail.
     private static func runUntilClosed(_ store: PostgresEventStore) -> @Sendable () async -> Void {
         let running = Task { await store.run() }
         return {

@@ -20,7 +20,6 @@ extension MetricFamily {
 struct PurchaseWiring {
     let service: any PurchaseService
     let counts: PurchaseCounts
-    /// The background loops. They run for as long as the server runs.
     let loops: [any Service]
 
     /// Returns nil when the server accepts no purchases.
@@ -29,8 +28,8 @@ struct PurchaseWiring {
         logger: Logger, metrics: any MetricsFactory
     ) async {
         guard let purchases = configuration.purchases else { return nil }
-        // Use a separate HTTP client, because each client has a limited number of slots for concurrent calls. A slow
-        // App Store therefore does not use up the slots for sign-ins.
+        // Use a separate HTTP client, because each client has a limited number of concurrent calls. A slow App Store
+        // therefore does not block sign-ins.
         let http = OutgoingHTTP()
         let api = await purchases.server(http, clock)
         let chain = CertificateChain(roots: [purchases.root])

@@ -8,8 +8,7 @@ import Outbound
 import Push
 
 extension PushConfiguration {
-    /// Returns an object that sends notifications through all configured services. It connects to a service when the
-    /// first notification is sent. The caller must close it.
+    /// Returns an object that sends notifications through all configured services. The caller must close the object.
     func delivery(
         clock: @escaping @Sendable () -> Moment, logger: Logger, metrics: any MetricsFactory
     ) -> PushServices {

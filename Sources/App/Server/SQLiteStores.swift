@@ -75,8 +75,8 @@ enum SQLiteFile {
             throw UnusableDatabase(.sqlite(path: path), reason: "file not found")
         }
         do {
-            // Reading the status fails for an empty file, because an empty file has no schema. Such a file must not be
-            // migrated here, because only a server and `dwell migrate` may create a schema.
+            // An empty file has no schema, so reading the status fails. Such a file must not be migrated here, because
+            // only a server and `dwell migrate` may create a schema.
             _ = try DatabaseOpening.status(path: path)
         } catch {
             throw UnusableDatabase(.sqlite(path: path), error)

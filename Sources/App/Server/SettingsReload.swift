@@ -149,12 +149,11 @@ struct SettingsHistoryService: Sendable {
 
 /// Runs pieces of work one after the other, in the order in which they were added.
 ///
-/// Without this order, the newest entry of the settings history might differ from the settings in force. While the
-/// database does not respond, two changes may wait to be recorded, and the later change could be recorded first.
+/// Two changes may wait for the database at the same time. If the later change were recorded first, the newest entry of
+/// the settings history would differ from the settings in force.
 final class WorkInOrder: Sendable {
     private let last = Mutex<Task<Void, Never>?>(nil)
 
-    /// Returns at once. The work begins when all work that was added before has ended.
     func add(_ work: @escaping @Sendable () async -> Void) {
         last.withLock { last in
             let before = last

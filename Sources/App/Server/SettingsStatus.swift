@@ -1,5 +1,4 @@
-// The settings in force, the settings that were changed in the file and need a restart, and the result of the last
-// reload. The log, /metrics, /ops and `dwell config show` report this status.
+// The status of the server's settings. The log, /metrics, /ops and `dwell config show` report this status.
 
 import API
 import Foundation
@@ -21,10 +20,10 @@ extension MetricFamily {
 
 final class SettingsStatus: Sendable {
     private struct State: Sendable {
-        /// The settings of the running server, in the order in which the configuration reads them.
+        /// In the order in which the configuration reads the settings.
         var inForce: [ReadVariable]
-        /// The names of the settings that were changed in the file but take effect only after a restart. The last
-        /// successful reload found these changes.
+        /// The names of changed settings that need a restart. The last successful reload found these changes in the
+        /// file.
         var needsRestart: [String] = []
         var unknown: [UnknownVariable]
         var reload: ServerSettings.Reload?
@@ -49,8 +48,8 @@ final class SettingsStatus: Sendable {
         }
     }
 
-    /// Records a successful reload. The settings in `report` that a reload applies (`Variables.isReloaded`) are now in
-    /// force. Returns the names of the other changed settings, which need a restart to take effect.
+    /// Records a successful reload. Returns the names of the changed settings that need a restart
+    /// (`Variables.isReloaded` is false). All other settings of `report` are now in force.
     func reloaded(_ report: ConfigurationReport, at now: Moment) -> [String] {
         state.withLock { state in
             var before: [String: ReadVariable] = [:]
@@ -74,8 +73,6 @@ final class SettingsStatus: Sendable {
         }
     }
 
-    /// The settings of the running server, in the order in which the configuration reads them. A reload replaces the
-    /// values of those settings that need no restart.
     var inForce: [ReadVariable] { state.withLock(\.inForce) }
 
     /// The values that /metrics shows.
@@ -85,7 +82,6 @@ final class SettingsStatus: Sendable {
         }
     }
 
-    /// Returns the settings and their status for /ops and `dwell config show`.
     func read(instance: String) -> ServerSettings {
         state.withLock { state in
             ServerSettings(

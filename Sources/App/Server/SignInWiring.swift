@@ -1,4 +1,4 @@
-// The parts for sign-in: verifying and issuing tokens, the outgoing HTTP calls, and the background loops.
+// Connects the parts of sign-in: tokens, outgoing HTTP calls and background loops.
 
 import API
 import Engine
@@ -20,7 +20,7 @@ struct SignInWiring {
     private let memory: SessionStatusCache
     private let erasures: UnfinishedErasures
     private let outgoing: OutgoingWiring
-    /// The delivery of one-time codes by webhook; nil if codes are not sent to a webhook.
+    /// Nil if one-time codes are not sent to a webhook.
     var webhook: WebhookCodeDelivery? { outgoing.delivery as? WebhookCodeDelivery }
     /// The last failed revocation at Apple.
     var revocationFailure: DeliveryFailure { outgoing.revocationFailure }
@@ -58,7 +58,7 @@ struct SignInWiring {
             appleNotices: ownAccount, sendsCodes: outgoing.delivery != nil, publicKeySet: key.publicKeySet)
     }
 
-    /// The background loops. They start before the server listens, and end after the server has drained.
+    /// These loops start before the server listens, and end after the server has drained.
     var loops: [any Service] {
         outgoing.loops + [LoopService(loop: memory.run), LoopService(loop: erasures.run)]
     }
@@ -91,8 +91,8 @@ private struct OutgoingWiring {
         case .none: delivery = nil
         case .log: delivery = LoggedCodeDelivery(logger: logger)
         case .webhook(let url, let secret):
-            // Use a separate HTTP client, because each client has a limited number of slots for concurrent calls. A
-            // slow webhook therefore does not use up the slots for sign-ins with Apple.
+            // The webhook has its own HTTP client, because each client has a limited number of slots for concurrent
+            // calls. A slow webhook must not use up the slots for sign-ins with Apple.
             let http = OutgoingHTTP()
             loops.append(ClosingService { http.close() })
             let webhook = WebhookCodeDelivery(
@@ -117,23 +117,21 @@ private struct OutgoingWiring {
     }
 }
 
-/// The delivery for a server that sends no one-time codes. It is never called, because the route rejects requests for
-/// codes.
+/// The delivery of a server that sends no one-time codes. `deliver` is never called, because the route rejects requests
+/// for codes.
 private struct NoDelivery: CodeDelivery {
     func deliver(_ code: OutgoingCode) {}
 }
 
 extension Configuration {
-    /// The part of the shutdown time that is reserved for delivering the waiting one-time codes, in seconds.
     fileprivate var codeDrainSeconds: Int {
         min(WebhookCodeDelivery.drainSeconds, shutdownTimeoutSeconds / 3)
     }
 
-    /// How long the server of METRICS_PORT drains, in seconds. This server drains after the public server.
+    /// The drain time of the server of METRICS_PORT, in seconds. This server drains after the public server.
     static let operatorDrainSeconds = 1
 
-    /// The part of the shutdown time for requests in progress, in seconds; at least 1. The following parts are reserved
-    /// for other work:
+    /// The part of the shutdown time for requests in progress, in seconds; at least 1. Other work needs these parts:
     ///
     /// - one second for the last writes and for closing the store
     /// - `codeDrainSeconds` for the waiting codes, if codes are sent to a webhook
@@ -145,10 +143,10 @@ extension Configuration {
     }
 
     /// The time limit for ending all services, one after the other. After this time, the remaining services are
-    /// cancelled. The limit is the shutdown time without its last half second, in which the store closes.
+    /// cancelled. The store needs the last half second of the shutdown time to close.
     ///
-    /// A shutdown time of one second counts as two seconds here, because `serverDrainSeconds` gives the whole first
-    /// second to the requests in progress.
+    /// If the shutdown time is one second, the limit is 1.5 seconds. `serverDrainSeconds` gives the whole first second
+    /// to the requests in progress.
     var servicesEndDuration: Duration { .milliseconds(max(2, shutdownTimeoutSeconds) * 1000 - 500) }
 }
 

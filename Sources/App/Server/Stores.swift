@@ -1,5 +1,5 @@
-// The ports (protocols) through which the other parts of the process use its database. SQLiteStores.swift and
-// PostgresStores.swift each create a `Stores` value. The wiring of the server is the same for both databases.
+// The ports (protocols) through which the server uses its database. SQLiteStores.swift and PostgresStores.swift each
+// create a `Stores` value.
 
 import CoreMetrics
 import Engine
@@ -31,25 +31,22 @@ struct Stores: Sendable {
     let purchases: StoredPurchases
     let pushes: any PushStore & PushQueueStatistics
     let simulatedDrivers: any SimulatedDriverRemoval
-    /// Reads the stored events for `dwell explain`. Nil with SQLite, because the command then reads the database file
-    /// itself.
+    /// For `dwell explain`. Nil with SQLite, because the command then reads the database file itself.
     let recordedEvents: (any RecordedEventReader)?
-    /// The search of `dwell verify-erased`. Nil with SQLite, because the command then reads the database file itself.
+    /// For `dwell verify-erased`; nil with SQLite, like `recordedEvents`.
     let erasureSearch: (any ErasureSearch)?
-    /// The search of `dwell driver find`. Nil with SQLite, because the command then reads the database file itself.
+    /// For `dwell driver find`; nil with SQLite, like `recordedEvents`.
     let driverSearch: (any DriverSearch)?
-    /// The check of `dwell check`. Nil with SQLite, because the command then reads the database file itself.
+    /// For `dwell check`; nil with SQLite, like `recordedEvents`.
     let journeyCheck: (any JourneyCheck)?
-    /// The trial of `dwell config try` and of `dwell refold --dry-run`. Nil with SQLite, because the commands then read
-    /// the database file themselves.
+    /// For `dwell config try` and `dwell refold --dry-run`; nil with SQLite, like `recordedEvents`.
     let refoldTrial: (any RefoldTrying)?
     let status: any DatabaseStatus
     /// Nil if Dwell does not make the backups of the database.
     let backups: (any BackupHistory)?
-    /// Creates a sampler: a function that sets metrics to the current sizes of the database's queues and files. The
-    /// argument is the factory of these metrics.
+    /// Creates metrics with the given factory. Returns a function that sets these metrics to the current sizes of the
+    /// database's queues and files.
     let sampler: @Sendable (any MetricsFactory) -> (@Sendable () -> Void)
-    /// The background loops of the database itself. They run for as long as the server runs.
     let loops: [any Service]
     /// The database file; nil if the database is not a file. The server's control socket is beside this file.
     let file: String?
@@ -60,12 +57,12 @@ struct Stores: Sendable {
 extension Stores {
     /// The values with which a server opens its database.
     struct Opening: Sendable {
-        /// The keyed hashes that are stored instead of codes, phone numbers, addresses and the ids of deleted drivers.
+        /// The hashes that the database stores instead of codes, phone numbers, addresses and the ids of deleted
+        /// drivers.
         var digests: KeyedHashes
         /// The time recorded with the migrations that run.
         var milliseconds: Int64
-        /// Counts refolds against the rate limits. A late event causes a refold, which counts against the limit of the
-        /// event's sender: the driver, or a service.
+        /// Counts the refold of a late event against the rate limit of the event's sender, a driver or a service.
         var charging: any RefoldCharging
         var metrics: any MetricsFactory
         /// The event loops for the connections to the database.
@@ -81,8 +78,8 @@ extension Stores {
         }
     }
 
-    /// Opens an existing database for a command. The database must have this binary's schema. Servers may use it at the
-    /// same time.
+    /// Opens an existing database for a command. Servers may use the database at the same time. Its schema must be the
+    /// schema of this binary.
     static func existing(_ database: Configuration.Database, digests: KeyedHashes) async throws -> Stores {
         switch database {
         case .sqlite(let path): try sqlite(existing: path, digests)

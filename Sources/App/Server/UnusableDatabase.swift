@@ -10,7 +10,7 @@ struct UnusableDatabase: Error, CustomStringConvertible {
         (self.database, self.reason) = (database, reason)
     }
 
-    /// Converts any error. An `UnusableDatabase` stays unchanged, because it already names its database.
+    /// If `error` already is an `UnusableDatabase`, keeps it unchanged, because it names its database.
     init(_ database: Configuration.Database, _ error: any Error) {
         let path: String? = if case .sqlite(let path) = database { path } else { nil }
         self = error as? Self ?? Self(database, reason: DatabaseOpening.reason(error, at: path))

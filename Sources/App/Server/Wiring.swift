@@ -1,5 +1,5 @@
-// Connects the parts of the server, and starts and stops them in order. Some parts are wired in files of their own:
-// Stores, SignInWiring, PurchaseWiring, NotificationWiring, OperationWiring.
+// Connects the parts of the server, and starts and stops them in order. Other files connect some parts: Stores,
+// SignInWiring, PurchaseWiring, NotificationWiring, OperationWiring.
 
 import API
 import CoreMetrics
@@ -25,8 +25,7 @@ struct Wiring {
     private let loops: EventLoopGroup
     private let stores: Stores
     private let admission: any Admission
-    /// The rate limiter that uses Redis; nil without Redis. With Redis, `admission` is the same object. This second
-    /// member exists because RedisService needs the concrete type.
+    /// Nil without Redis. With Redis, `admission` is the same object, but RedisService needs the concrete type.
     private let shared: RedisRateLimiter?
     private let settings: CurrentSettings
     private let settingsStatus: SettingsStatus
@@ -43,10 +42,9 @@ struct Wiring {
     private let outgoing = OutgoingHTTP()
     private let operationHistory: OperationHistory
     private let analyticsFailure = DeliveryFailure()
-    /// The server that listens on METRICS_PORT; nil when METRICS_PORT is not set.
+    /// Nil when METRICS_PORT is not set.
     private let operatorServer: Server?
-    /// The service of the control socket. Nil with PostgreSQL, because commands then change the database themselves,
-    /// and all servers see the changes.
+    /// Nil with PostgreSQL, because commands then change the database directly, and all servers see the changes.
     private let control: ControlService?
 
     /// Opens the database and creates all parts of the server. The server does not listen yet.
@@ -133,12 +131,11 @@ struct Wiring {
             observer: requestLog, logger: logger, loops: loops)
     }
 
-    /// Serves until a signal requests the shutdown. Services end in the reverse order of their start. Therefore the
-    /// server drains while the store still accepts events, and the store closes only when no other part uses it any
-    /// more.
+    /// Serves until a signal requests the shutdown. Services end in the reverse order of their start. The server
+    /// therefore drains before the store closes.
     ///
-    /// If the services have not ended within `servicesEndDuration`, all of them are cancelled. This can happen, for
-    /// example, when their last writes wait for a database that does not respond.
+    /// If the services have not ended within `servicesEndDuration`, all of them are cancelled. For example, a service
+    /// may wait for a database that does not respond.
     func run(_ input: ConfigurationInput, hadFile: Bool, signals: SignalSource) async throws {
         try await startAndStop.started(configuration, status: stores.status, settings: settings.read())
         if let signal = signals.endSignal {
@@ -157,7 +154,7 @@ struct Wiring {
             record: { settings, rules, note in
                 records.add {
                     await history.record(settings, rules, note: note)
-                    // The heartbeat is written at once, so that the other servers see the new settings version.
+                    // Write a heartbeat at once, so that the other servers see the new settings version.
                     await instance.sendHeartbeat()
                 }
             },
@@ -196,14 +193,14 @@ struct Wiring {
                 clock: { .now }, logger: logger, failure: analyticsFailure)
             services.append(LoopService(loop: forwarding.run))
         }
-        // The operator server starts before the public server and therefore ends after it. /metrics can then be read
-        // while the public server drains.
+        // The operator server starts before the public server, so it ends after the public server. /metrics can
+        // therefore be read while the public server drains.
         if let operatorServer {
             services.append(ServerService(server: operatorServer, drainSeconds: Configuration.operatorDrainSeconds))
         }
         services.append(ServerService(server: server, drainSeconds: configuration.serverDrainSeconds, outcome: outcome))
-        // The streams start last and therefore end first. This is necessary, because a draining server waits until all
-        // its responses have ended, including streams.
+        // The streams start last, so they end first. A draining server waits for all its responses, and a stream is a
+        // response.
         services.append(LoopService(loop: streams.run, end: streams.close))
         var group = ServiceGroupConfiguration(services: services.map { .init(service: $0) }, logger: logger)
         group.maximumGracefulShutdownDuration = configuration.servicesEndDuration
@@ -236,7 +233,6 @@ struct Wiring {
             }, logger: logger)
     }
 
-    /// Returns the rate limiter that uses Redis; nil if no Redis is configured.
     private static func sharedLimiter(
         _ redis: Configuration.Redis, fallback: LocalRateLimiter, loops: EventLoopGroup, digests: KeyedHashes,
         logger: Logger
@@ -249,8 +245,8 @@ struct Wiring {
 
     private static func guesses(_ admission: any Admission, _ accounts: any SignInStore) -> OperatorGuesses {
         OperatorGuesses(admission: admission) { token, origin in
-            // A failure to write the audit entry is not reported here. The wrong token is refused in any case, and the
-            // next request that needs the database reports the failure.
+            // If the audit entry cannot be written, nothing is reported here. The wrong token is refused in any case.
+            // The next request that needs the database reports the failure.
             try? await accounts.recordRefusal(.operatorRefused, reason: token, from: origin)
         }
     }
@@ -280,7 +276,7 @@ struct Wiring {
 }
 
 extension Configuration.HTTP {
-    /// The addresses to listen on. If the parent process passed sockets, they replace all configured addresses.
+    /// Sockets from the parent process replace all configured addresses.
     private var addresses: [SocketAddress] {
         let inherited = InheritedSockets.ofThisProcess
         if !inherited.isEmpty { return inherited.map(SocketAddress.inherited) }
@@ -298,8 +294,7 @@ extension Configuration.HTTP {
         return configuration
     }
 
-    /// Returns the configuration of a listener. All listeners have the timeouts and buffer sizes of the HTTP_*
-    /// variables.
+    /// All listeners have the timeouts and buffer sizes of the HTTP_* variables.
     func server(on addresses: [SocketAddress]) -> ServerConfiguration {
         var configuration = ServerConfiguration(addresses: addresses)
         configuration.headTimeoutMilliseconds = timeouts.headerTimeoutSeconds * 1000

@@ -1,5 +1,5 @@
-// The files of Sources/API/Pages, embedded in the binary. They are embedded with C, because Swift would need an array
-// literal of their bytes. Compiling that literal would take half a minute and 2 GB of memory.
+// The files of Sources/API/Pages, embedded in the binary with C. In Swift, their bytes would be an array literal.
+// Compiling that literal would take half a minute and 2 GB of memory.
 #ifndef DWELL_CPAGES_H
 #define DWELL_CPAGES_H
 #include <stddef.h>

@@ -11,24 +11,23 @@
 
 struct sqlite3;
 
-// Makes this connection hold back contiguous writes to its WAL, and write them together. The held bytes are written
-// before a sync, before a read, and before every call that makes them visible to another connection.
+// Makes this connection hold contiguous writes to its WAL, and write them with one call. It writes the held bytes
+// before a sync, before a read, and before every call that shows the bytes to another connection.
 //
 // The WAL grows by half a mebibyte at a time. The new space after the last frame is filled with zeros.
 //
 // The database must be in WAL mode, and the connection must have no open transaction. Returns SQLITE_OK, or the result
 // code of the error.
 //
-// The connection holds writes back until it closes its files. Until then, it also zeros the unallocated space of the
-// pages that it copies from the WAL to the database file.
+// The connection holds writes until it closes its files. Until that time, a checkpoint by this connection also zeros
+// the unallocated space of the pages that it writes to the database file.
 int dwell_join_log_writes(struct sqlite3 *connection);
 
-// Divides this connection's writes to the database file into steps, until the connection closes the file. Zeros the
-// unallocated space of the written pages. Returns SQLITE_OK, or the result code of the error.
+// Divides this connection's writes to the database file into steps. Zeros the unallocated space of the written pages.
+// Returns SQLITE_OK, or the result code of the error.
 //
-// The first step of a checkpoint has `pages` writes. After each step, the file is synced, and `after_step` is called
-// with the step's duration in nanoseconds. When the function returns, the next step begins, with the returned number of
-// writes.
+// The first step of a checkpoint has `pages` writes. After each step, the file is synced, and `after_step` gets the
+// step's duration in nanoseconds. `after_step` returns the number of writes for the next step.
 //
 // `after_step` and `context` must be valid until the connection is closed.
 int dwell_step_writes(

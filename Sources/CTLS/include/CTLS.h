@@ -7,8 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/// The trusted certificates and the certificate of this client, for all connections. Several threads may share a
-/// context.
+/// The trusted certificates and this client's certificate. Several connections and threads may share a context.
 typedef struct tls_context tls_context;
 /// The TLS session of one connection. Only one thread at a time may use it.
 typedef struct tls_session tls_session;
@@ -35,15 +34,15 @@ tls_result tls_handshake(tls_session *_Nonnull session);
 /// Adds bytes that the peer sent. Returns false if memory is exhausted.
 bool tls_receive(tls_session *_Nonnull session, const void *_Nonnull bytes, size_t count);
 
-/// Decrypts received bytes. TLS_DONE means that `*count` bytes were written to `buffer`. TLS_WANTS_BYTES means that no
-/// complete record is left to decrypt.
+/// Decrypts received bytes. TLS_DONE means that `*count` bytes were written to `buffer`. TLS_WANTS_BYTES means that the
+/// received bytes contain no complete record.
 tls_result tls_read(
     tls_session *_Nonnull session, void *_Nonnull buffer, size_t capacity, size_t *_Nonnull count);
 
 /// Encrypts all bytes. Send what `tls_take` returns.
 tls_result tls_write(tls_session *_Nonnull session, const void *_Nonnull bytes, size_t count);
 
-/// Takes at most `capacity` bytes that must be sent to the peer. Returns their number.
+/// Moves at most `capacity` bytes for the peer to `buffer`. Returns the number of bytes.
 size_t tls_take(tls_session *_Nonnull session, void *_Nonnull buffer, size_t capacity);
 
 #endif

@@ -1,14 +1,14 @@
-// The version of an app, in the form that the rules of settings compare.
+// The version of an app, as the rules of settings compare it.
 
 /// One to four whole numbers joined by dots, such as `7.2.1`. Versions are compared number by number. A missing number
 /// counts as 0, so `7.2` and `7.2.0` are equal.
 package struct AppVersion: Hashable, Comparable, Sendable, CustomStringConvertible {
     package static let allowed = "one to four whole numbers of at most nine digits, joined by dots, such as 7.2.1"
 
-    /// The numbers without the zeros at the end, because `7.2` and `7.2.0` must be equal.
+    /// Without zeros at the end, because `7.2` and `7.2.0` must be equal.
     private let numbers: [UInt32]
 
-    /// Returns nil if the text is not a version of this form, for example for `7.2-beta`.
+    /// Returns nil if the text is not such a version, for example `7.2-beta`.
     package init?(_ text: String) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), maxSplits: 4, omittingEmptySubsequences: false)
         guard parts.count <= 4 else { return nil }

@@ -4,8 +4,8 @@
 package import JourneyModel
 
 extension Journey {
-    /// Returns the charger that determines an event's settings. `self` is the journey before the event. Returns the
-    /// first of these chargers that exists:
+    /// Returns the charger that determines an event's settings. `self` is the journey before the event. The result is
+    /// the first of these chargers that exists:
     ///
     /// 1. the charger with which the event's session was registered
     /// 2. the charger that the event names

@@ -9,7 +9,7 @@ package enum FlagValue: Hashable, Sendable {
     case text(String)
 }
 
-/// A set of ids that are compared byte by byte, because String compares canonically equivalent texts as equal.
+/// A set of ids that are compared byte by byte. String would treat canonically equivalent ids as equal.
 package struct IDSet: Hashable, Sendable {
     private let ids: Set<[UInt8]>
 
@@ -25,8 +25,8 @@ package struct IDSet: Hashable, Sendable {
 /// Which app versions a rule applies to.
 package enum AppVersionCondition: Hashable, Sendable {
     case listed([AppVersion])
-    /// All versions from `min` (inclusive) to `below` (exclusive). If `min` or `below` is nil, the range has no limit
-    /// on that side.
+    /// All versions from `min` (inclusive) to `below` (exclusive). A nil bound means that there is no limit on that
+    /// side.
     case range(min: AppVersion?, below: AppVersion?)
 
     func contains(_ version: AppVersion) -> Bool {
@@ -37,11 +37,10 @@ package enum AppVersionCondition: Hashable, Sendable {
     }
 }
 
-/// What the rules need to know about a request, except the charger. The charger is missing here, because only the store
-/// knows the charger of an event.
+/// What the rules need to know about a request, except the charger, which only the store knows.
 package struct SettingsSubject: Hashable, Sendable {
     package var driver: DriverID
-    /// The version of the app; nil if the request names no version, or an invalid one.
+    /// Nil if the request names no version, or an invalid one.
     package var appVersion: AppVersion?
     package var at: Moment
 
@@ -50,7 +49,7 @@ package struct SettingsSubject: Hashable, Sendable {
     }
 }
 
-/// The reason why a rule does not apply to a request: the first condition of the rule that is not met.
+/// Why a rule does not apply to a request: the first of the rule's conditions that is not met.
 package enum SettingsMismatch: Hashable, Sendable, CustomStringConvertible {
     case notYet(from: Moment)
     case over(until: Moment)
@@ -106,8 +105,8 @@ package struct SettingsRule: Hashable, Sendable {
         return nil
     }
 
-    /// Returns the first condition that the request does not meet; ignores the condition about chargers. The share is
-    /// compared last, because it needs a hash, which takes longer than the other comparisons.
+    /// Returns the first condition that the request does not meet, without the condition about chargers. The share is
+    /// compared last, because its hash takes longer than the other comparisons.
     func mismatch(_ subject: SettingsSubject) -> SettingsMismatch? {
         if let mismatch = mismatch(at: subject.at) { return mismatch }
         if let drivers, !drivers.contains(subject.driver.rawValue) { return .otherDriver }

@@ -1,15 +1,15 @@
-// The rules of SETTINGS_RULES_FILE, and the base settings. The settings of every rule are computed and checked once,
-// when the file is read. Finding the settings of a request takes one pass over the rules.
+// The rules of SETTINGS_RULES_FILE, and the base settings. The settings of every rule are computed and checked when the
+// file is read. A request needs only one pass over the rules.
 //
-// A request gets the settings of the first matching rule that has settings, or else the base settings. It gets each
-// flag from the first matching rule that has the flag, or else the flag's default.
+// A request gets the settings of the first matching rule that has settings, or else the base settings. Each flag comes
+// from the first matching rule that has the flag, or is the flag's default.
 //
-// The result depends only on the file, the base settings and the request. Servers with the same file and the same base
-// settings therefore give the same result.
+// The result depends only on the file, the base settings and the request. Servers with the same file and base settings
+// therefore give the same result.
 
 package import JourneyModel
 
-/// A flag that the file declares. `standard` is its default, which applies if no matching rule has the flag.
+/// A flag that the file declares. `standard` applies if no matching rule has the flag.
 package struct SettingsFlag: Hashable, Sendable {
     package var name: String
     package var standard: FlagValue
@@ -26,9 +26,9 @@ package struct SettingsChoice: Sendable {
         package var settings: VersionedSettings
     }
 
-    /// In the order of the rules. The first entry that contains the charger applies.
+    /// The first entry that contains the charger applies.
     package var byCharger: [ForChargers]
-    /// The settings for every other charger, and for an event without a charger.
+    /// The settings for all other chargers, and for events without a charger.
     package var otherwise: VersionedSettings
 
     package init(byCharger: [ForChargers], otherwise: VersionedSettings) {
@@ -106,13 +106,13 @@ package final class SettingsRules: Sendable {
             nextChange: nextChange)
     }
 
-    /// Returns every flag with its value for this request, in the order of the file.
+    /// Returns the value of every flag for this request, in the order of the file.
     package func flags(for subject: SettingsSubject, charger: String?) -> [(name: String, value: FlagValue)] {
         let matching = entries.filter { $0.rule.mismatch(charger: charger) == nil && $0.rule.mismatch(subject) == nil }
         return flags.map { ($0.name, Self.value(of: $0, in: matching)) }
     }
 
-    /// Returns every rule in the order of the file, each with the first condition that the request does not meet. The
+    /// Returns every rule in the order of the file, with the first condition that the request does not meet. The
     /// condition is nil if the rule matches.
     package func findings(
         for subject: SettingsSubject, charger: String?
@@ -158,8 +158,8 @@ extension SettingsRules {
     /// The rules for the history of the settings.
     package var recorded: RecordedRules { RecordedRules(version: version, json: summaryJSON) }
 
-    /// The rules as JSON for operators: an array in the order of the file. For the drivers and chargers of a rule, the
-    /// JSON contains only their number. The history of the settings therefore names no driver, and stays short.
+    /// The rules as JSON for operators, in the order of the file. For drivers and chargers, the JSON contains only how
+    /// many a rule names. The settings history therefore names no driver, and stays short.
     package var summaryJSON: String {
         var writer = JSONWriter(reservingBytes: 256 * entries.count + 16)
         writer.beginArray()

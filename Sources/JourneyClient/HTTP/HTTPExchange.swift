@@ -15,9 +15,8 @@ public enum HTTPExchange {
     /// A request. Send it to the server's base URL, over TLS, with a timeout. Do not follow redirects, because a
     /// redirected request would send the token to another server.
     ///
-    /// Send the request at once, because a request with events has the present time in `X-Sent-At`. Do not use a
-    /// background `URLSession` or `waitsForConnectivity`, because they may wait for hours. The server would take the
-    /// wait for a clock error, and shift the events.
+    /// Send the request at once. Use neither a background `URLSession` nor `waitsForConnectivity`, because they may
+    /// wait for hours. The server would take the time since `X-Sent-At` for a clock error, and shift the events.
     public struct Request: Hashable, Sendable {
         public var method: String
         /// Begins with `/`.

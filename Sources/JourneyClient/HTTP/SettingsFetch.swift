@@ -21,8 +21,8 @@ public struct SettingsCopy: Hashable, Sendable {
     /// The server's `max-age` in seconds: how long the copy may be used without a new request.
     public var freshSeconds: Int
 
-    /// The maximum of `freshSeconds`. If the server sends settings without `max-age`, `freshSeconds` has this value. If
-    /// it confirms the copy without `max-age`, `freshSeconds` stays unchanged.
+    /// The maximum of `freshSeconds`, and its value after a 200 without `max-age`. A 304 without `max-age` leaves
+    /// `freshSeconds` unchanged.
     public static let freshSecondsMax = 86_400
 
     public init(
@@ -57,8 +57,8 @@ public enum SettingsFetch {
 
     public static let path = "/native/config"
 
-    /// Returns a request for the settings. If certain app versions have their own settings on the server, the app must
-    /// tell its version. It adds the field `X-App-Version` to this request and to the requests of the event queue.
+    /// Returns a request for the settings. The server may have separate settings for some app versions. The app must
+    /// then add the field `X-App-Version` to this request and to the requests of the event queue.
     ///
     /// - Parameters:
     ///   - copy: the stored copy that was fetched with the same `chargerID`; nil if there is none.
@@ -107,7 +107,6 @@ public enum SettingsFetch {
         }
     }
 
-    /// Returns the `max-age` of the response, at most `freshSecondsMax`; nil if it has none.
     private static func freshSeconds(_ response: HTTPExchange.Response) -> Int? {
         let directives = response.field("Cache-Control")?.split(separator: ",") ?? []
         return directives.lazy.compactMap { directive -> Int? in

@@ -1,4 +1,4 @@
-// A point on the Earth, and the distance between two points. The radii of the zones are in the settings.
+// A point on the Earth, and the distance between two points.
 
 import Foundation
 

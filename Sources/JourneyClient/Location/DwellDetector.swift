@@ -8,8 +8,7 @@
 //     neither inside nor outside                        none on a dwell (LocationFix.isOutside)
 //     position outside                                  ends the dwell
 //
-// A usable fix that is not inside also discards the arrival (`arrivedAt` becomes nil). If the fix was taken before the
-// arrival, the arrival stays.
+// A usable fix that is not inside also sets `arrivedAt` to nil, unless the fix is older than the arrival.
 
 public import JourneyModel
 
@@ -22,14 +21,14 @@ public struct DwellDetector: Hashable, Sendable {
     }
 
     var stay: Stay?
-    /// The time of the last arrival in the anchor radius. The arrival is an entry that the operating system reported,
-    /// or a fix that is inside but too fast for a stay. Nil during a stay, and after a fix that is not inside.
+    /// The time when the phone last arrived in the anchor radius: the operating system reported the entry, or a fix was
+    /// inside but too fast for a stay. Nil during a stay, and after a fix that is not inside.
     var arrivedAt: Moment?
 
     public init() {}
 
-    /// The delay in seconds from `arrivedAt` to the request for a fix. While a car parks, its last fix is often too
-    /// fast for a stay. The request is needed because the parked phone then reports no fixes by itself.
+    /// How many seconds after `arrivedAt` a fix is requested. The last fix of a parking car is often too fast for a
+    /// stay. The parked phone then reports no more fixes by itself.
     static let parkingSeconds = 15
 
     /// The longest time between two successive fixes of one stay, as a multiple of the dwell time.
@@ -38,10 +37,10 @@ public struct DwellDetector: Hashable, Sendable {
     /// missing too, the app was not running, and the phone may have been elsewhere.
     static let silenceInDwells = 2
 
-    /// Takes one fix. Returns true if the fix completes the dwell. After that, a new stay begins with the next fix.
+    /// Takes one fix. Returns true if the fix completes the dwell, which ends the stay.
     ///
-    /// Time alone never completes a dwell: a fix must be taken at least `chargerDwellSeconds` after the stay's first
-    /// fix. If a fix that continues the stay was taken before the stay's last fix, it is ignored.
+    /// Only a fix can complete a dwell. It must be taken at least `chargerDwellSeconds` after the stay's first fix. A
+    /// fix from before the stay's last fix cannot continue the stay.
     public mutating func take(_ fix: LocationFix, at charger: Coordinate, by settings: Settings) -> Bool {
         guard fix.isUsable(by: settings) else { return false }
         let radiusMeters = settings.chargerAnchorRadiusMeters
@@ -79,13 +78,12 @@ public struct DwellDetector: Hashable, Sendable {
         stay?.since.advanced(bySeconds: settings.chargerDwellSeconds)
     }
 
-    /// Notes that the operating system reported the entry into the anchor zone.
     mutating func noteEntry(at moment: Moment) {
         if stay == nil { arrivedAt = moment }
     }
 
-    /// Handles a clock that was set back. If the stay's last fix, or the arrival, is more than `parkingSeconds` later
-    /// than `now`, the detection starts over.
+    /// Starts the detection over if the clock was set back. The stay's last fix or the arrival is then more than
+    /// `parkingSeconds` later than `now`.
     ///
     /// The phone then counts as arrived at `now`, so that a fix is requested soon. Otherwise the request would wait
     /// until the clock reaches the old time again.

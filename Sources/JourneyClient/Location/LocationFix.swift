@@ -5,7 +5,7 @@ public import JourneyModel
 /// A position, its accuracy, and when it was taken.
 public struct LocationFix: Hashable, Sendable {
     public var coordinate: Coordinate
-    /// Radius of the circle around `coordinate` in which the phone is. If the radius is NaN or negative, the fix is
+    /// The phone is in the circle with this radius around `coordinate`. If the radius is NaN or negative, the fix is
     /// unusable. Platforms mark an invalid fix with a negative radius.
     public var horizontalAccuracyMeters: Double
     /// Nil when unknown.
@@ -37,8 +37,8 @@ public struct LocationFix: Hashable, Sendable {
     /// Returns whether the phone counts as outside of the circle. The position's distance from the edge must be larger
     /// than `horizontalAccuracyMeters`.
     ///
-    /// A position that is outside the circle, but nearer to the edge, counts as neither inside nor outside. Noise at
-    /// the edge of a zone therefore does not cause repeated entries and exits.
+    /// A position between the edge and this distance counts as neither inside nor outside. Noise at the edge of a zone
+    /// therefore does not cause repeated entries and exits.
     public func isOutside(_ center: Coordinate, radiusMeters: Double) -> Bool {
         coordinate.distanceMeters(to: center) > radiusMeters + horizontalAccuracyMeters
     }

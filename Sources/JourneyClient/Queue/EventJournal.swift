@@ -6,8 +6,8 @@ public struct QueuedEvent: Hashable, Sendable {
     public let eventID: String
     /// The body of `POST /native/events`, the same at every attempt.
     public let body: [UInt8]
-    /// Whether the table of transitions has a transition for this event. If the queue is full, it drops the oldest
-    /// event for which this is false.
+    /// Whether the table of transitions has a transition for this event. A full queue first drops events for which this
+    /// is false.
     public let movesState: Bool
 
     public init(eventID: String, body: [UInt8], movesState: Bool) {

@@ -25,9 +25,6 @@ public struct EventQueue<Journal: EventJournal> {
         /// The token was rejected, and a new one was requested.
         case awaitingRefresh
         /// There is a new token. `firstUsedAt` is the time of the first attempt with it, or nil before that attempt.
-        ///
-        /// If the server rejects the token within `newTokenMilliseconds` of that time, the driver must sign in. After a
-        /// later rejection, another token is requested.
         case refreshed(firstUsedAt: Moment?)
         case awaitingSignIn
     }
@@ -37,8 +34,8 @@ public struct EventQueue<Journal: EventJournal> {
     private var credential = Credential.accepted
     private var attempt: Attempt?
     private var attemptNumber = 0
-    /// Number of consecutive failed attempts. An attempt failed if at least one of its events must be sent again for
-    /// another reason than a rejected token.
+    /// Number of consecutive failed attempts. An attempt failed if one of its events got `EventReply.again` or
+    /// `serverError`.
     private var failures = 0
     private var notBefore: Moment?
     /// The length of the wait that ends at `notBefore`.
@@ -58,16 +55,14 @@ public struct EventQueue<Journal: EventJournal> {
     /// of the queue. There it does not block other events.
     static var serverErrorsMax: Int { 5 }
     /// If the server rejects a new token within this time after its first use, the token was never valid. The driver
-    /// must then sign in. After a later rejection, another token is requested, because the rejected one may have
-    /// expired.
+    /// must then sign in. A token that is rejected later may have expired, so another token is requested.
     ///
     /// This time is long enough for a few attempts without a response. It is shorter than the lifetime of an access
     /// token (an hour by default).
     static var newTokenMilliseconds: Int64 { 300_000 }
 
     /// - Parameters:
-    ///   - driver: the driver whose events are queued.
-    ///   - journal: the journal. The events stored in the journal become the first events of the queue.
+    ///   - journal: the events stored in it become the first events of the queue.
     ///   - source: the value of `source` on the wire, such as `ios_native`.
     public init(driver: DriverID, journal: Journal, source: String = "ios_native") throws(JournalError) {
         var journal = journal
@@ -91,7 +86,7 @@ public struct EventQueue<Journal: EventJournal> {
     /// If the queue is full, drops the oldest event that never causes a transition (`QueuedEvent.movesState` is false).
     /// If there is none, drops the oldest event. Events of the attempt in progress are never dropped.
     ///
-    /// If an event is dropped, the outputs contain it.
+    /// The outputs contain the dropped event.
     ///
     /// - Parameters:
     ///   - eventID: 1 to 128 printable ASCII characters, never used before by this driver, for example a random UUID.
@@ -147,8 +142,8 @@ public struct EventQueue<Journal: EventJournal> {
     /// Returns the next request; nil if none is due. Only one request may be in progress at a time. Pass the outcome of
     /// every request, even `noResponse`, to `handle(_:of:at:using:)`.
     ///
-    /// The body consists of the stored bytes of one event, or is a batch of the stored bytes of several events. The
-    /// header `X-Sent-At` is `now`. The server uses this header to measure the error of the phone's clock.
+    /// The body contains the stored bytes of one event, or of a batch. The header `X-Sent-At` is `now`. From this
+    /// header, the server measures the error of the phone's clock.
     public mutating func nextAttempt(at now: Moment, accessToken: String) -> Attempt? {
         guard canSend, !mustWait(at: now), let first = entries.first else { return nil }
         let alone = first.isSentAlone || first.serverErrors > 0
@@ -189,7 +184,7 @@ public struct EventQueue<Journal: EventJournal> {
 
     // MARK: Outcomes
 
-    /// Handles the outcome of the last attempt. The outcome of an earlier attempt is ignored.
+    /// Handles the outcome of the attempt in progress. Ignores the outcome of any other attempt.
     ///
     /// The effect on an event depends on the status:
     ///
@@ -202,11 +197,11 @@ public struct EventQueue<Journal: EventJournal> {
     /// - any other response, such as an HTML page with 404: the event is sent again, as after a 500. A gateway or a
     ///   captive portal sends such responses.
     ///
-    /// `Backoff.milliseconds` determines the delay from the longest delay that the response asks for. The response may
-    /// ask for it in `Retry-After` (or else in `RateLimit`), and in `retry_after` of the body or of a batch's results.
+    /// A response may ask for a delay in `Retry-After` (or else in `RateLimit`), in `retry_after`, and in the results
+    /// of a batch. `Backoff.milliseconds` gets the longest of these delays.
     ///
-    /// An event is moved to the end of the queue (`serverErrorsMax`) after five responses with status 500 or of the
-    /// kind "any other response".
+    /// Five responses with status 500 or of the kind "any other response" move the event to the end of the queue
+    /// (`serverErrorsMax`).
     ///
     /// Each result in a batch is handled like the response to a single event. If the server rejects a batch as a whole,
     /// each of its events is sent again in a request of its own.
@@ -227,8 +222,6 @@ public struct EventQueue<Journal: EventJournal> {
         return outputs
     }
 
-    /// Removes delivered and refused events from the queue. If the reply to an event is `serverError`, increments the
-    /// event's `serverErrors`.
     private mutating func settle(_ replies: [EventReply], of attempt: Attempt) -> [QueueOutput] {
         var outputs: [QueueOutput] = []
         var done: [String] = []
@@ -270,9 +263,8 @@ public struct EventQueue<Journal: EventJournal> {
         return []
     }
 
-    /// Sets the time of the next attempt. If at least one event of the attempt was delivered or refused, the count of
-    /// consecutive failures restarts at 0. If other events of the attempt must be sent again, the attempt then counts
-    /// as the first failure.
+    /// Sets the time of the next attempt. An attempt that delivered some events and must repeat others counts as the
+    /// first failure.
     private mutating func pause(
         after replies: [EventReply], _ outcome: HTTPExchange.Outcome, at now: Moment,
         using random: inout some RandomNumberGenerator
@@ -297,7 +289,6 @@ public struct EventQueue<Journal: EventJournal> {
 extension EventQueue: Sendable where Journal: Sendable {}
 
 extension EventName {
-    /// Whether the table of transitions has any transition for this event.
     fileprivate var movesState: Bool {
         switch self {
         case .chargerTargeted, .activationRejected, .sessionRestored, .diagnostic: false

@@ -13,7 +13,7 @@ public struct Refusal: Hashable, Sendable {
     public var requestID: String?
 
     /// Returns nil if the response is not a 4xx with a problem document of this server. Every such document has a code
-    /// (contract, section 5). Captive portals, and gateways without a backend, send 3xx, or 4xx without a code.
+    /// (contract, section 5). Captive portals, and gateways without a backend, send no code.
     init?(status: Int, body: JSONValue?) {
         guard (400..<500).contains(status), let code = body?["code"]?.text else { return nil }
         self.status = status
@@ -33,7 +33,6 @@ enum EventReply: Hashable {
     /// Status 500, or a 4xx response that did not come from this server. The event must be sent again. The queue counts
     /// these replies, because the event itself may cause them.
     case serverError
-    /// The token is not accepted.
     case unauthorized
     case refused(Refusal)
 
@@ -77,7 +76,6 @@ enum EventReply: Hashable {
         }
     }
 
-    /// Whether the event is delivered or refused and therefore leaves the queue.
     var isSettled: Bool {
         switch self {
         case .stored, .refused: true
@@ -85,7 +83,6 @@ enum EventReply: Hashable {
         }
     }
 
-    /// The delay that this reply asks for, in seconds; nil if it asks for none.
     var retryAfterSeconds: Int? {
         if case .again(let seconds) = self { seconds } else { nil }
     }
@@ -136,8 +133,6 @@ extension HTTPExchange.Response {
     ///
     /// If only some events of a batch were rate-limited, the response has no `Retry-After`. The number then comes from
     /// `RateLimit`: the longest `t` (seconds until the reset) of the limits that are used up.
-    ///
-    /// Nil if neither field contains such a number.
     var retryAfterSeconds: Int? {
         if let seconds = field("Retry-After").flatMap({ Int($0) }) { return seconds }
         return field("RateLimit").flatMap(Self.exhaustedLimitSeconds)

@@ -6,9 +6,7 @@ enum EventRequest {
     static let path = "/native/events"
     static let batchPath = "/native/events/batch"
 
-    /// Returns a request whose body consists of the stored bytes of one event, or is a batch of the stored bytes of
-    /// several events. A batch of 30 events with members of the largest allowed size is far smaller than the server's
-    /// limit of 1 MiB.
+    /// A batch of 30 events of the largest allowed size is far smaller than the server's limit of 1 MiB.
     static func make(_ events: [QueuedEvent], sentAt: Moment, accessToken: String) -> HTTPExchange.Request {
         HTTPExchange.Request(
             method: "POST", path: events.count == 1 ? path : batchPath,

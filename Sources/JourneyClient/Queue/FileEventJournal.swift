@@ -80,8 +80,6 @@ public struct FileEventJournal: EventJournal, Sendable {
 extension FileEventJournal {
     private var url: URL { URL(fileURLWithPath: path) }
 
-    /// Returns the bytes of the file, or an empty array if the file does not exist yet.
-    ///
     /// If the system refuses access to the file, this method must throw. A check with `fileExists` would return false
     /// in this case, and the next write would overwrite the file.
     private func read() throws(JournalError) -> [UInt8] {
@@ -94,8 +92,7 @@ extension FileEventJournal {
         }
     }
 
-    /// Writes a line after the last valid byte. First removes all bytes after the last valid byte, because a failed
-    /// write may have left some.
+    /// Writes a line after the last valid byte. A failed write may have left bytes there, which are removed first.
     private mutating func write(_ line: JournalLine) throws(JournalError) {
         let bytes = line.encoded
         let offset = goodBytes ?? 0
@@ -115,8 +112,7 @@ extension FileEventJournal {
         lines += 1
     }
 
-    /// Opens the file. Creates it if it does not exist. Never overwrites an existing file that cannot be opened at the
-    /// moment.
+    /// Opens the file, or creates it if it is missing. Never overwrites a file that exists but cannot be opened.
     private mutating func openForWriting() throws -> FileHandle {
         if let file = try? FileHandle(forWritingTo: url) { return file }
         try Data().write(to: url, options: .withoutOverwriting)
@@ -124,9 +120,8 @@ extension FileEventJournal {
         return try FileHandle(forWritingTo: url)
     }
 
-    /// Compacts the file if this saves enough space: writes the queued events into a new file, which atomically
-    /// replaces the old file. A failure is not reported, because the path still names a file with all queued events.
-    /// The next removal tries again.
+    /// If this saves enough space, atomically replaces the file with one that contains only the queued events. A
+    /// failure is not reported, because `path` still names a file with all queued events. The next removal tries again.
     private mutating func sweepIfWorthwhile() {
         guard lines >= Self.sweepLinesMin, lines > 4 * events.count else { return }
         let bytes = events.flatMap { JournalLine.add($0).encoded }
@@ -140,8 +135,8 @@ extension FileEventJournal {
             return
         }
         guard rename(sweptURL.path, path) == 0 else { return }
-        // From here on, writes go to the new file. Until the folder is synced, a crash may bring back the old file. An
-        // event that is added to the new file is therefore durable only after the folder is synced.
+        // Until the folder is synced, a crash may bring back the old file. Events are now written to the new file, so
+        // they are not durable before the folder is synced.
         goodBytes = UInt64(bytes.count)
         lines = events.count
         hasUnsyncedName = true

@@ -10,7 +10,6 @@ enum JournalLine: Hashable {
     case add(QueuedEvent)
     case removed([String])
 
-    /// The bytes of the line, with its line feed.
     var encoded: [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()

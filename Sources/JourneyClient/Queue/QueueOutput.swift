@@ -7,14 +7,13 @@ public struct Attempt: Hashable, Sendable {
     public let request: HTTPExchange.Request
     /// The ids of the events, in the order of the body. If there are several, the request is a batch.
     public let eventIDs: [String]
-    /// The number of the attempt. It distinguishes the attempts of one queue.
     let number: Int
 }
 
 /// The result of an attempt, or of enqueueing into a full queue.
 public enum QueueOutput: Hashable, Sendable {
-    /// The event is durable on the server and removed from the queue. The associated answer is nil if a newer server
-    /// sent it in a form that this release cannot read.
+    /// The event is durable on the server and removed from the queue. The answer is nil if the server is newer and this
+    /// release cannot read it.
     case delivered(eventID: String, EventResponse?)
     /// The event is removed from the queue and not stored on the server. The app should log this, because the cause is
     /// a bug, or weeks without a network.
@@ -34,8 +33,7 @@ public enum QueueOutput: Hashable, Sendable {
 public enum DropReason: Hashable, Sendable {
     /// The server refused the event, and a retry can never succeed.
     case refused(Refusal)
-    /// The queue was full. The dropped event was the oldest event that never causes a transition. If the queue had no
-    /// such event, the dropped event was the oldest of all.
+    /// The queue was full. `EventQueue.enqueue` describes which event a full queue drops.
     case overflow
 }
 

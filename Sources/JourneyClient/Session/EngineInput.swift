@@ -65,8 +65,8 @@ public enum EngineOutput: Hashable, Sendable {
 /// The engine's timers. If the app is suspended, a timer may not fire. If a deadline has passed in the meantime, the
 /// engine reports it at the next input, with the time of the deadline.
 public enum EngineTimer: String, Hashable, Sendable, CaseIterable {
-    /// When this timer fires, the engine requests a fix, because only a fix can begin or complete a dwell. The request
-    /// is repeated, after a pause that becomes longer each time:
+    /// When this timer fires, the engine requests a fix, because only a fix can begin or complete a dwell. The engine
+    /// repeats the request, with growing pauses:
     ///
     /// - After the phone has arrived in the anchor zone: until a fix begins a stay or shows that the phone is
     ///   elsewhere.
