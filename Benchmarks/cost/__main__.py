@@ -446,7 +446,7 @@ def write(path, name, lines):
 
 HEADINGS = {
     "table": "| route | most expensive allowed request | status | processor, ms | written, KiB | pays | "
-             "times the median of its charge |\n| --- | --- | --- | --: | --: | --- | --: |\n",
+             "times the median request |\n| --- | --- | --- | --: | --: | --- | --: |\n",
     "others": "| others' latency | alone, ms | beside the driver, ms | times |\n| --- | --: | --: | --: |\n"}
 
 

@@ -128,7 +128,7 @@ package final class LocalRateLimiter: Admission {
     /// Redis loses charges in a flush, or in a restart without its data. It also lacks charges that were made while
     /// this process could not reach it.
     ///
-    /// - Parameter askedAt: the time on this limiter's clock before Redis was called. The mirrored charge gets this
+    /// - Parameter askedAt: the time on this limiter's clock before Redis was called. This limiter's charge gets this
     ///   time, so it expires no later than the charge in Redis.
     package func reconcile(
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64

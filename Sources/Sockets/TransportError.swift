@@ -4,8 +4,7 @@
     internal import Darwin
 #endif
 
-/// The reason why a transfer of bytes failed, or why a socket could not connect or listen. Higher layers declare the
-/// errors of their own protocols.
+/// Why bytes could not be transferred, or why a socket could not connect or listen.
 package enum TransportError: Error, Hashable, Sendable {
     /// This side closed the connection before the call or during it.
     case closed

@@ -1,4 +1,4 @@
-// A buffer in which one log line is built. It quotes, escapes and truncates text. Only LogLine uses this type.
+// A buffer in which one log line is built. It quotes, escapes and truncates text.
 
 import Logging
 
@@ -13,9 +13,8 @@ struct LineBuffer {
         bytes.append(contentsOf: string.utf8)
     }
 
-    /// Appends the entries sorted by name, so that equal records give equal lines. Leaves room in the line for
-    /// `ending`. If an entry does not fit, leaves out this entry and all later ones, and calls `whenCut`, which marks
-    /// the line as truncated.
+    /// Appends the entries in the order of their names, so that equal records give equal lines. The line must still
+    /// have room for `ending`. The first entry that does not fit ends the list, and `whenCut` is called.
     mutating func appendEntries(
         of metadata: Logger.Metadata, roomFor ending: String,
         _ appendEntry: (inout LineBuffer, String, Logger.MetadataValue) -> Void,
@@ -69,7 +68,7 @@ struct LineBuffer {
         }
     }
 
-    /// Writes a single plain word without quotes, and any other text in quotes, so that `key=value` can be parsed.
+    /// Writes text in quotes unless it is one plain word, so that `key=value` can be parsed.
     mutating func appendWord(_ string: String) {
         let isPlain = !string.isEmpty && string.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F && $0 != 0x22 && $0 != 0x3D }
         if isPlain { appendEscaped(string) } else { appendQuoted(string) }
@@ -81,9 +80,9 @@ struct LineBuffer {
         bytes.append(0x22)
     }
 
-    /// Writes the content of a JSON string (RFC 8259, section 7) without its quotes. Content of more than about
-    /// `valueBytesMax` bytes, including escapes, is cut, and `...` is added. DEL, the C1 controls, U+2028 and U+2029
-    /// are escaped too, because some terminals and viewers interpret them.
+    /// Writes the content of a JSON string (RFC 8259, section 7), without quotes. If the escaped content exceeds about
+    /// `valueBytesMax` bytes, cuts it and adds `...`. Also escapes DEL, the C1 controls, U+2028 and U+2029, because
+    /// some terminals and viewers interpret them.
     mutating func appendEscaped(_ string: String) {
         let escapeBytesMax = 6
         let end = bytes.count + LogLine.valueBytesMax - escapeBytesMax

@@ -1,4 +1,4 @@
-// The backend for swift-log: takes a record, adds the logger's metadata, and renders and writes the line.
+// The backend for swift-log. It writes each record as one line.
 
 package import Logging
 
@@ -35,8 +35,8 @@ package struct LineLogHandler: LogHandler {
     package func log(event: LogEvent) {
         let now = clock()
         guard let omitted = repeats.admit(event.message.description, atMilliseconds: now) else { return }
-        // If a name occurs more than once, the metadata of the call takes precedence, then that of the logger, then
-        // that of the provider.
+        // If a name occurs several times, the call's value wins over the logger's. The logger's value wins over the
+        // provider's.
         var all = metadataProvider?.get() ?? [:]
         all.merge(metadata) { _, nearer in nearer }
         if let own = event.metadata { all.merge(own) { _, nearer in nearer } }

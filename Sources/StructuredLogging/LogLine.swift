@@ -13,8 +13,8 @@ package enum LogLine {
     /// The approximate maximum length of a value in bytes, including escapes. A longer value is cut, and `...` is
     /// added. A line of `lineBytesMax` always has room for a label, a message and an error of this length.
     static let valueBytesMax = 1024
-    /// The maximum depth of nested metadata; deeper metadata is shown as `...`. The server's own metadata has only
-    /// single values and lists of texts. The limit protects against endless recursion caused by a bug.
+    /// The maximum depth of nested metadata. Deeper metadata is shown as `...`. The limit protects against endless
+    /// recursion caused by a bug.
     static let depthMax = 4
 
     /// The member names that the line itself uses. If metadata uses one of these names, an underscore is appended to

@@ -1,11 +1,11 @@
 // Writes log lines to one file descriptor, normally with one write(2) per line. It never waits long for a reader that
 // has stopped.
 //
-// A write to a pipe whose reader has stopped would block the event loop that logs. The descriptor is therefore polled
+// If a pipe's reader has stopped, a write would block the event loop that logs. The descriptor is therefore polled
 // first (poll(2)). A pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once.
 //
-// If the descriptor does not report POLLOUT within `waitMilliseconds`, the line is dropped and counted. Until a line is
-// written again, the descriptor is polled without waiting. After that line, another line tells how many lines were
+// If the descriptor does not report POLLOUT within `waitMilliseconds`, the line is dropped and counted. After a dropped
+// line, later polls do not wait. When a line can be written again, an additional line reports how many lines were
 // dropped.
 //
 // No line is buffered in memory, so a crash of the process loses no line.
@@ -39,13 +39,13 @@ package final class LogOutput: Sendable {
         self.descriptor = descriptor
     }
 
-    /// Whether the descriptor is a terminal. If it is, a person is likely to read the lines.
+    /// Whether the descriptor is a terminal.
     package var isTerminal: Bool {
         isatty(descriptor) == 1
     }
 
-    /// Writes one line, or drops it if the descriptor is not ready. If earlier lines were dropped, `missing` gets their
-    /// number and returns another line, which is written too.
+    /// Writes one line, or drops it if the descriptor is not ready. If earlier lines were dropped, also writes the line
+    /// that `missing` returns for their number.
     package func write(_ line: [UInt8], missing: (_ count: Int) -> [UInt8]) {
         dropped.withLock { dropped in
             guard isWritable(waitMilliseconds: dropped == 0 ? Self.waitMilliseconds : 0) else {
@@ -64,12 +64,12 @@ package final class LogOutput: Sendable {
         var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         guard poll(&entry, 1, waitMilliseconds) == 1 else { return false }
         // POLLERR means that the reading end of a pipe is closed. POLLHUP means that the peer of a socket is gone. In
-        // both cases, a write would end the process with SIGPIPE, except in the server, which ignores this signal.
+        // both cases, a write would raise SIGPIPE, which only the server ignores.
         return entry.revents & Int16(POLLOUT) != 0 && entry.revents & Int16(POLLERR | POLLHUP | POLLNVAL) == 0
     }
 
-    /// Writes the line in one call, or in several calls if a terminal or socket accepts only a part at a time. Bytes
-    /// that cannot be written are dropped, because the failure cannot be reported anywhere.
+    /// A terminal or socket may accept only a part of the line per call. If a call fails, the rest of the line is
+    /// dropped, because the failure cannot be reported anywhere.
     private func writeAll(_ line: [UInt8]) {
         line.withUnsafeBytes { buffer in
             var rest = buffer[...]

@@ -1,5 +1,5 @@
-// Limits how often one message is written to the log. Without this limit, a failure that affects every request would
-// log one line per request. The next line of a limited message reports how many lines of the message were omitted.
+// Limits how many lines per second one message may write to the log. Without this limit, a failure of every request
+// would write one line per request.
 
 internal import Synchronization
 
@@ -7,8 +7,8 @@ internal import Synchronization
 package final class RepeatLimiter: Sendable {
     /// Maximum number of lines of one message per second.
     static let linesPerSecondMax = 50
-    /// The maximum number of messages that have their own count; all other messages share one count. The server has far
-    /// fewer different messages than this, because its messages are constants in the source.
+    /// The maximum number of messages with a count of their own. All other messages share one count. The server has far
+    /// fewer messages, because they are constants in the source.
     static let messagesMax = 1024
 
     private struct Count: Sendable {

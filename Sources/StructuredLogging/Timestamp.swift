@@ -17,8 +17,8 @@ package func millisecondsSince1970() -> Int64 {
     return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
 }
 
-/// Returns the time in the format of RFC 3339, in UTC with milliseconds, for example `2026-02-03T04:05:06.007Z`. RFC
-/// 3339 expresses only the years 0 to 9999, so a time outside these years is clamped to them.
+/// Returns the time in UTC in the format of RFC 3339, for example `2026-02-03T04:05:06.007Z`. RFC 3339 has only the
+/// years 0 to 9999. A time before or after these years is clamped to them.
 package func timestamp(_ milliseconds: Int64) -> String {
     let first: Int64 = -62_167_219_200_000
     let last: Int64 = 253_402_300_799_999

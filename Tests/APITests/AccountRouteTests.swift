@@ -1,5 +1,4 @@
-// Tests of the routes for signing in, accounts and devices. They cover field errors, the data passed to each service,
-// the response to each failure, and the requests of shipped clients.
+// Tests of the routes for signing in, accounts and devices.
 
 import HTTP1
 import HTTPServer
@@ -267,9 +266,8 @@ import Testing
             return
         }
         try await produce(Discarding())
-        // The export has four pieces of 256 KiB and a shorter last piece. Every 64 KiB of a piece are charged as one
-        // read, so the four pieces cost 16 and the last piece costs none. The request below costs one more, so 583 of
-        // 600 are left.
+        // The export has four pieces of 256 KiB and one shorter piece. Each full 64 KiB costs one read, so the export
+        // costs 16 reads. The request below costs one read, so 583 of 600 are left.
         let read = await api.send("GET", "/native/session", "", type: nil)
         #expect(read.fields.first("RateLimit")?.hasPrefix("\"reads\";r=583;") == true)
     }

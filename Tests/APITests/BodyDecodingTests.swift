@@ -40,7 +40,7 @@ struct GzipTests {
             for bit in 0..<8 {
                 var broken = Self.member
                 broken[index] ^= UInt8(1 << bit)
-                // In some parts of the gzip header, for example in the time, a changed bit does not change the content.
+                // A changed bit in the gzip header, for example in its time, may leave the content unchanged.
                 let inflated = try? Gzip.inflate(broken, bytesMax: 100)
                 #expect(inflated == nil || inflated == Array(#"{"a":1}"#.utf8), "byte \(index), bit \(bit)")
             }

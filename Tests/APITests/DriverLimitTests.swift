@@ -1,5 +1,4 @@
-// Tests of a driver's rate limits, for all routes. Every route that changes data has a limit. A request over the limit
-// gets 429 and the RateLimit fields.
+// Tests of a driver's rate limits, for all routes. A request over a limit gets 429 and the RateLimit fields.
 
 import HTTP1
 import HTTPServer
@@ -69,7 +68,6 @@ import Testing
         #expect(second.fields.first("RateLimit")?.hasPrefix("\"\(limitClass.rawValue)\";r=0;t=") == true)
         #expect(second.fields.first("RateLimit-Policy") == "\"\(limitClass.rawValue)\";q=1;w=60")
         #expect(second.fields.first("Cache-Control") == "no-store")
-        // The rejected request called none of the services for signing in, accounts and devices.
         #expect(api.signIn.asked == asked)
     }
 

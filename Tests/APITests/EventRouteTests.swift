@@ -1,6 +1,4 @@
-// Tests of the event routes' responses, without a socket. Every response to a signed-in driver contains the driver's
-// quota, even if the request is rejected. The result of a rate-limited event in a batch contains the time to wait
-// (contract, sections 3 to 5).
+// Tests of the event routes' responses, without a socket (contract, sections 3 to 5).
 
 import Engine
 import Foundation
@@ -117,8 +115,8 @@ struct EventRouteTests {
 
     @Test func `ten repeats in one body are charged as one refused event`() async {
         let api = ScriptedAPI()
-        // Ten repeats are charged as one refused event. The first batch has 499 repeats, which are charged as 49, and
-        // each of the next twelve has 500, which are charged as 50. The total of 649 exceeds the limit of 600.
+        // The first batch has 499 repeats, which cost 49. Each of the other twelve batches has 500 repeats, which cost
+        // 50. The sum of 649 exceeds the limit of 600.
         for _ in 0..<13 {
             #expect(await post(Self.batch(500) { _ in Self.event }, to: "/native/events/batch", api).status == .ok)
         }
@@ -134,8 +132,8 @@ struct EventRouteTests {
         #expect(await post(Self.event, api).status == .tooManyRequests)
     }
 
-    /// A body that is large for its number of events is charged for its excess bytes. The charge comes before the
-    /// events are stored, because many more large bodies could be decoded in the meantime.
+    /// If a body is too large for its number of events, its excess bytes are charged. They are charged before the
+    /// events are stored. Otherwise many more large bodies could be decoded in the meantime.
     @Test func `excess bytes are charged before the events are stored`() async throws {
         let api = ScriptedAPI()
         let body = #"{"events":[\#(Self.event)],"x":"\#(String(repeating: "x", count: 1_000_000))"}"#
@@ -162,9 +160,9 @@ struct EventRouteTests {
         var replies: [Reply] = []
         for _ in 0..<2 { replies.append(try reply(Self.compressedBatch, fields: gzip, api)) }
         #expect(api.bufferBudget.bytesHeld > 200_000)
-        // Two bodies fill the buffers, so each further body is rejected. This is not the driver's fault, so a rejected
-        // body counts as one refused event, whatever its length. If its 100,000 bytes counted, ten such bodies would
-        // use up the driver's limit of 600 events.
+        // The two bodies fill the buffers, so every other body is rejected. The driver is not at fault, so a rejected
+        // body costs only one refused event. If its 100,000 bytes counted, ten bodies would use up the limit of 600
+        // events.
         for _ in 0..<10 {
             guard case .response(let refused) = try reply(Self.compressedBatch, fields: gzip, api) else {
                 Issue.record("the third body was accepted")
@@ -230,12 +228,10 @@ struct EventRouteTests {
     @Test func `a compressed body with a wrong checksum is charged by its decompressed bytes`() async throws {
         let api = ScriptedAPI()
         var body = Self.compressedBatch
-        // The last eight bytes of a gzip body are the checksum and then the length, four bytes each (RFC 1952, section
-        // 2.3).
+        // A gzip body ends with four bytes of checksum and four bytes of length (RFC 1952, section 2.3).
         body[body.count - 8] ^= 1
-        // Each decompressed body exceeds the permitted 10 KiB by 88 KiB. It is therefore charged as 89 refused events:
-        // one for each excess KiB, and one because the body is rejected. The limit is 600, so the seventh body exceeds
-        // it.
+        // Each decompressed body exceeds the permitted 10 KiB by 88 KiB. It costs 88 refused events for these KiB, and
+        // one because it is rejected. Seven bodies cost 623, which exceeds the limit of 600.
         for _ in 0..<7 {
             let refused = try await reply(body, fields: [("Content-Encoding", "gzip")], api).response()
             #expect(refused.status == .badRequest)

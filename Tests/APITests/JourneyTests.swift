@@ -36,7 +36,7 @@ struct PageQueryTests {
 
     @Test(arguments: [
         "x", "", "e", "e0", "s", "ZTU=", "%00", "ZQ", "ZTA", "ZS0x", String(repeating: "A", count: 800),
-        // The session_id in the first of these cursors is a NUL. In the second, it is "s1" followed by a NUL.
+        // The session_id in these cursors contains a NUL.
         "cwA", "c3MxAA",
     ])
     func `a cursor that was never given out is 400 with a pointer`(_ text: String) {

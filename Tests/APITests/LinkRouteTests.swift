@@ -1,6 +1,5 @@
-// Tests of the two documents that tell Apple and Google which apps open links to this host, and tests of the operator's
-// pages. They cover content, caching, pages that are replaced while the server runs, and the 404 if a document or page
-// is not configured.
+// Tests of the two documents that tell Apple and Google which apps open this host's links. Also tests the operator's
+// pages, which may be replaced while the server runs.
 
 import HTTP1
 import HTTPServer

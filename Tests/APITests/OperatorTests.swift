@@ -43,8 +43,8 @@ import Testing
             await api.send("GET", "/ops/picture", "", type: nil, token: token, address: address).status.code
         }
         for guess in 0..<9 { #expect(await status("guess-\(guess)") == 401) }
-        // Only wrong tokens count as guesses. A correct token may be sent any number of times, and so may a request
-        // without a token.
+        // Only wrong tokens count as guesses. Requests with the correct token and requests without a token are never
+        // counted.
         for _ in 0..<20 { #expect(await status(ScriptedAPI.operatorToken) == 200) }
         for _ in 0..<20 { #expect(await ask("/ops/picture", token: nil).status == .unauthorized) }
         #expect(await status("guess-9") == 401)

@@ -12,7 +12,7 @@ import class Foundation.JSONSerialization
 @testable import API
 
 @Suite struct PageTests {
-    /// The style sheets and scripts of pages, which are not part of the API and therefore not in openapi.json.
+    /// Style sheets and scripts of pages are not part of the API, so openapi.json does not describe them.
     private static let undescribed = Set(
         PageHandlers.pages.map { path, _ in "GET \(path)" }.filter { $0.hasSuffix(".css") || $0.hasSuffix(".js") })
 

@@ -1,5 +1,5 @@
-// Tests of POST /native/purchases, GET /native/entitlements, POST /apple/store-notifications and the account token of
-// GET /auth/me, with a scripted purchase service.
+// Tests of the routes for purchases, entitlements and Apple's notifications, with a scripted purchase service. Also
+// tests the account token of GET /auth/me.
 
 import HTTP1
 import HTTPServer
@@ -65,7 +65,7 @@ import Testing
     }
 
     /// Returns the number of requests that are left in the rate limit `window`, according to the `RateLimit` field.
-    /// Returns nil if the field is missing, describes another limit, or describes several limits.
+    /// Returns nil if the field does not describe exactly this limit.
     private func left(_ window: String, _ answer: Response) -> Int? {
         let members = answer.fields.first("RateLimit")?.split(separator: ";") ?? []
         guard members.count == 3, members[0] == "\"\(window)\"" else { return nil }
@@ -82,8 +82,8 @@ import Testing
         let etag = try #require(first.fields.first("ETag"))
         let known = await api.ask(
             "/native/entitlements", fields: [("Authorization", "Bearer good"), ("If-None-Match", etag)])
-        // Each read of 100 facts is charged as one read before its response, and as four more reads after it. The
-        // previous response therefore had 598, but 594 reads were left after it. This read leaves 593.
+        // A request that reads 100 facts costs one read before its response and four reads after it. The previous
+        // response therefore showed 598, but only 594 reads were left after it. This response shows 593.
         #expect(known.status == .notModified && left("reads", known) == 593)
         #expect(left("reads", await api.askSignedIn("/native/session")) == 588)
     }

@@ -1,5 +1,5 @@
-// Tests of the readiness check. The server is ready while it is not draining and the database accepts a test write,
-// which many requests share. Also tests that the metrics require the right token.
+// Tests of the readiness check, and of the token for the metrics. The server is ready if it is not draining and the
+// database accepts a test write. Many requests share one test write.
 
 import HTTP1
 import HTTPServer

@@ -126,7 +126,6 @@ final class ScriptedAPI: Sendable {
 }
 
 extension ScriptedAPI {
-    /// Sends a request to any route. The request has the token `token`, by default the driver's valid token.
     func send(
         _ method: String, _ target: String, _ body: String, type: String? = "application/json", token: String = "good",
         address: String = "192.0.2.1", requestID: String = "r1"
@@ -184,8 +183,6 @@ final class ScriptedTokens: TokenVerifier {
 
     func revoke() { isRevoked.withLock { $0 = true } }
 
-    /// Decides about the tokens "good" and "service" from memory. Every other token needs a lookup. The lookup fails
-    /// for "undecided" and rejects all other tokens.
     func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
         if token.elementsEqual("service".utf8) {
             return .known(Caller(driver: DriverID("partner"), role: TokenRole.service.rawValue))
@@ -198,9 +195,7 @@ final class ScriptedTokens: TokenVerifier {
     }
 }
 
-/// A reader that returns stubbed values. `changes` returns the changes after the given id, or only the newest state if
-/// the id is missing or too high. While a failure is set with `fail(with:)`, reads throw, but `committedChanges` still
-/// reports changes.
+/// A reader that returns stubbed values. After `fail(with:)`, reads throw, but `committedChanges` does not.
 final class ScriptedJourneys: JourneyReader {
     private struct State {
         var failure: StoreFailure?
@@ -222,7 +217,6 @@ final class ScriptedJourneys: JourneyReader {
     func stub(_ timeline: TimelineOutcome) { state.withLock { $0.timeline = timeline } }
     func add(_ change: JourneyChange) { state.withLock { $0.changes.append(change) } }
 
-    /// Sets the journey that a refold produced. All changes before the refold are dropped.
     func refold(to journey: Journey) { state.withLock { ($0.refolded, $0.changes) = (journey, []) } }
 
     func journey(of driver: DriverID) async throws(StoreFailure) -> Journey {

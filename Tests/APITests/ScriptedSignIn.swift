@@ -11,7 +11,7 @@ import Synchronization
 final class ScriptedSignIn: SignInService, SignInSessionService, AccountService, DeviceService, AppleTokenVerifying,
     AppleNotificationService
 {
-    /// The number of pieces of an export. Every piece except the last is 256 KiB long.
+    /// Every piece of an export except the last is 256 KiB long.
     let exportPieces = Atomic(1)
     static let user = User(
         id: DriverID("driver"), name: "Ada", email: nil, phone: "+491511234567", role: "driver")
@@ -96,8 +96,6 @@ final class ScriptedSignIn: SignInService, SignInSessionService, AccountService,
 
     // MARK: Apple
 
-    /// Accepts the token "good", which belongs to the Apple user "subject". For the token "unknown", Apple's keys are
-    /// unavailable.
     func identity(
         of token: String, rawNonce: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleIdentity {

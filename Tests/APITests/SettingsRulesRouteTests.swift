@@ -1,5 +1,4 @@
-// Tests of GET /native/config with rules. They cover the query, the field X-App-Version, the entity tag, and the time
-// for which a client's copy is fresh. Also tests the settings version that GET /native/session shows.
+// Tests of GET /native/config with rules, and of the settings version in GET /native/session.
 
 import Engine
 import HTTP1

@@ -1,5 +1,4 @@
-// Tests of the stream of changes, without a socket: its messages, its keep-alive comments, the position from which it
-// resumes, and its end.
+// Tests of the stream of changes, without a socket.
 
 import Engine
 import HTTP1
@@ -67,7 +66,7 @@ import Testing
         #expect(await written.next() == "retry: 3000\n\n")
         #expect(await written.next() == snapshot(3, .anchored))
         #expect(await written.next() == "event: entitlements\ndata: {\"entitlements\":[]}\n\n")
-        // The stream is woken although no change was committed. It must not send the same entitlements again.
+        // This wake comes without a change, so the stream must not send the same entitlements again.
         api.streams.wake(DriverID("driver"))
         api.purchases.stub([PurchaseRouteTests.monthly])
         _ = await api.send("POST", "/native/purchases", #"{"signed_transaction":"good"}"#)
@@ -76,8 +75,8 @@ import Testing
         api.purchases.stub(NotificationOutcome.taken(owner: DriverID("driver")))
         _ = await api.send("POST", "/apple/store-notifications", #"{"signedPayload":"good"}"#)
         #expect(await written.next() == "event: entitlements\ndata: {\"entitlements\":[]}\n\n")
-        // Another account sends a purchase that belongs to this driver. The request gets 409, but the server stores the
-        // newer facts from this request for the driver.
+        // Another account sends this driver's purchase and gets 409. The server still stores the purchase's newer facts
+        // for this driver.
         api.purchases.stub([PurchaseRouteTests.monthly])
         let refused = await api.send("POST", "/native/purchases", #"{"signed_transaction":"another's"}"#)
         #expect(refused.status.code == 409)
@@ -92,14 +91,13 @@ import Testing
         api.journeys.add(change(3, .anchored))
         api.purchases.stub([PurchaseRouteTests.monthly], ofFacts: 50)
         func readCount() -> Int { api.purchases.asked.count { $0.hasPrefix("entitlements") } }
-        // The request for the stream costs one read, and the 50 facts behind the entitlements cost two more.
+        // Opening the stream costs one read, and the 50 facts behind the entitlements cost two more.
         let listening = Listening(await api.askSignedIn("/native/session/stream?entitlements=true"))
         var written = listening.written
         for _ in 0..<3 { _ = await written.next() }
         #expect(readCount() == 1)
-        // Each time the stream asks for the entitlements again, three more reads are charged. After four times, 12
-        // reads are charged, which exceeds the limit of 11. From then on, the stream sends changes without asking for
-        // the entitlements.
+        // Each time the stream asks for the entitlements, three reads are charged. After four times, 12 reads are
+        // charged, which exceeds the limit of 11. The stream then sends changes without asking for the entitlements.
         for number in Int64(4)..<20 {
             api.journeys.add(change(number, .anchored))
             _ = try await api.streams.wakeChanged(after: number - 1)
@@ -211,9 +209,8 @@ import Testing
         #expect(api.streams.count == 0)
     }
 
-    /// When a client closes its socket, the server cannot know whether the client still reads. The stream therefore
-    /// writes a comment at once, because the write fails if the client is gone. The next heartbeat is written up to 15
-    /// s later.
+    /// A client that closes its socket looks like a client that only stops sending. The stream therefore writes a
+    /// comment at once, and does not wait up to 15 s for the heartbeat. If the client is gone, this write fails.
     @Test func `a client that ends its side gets a comment, and its stream stays open`() async throws {
         let listening = Listening(await api.askSignedIn("/native/session/stream"))
         var written = listening.written
@@ -310,7 +307,6 @@ private final class WritesLeft: Sendable {
 
     init(_ count: Int) { left = Mutex(count) }
 
-    /// Counts one write. Returns false if all permitted writes are used up.
     func take() -> Bool {
         left.withLock { left in
             guard left > 0 else { return false }

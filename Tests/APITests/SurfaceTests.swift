@@ -73,8 +73,8 @@ import Testing
         try Self.expectRefused(await Self.ask(endpoint, fields: [("Authorization", "Bearer good")]), "revoked")
     }
 
-    /// The test calls the judge and then the route, as the server does when a request's content arrives after its head.
-    /// Although both check the token, the token must be counted only once.
+    /// If a request's content arrives after its head, the server calls the judge and then the route. Both check the
+    /// token, but the metrics must count it once.
     @Test(arguments: surface.filter { $0.endpoint.credential == .accessToken })
     func eachTokenIsCountedOnce(row: Row) async throws {
         let api = ScriptedAPI(limits: .off)
@@ -95,7 +95,7 @@ import Testing
         #expect(text.contains("dwell_access_tokens_total{result=\"refused\"} 1\n"))
     }
 
-    /// A driver's valid token is rejected with 403. OperatorTests tests the tokens that are accepted.
+    /// OperatorTests tests the tokens that these routes accept.
     @Test(arguments: surface.filter { $0.endpoint.credential == .operatorToken })
     func anOperatorsTokenIsWanted(row: Row) async throws {
         for fields in Self.badBearers {
@@ -119,8 +119,8 @@ import Testing
         #expect(Set(tested) == Set(Credential.allCases))
     }
 
-    /// A route that needs no bearer token ignores the Authorization field. Otherwise an invalid field could prevent a
-    /// client from signing in.
+    /// A route that needs no bearer token ignores the Authorization field, so that an invalid field cannot prevent a
+    /// sign-in.
     @Test(
         arguments: surface.filter {
             ![.accessToken, .operatorToken, .serviceToken, .singleToken].contains($0.endpoint.credential)
@@ -166,7 +166,7 @@ import Testing
         #expect(isEvent || control == "no-store" || control.hasPrefix("private"), "\(control)")
     }
 
-    /// A token that is in the cache is accepted from memory. Only an uncached token starts a task.
+    /// Only a token that is not in the cache starts a task.
     @Test(arguments: surface.filter { $0.endpoint.credential == .accessToken && $0.endpoint.limits.isEmpty })
     func aKnownTokenIsAnsweredFromMemory(row: Row) async {
         let respond = { row.endpoint.route.prepared.responder(Self.request(row.endpoint, fields: $0)) }
@@ -181,7 +181,6 @@ import Testing
         #expect(await work().status == .unauthorized)
     }
 
-    /// A request without a credential, or with a malformed event, is rejected without starting a task.
     @Test(arguments: surface.filter { $0.endpoint.limits == RateLimitClass.ofEvents })
     func aRejectedEventStartsNoTask(row: Row) throws {
         let endpoint = try #require(

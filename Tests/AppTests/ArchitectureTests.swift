@@ -1,5 +1,5 @@
-// Compares docs/architecture.md with the sources: its diagram with Package.swift, its list of files with the
-// directories, and its other lists with the code. Also compares Package.swift with the imports of each module.
+// Compares docs/architecture.md with Package.swift, the directories and the code. Also compares Package.swift with the
+// imports of each module.
 
 import Foundation
 import Testing
@@ -15,7 +15,7 @@ import Testing
     /// For each module, the modules that it imports.
     private typealias Arrows = [String: Set<String>]
 
-    /// Returns, for each target in Package.swift, the targets of this package that it may import.
+    /// Returns the targets that each target in Package.swift may import.
     private static func declared() throws -> Arrows {
         var arrows: Arrows = [:]
         let targets = try text("Package.swift").split(
@@ -58,7 +58,6 @@ import Testing
         return found
     }
 
-    /// Returns the modules of this package that the files of one module import.
     private static func imported(_ module: String, of modules: Set<String>) throws -> Set<String> {
         var found: Set<String> = []
         let folder = root.appending(path: "Sources/\(module)")
@@ -114,7 +113,7 @@ import Testing
         }
     }
 
-    /// Returns, for each target in Package.swift, the packages whose products the target uses.
+    /// Returns the packages that each target in Package.swift uses.
     private static func packages() throws -> [String: Set<String>] {
         var packages: [String: Set<String>] = [:]
         for target in try text("Package.swift").split(separator: #/\.(?:target|executableTarget)\(/#).dropFirst() {
@@ -157,9 +156,8 @@ import Testing
         return listed
     }
 
-    /// Returns the existing files in the form that `listedFiles` returns. Swift files are named without their
-    /// extension. The result leaves out hidden files, fixtures, files that Python creates, and the symlinks to
-    /// migrations/.
+    /// Returns the existing files in the form that `listedFiles` returns. Leaves out hidden files, fixtures, Python's
+    /// caches, and the symlinks to migrations/.
     private static func files() throws -> [String: String] {
         let isListed = { (path: String) in
             !path.contains(#/(^|\/)\.|Store/Migrations|/Fixtures|__pycache__/#)

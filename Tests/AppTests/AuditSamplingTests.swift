@@ -1,5 +1,5 @@
-// Tests of the metric that counts audit entries. Each entry must be counted once, although on PostgreSQL an entry may
-// become visible after entries with higher ids.
+// Tests of the metric that counts audit entries. On PostgreSQL, an entry may become visible after entries with higher
+// ids. Each entry must still be counted once.
 
 import Identity
 import JourneyModel

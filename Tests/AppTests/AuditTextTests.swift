@@ -1,5 +1,5 @@
-// Tests the output of `dwell audit`. The text output is an aligned table in which control characters are escaped, so
-// that the terminal does not execute them. The JSON output is complete.
+// Tests the output of `dwell audit` as a table and as JSON. The table escapes control characters, so that the terminal
+// does not execute them.
 
 import Foundation
 import Identity

@@ -1,5 +1,5 @@
-// Tests of the log lines which report that a limit on one-time codes is almost reached. Each limit has its own line.
-// The line is repeated when a code is requested at least ten minutes later.
+// Tests of the log lines which report that a limit on one-time codes is almost reached. Each limit has its own line,
+// which is written at most once in ten minutes.
 
 import Identity
 import JourneyModel

@@ -1,4 +1,4 @@
-// Tests of the command line: its parsing, and the standard output, standard error and exit status of the built binary.
+// Tests of the command line: its parsing, and the output and exit status of the built binary.
 
 import ArgumentParser
 import Engine
@@ -184,8 +184,8 @@ import Testing
         try withFiles([:]) { folder in
             let database = folder + "/var/dwell.sqlite3"
             let keyFile = database + ".jwt-key"
-            // If no key is found, the command must not create one. The server would not use the new key, so it would
-            // reject all tokens signed with that key.
+            // The command must not create a missing key. The server would not have that key, and would reject every
+            // token signed with it.
             let none = try dwell(["token", "--driver", "jonas", "--database", database])
             #expect(none.status == 78 && none.output.isEmpty && none.errors.contains(keyFile))
             #expect(!FileManager.default.fileExists(atPath: keyFile))
@@ -211,8 +211,7 @@ import Testing
         var errors: String
     }
 
-    /// Runs the binary that was built beside the tests, in an empty directory. The process has no environment variables
-    /// except those given.
+    /// Runs the built binary in an empty directory, with only the given environment variables.
     func dwell(_ arguments: [String], _ environment: [String: String] = [:]) throws -> Ending {
         try withFiles([:]) { folder in
             let process = Process()

@@ -1,6 +1,5 @@
-// Tests of reading settings: the precedence of their sources, the report of all problems at once, secrets in files
-// (NAME_FILE), and rules between variables. The limits of every range are taken from the declarations, so that a new
-// variable is tested automatically.
+// Tests how the configuration is read and which problems are reported. The limits of each range come from the
+// declarations, so that a new variable is tested automatically.
 //
 // The tests use real files in a temporary directory. The environment is a dictionary, never that of this process.
 
@@ -14,7 +13,6 @@ import Testing
 
 @testable import App
 
-/// Returns the report on a configuration that is read from these values alone. By default, no environment file is read.
 func report(
     _ environment: [String: String] = [:], overrides: [String: String] = [:], file: String = "/dev/null"
 ) -> ConfigurationReport {
@@ -22,7 +20,6 @@ func report(
     return Configuration.report(from: ConfigurationInput(overrides: overrides, environment: environment))
 }
 
-/// Creates a directory with these files, passes it to `body`, and removes it at the end.
 func withFiles<Answer>(_ files: [String: String], _ body: (_ folder: String) throws -> Answer) throws -> Answer {
     let folder = FileManager.default.temporaryDirectory.appending(path: "dwell-app-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -61,7 +58,7 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
         "OTP_WEBHOOK_SECRET": "sixteen bytes or",
     ]
 
-    /// The shutdown time also covers the work after the drain, so the drain gets less than the whole time.
+    /// The shutdown time also covers the work after the drain, so the drain gets only a part of it.
     @Test(
         arguments: [
             ([:], 19, 19_500), (["METRICS_PORT": "9100"], 18, 19_500), (webhook, 16, 19_500),
@@ -135,11 +132,10 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
             for bad in ["x", words[0].uppercased() + "X", words[0] + " "] { #expect(!accepted(bad), "\(bad)") }
         case .text:
             #expect(declaration.isOptional || declaration.accepts(declaration.defaultText))
-            // Text variables are paths, names, URLs, keys or numbers. All of them reject a NUL, except that JWT_SECRET
-            // may be any bytes.
+            // JWT_SECRET may be any bytes. Every other text variable rejects a NUL.
             #expect(!accepted("\u{0}") || name == "JWT_SECRET")
         }
-        // An empty value means "not set" for an optional variable and is invalid for all others.
+        // For an optional variable, an empty value means "not set". For all other variables, it is invalid.
         #expect(accepted("") == declaration.isOptional)
     }
 
@@ -162,9 +158,8 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
             return !report(environment).problems.contains { $0.variable == name }
         }
         let most = Int(declaration.valueMax)
-        // Two of the settings are upper limits for other settings. They have their largest values here, so that every
-        // other setting may have its own maximum. When one of the two is tested, the tested value replaces its largest
-        // value.
+        // The two settings in `wide` are upper limits for other settings. With their largest values, every other
+        // setting may have its own maximum.
         #expect(accepted("\(most)"))
         for bad in ["0", "-1", "\(most + 1)", "nan", "inf", "-inf", "40m", "", " 1", "1,5", "0x1", "1e1", "Infinity"] {
             #expect(!accepted(bad), "\(bad)")
@@ -356,8 +351,7 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
         }
     }
 
-    /// Kubernetes provides each secret as a symbolic link. The link's target path contains another symbolic link, which
-    /// leads to a directory.
+    /// Kubernetes makes a secret's file a symbolic link. A directory in the link's target path is a symbolic link too.
     @Test func `a secret's file may be a symbolic link`() throws {
         try withFiles(["key": Self.secret]) { folder in
             try FileManager.default.createSymbolicLink(atPath: folder + "/data", withDestinationPath: ".")

@@ -53,8 +53,8 @@ import Testing
         #expect(database.begun == 1 && database.ended == 0)
         database.recover()
         while database.ended == 0 { try await Task.sleep(for: .milliseconds(10)) }
-        // The query of the first sample has ended, and the next queries are not slow. This loop calls `sample` until
-        // the second sample has ended.
+        // The first query has ended, and later queries are fast. This loop takes samples until a second query has
+        // ended.
         while database.ended == 1 {
             await sampling.sample()
             try await Task.sleep(for: .milliseconds(10))

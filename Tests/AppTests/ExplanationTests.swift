@@ -1,6 +1,4 @@
-// Tests the output of `dwell explain` for a small database. The phone's clock differs from the server's, and there are
-// a rejected event, an event of another session, and deadlines that begin. The expected text follows from the rules of
-// the contract.
+// Tests the output of `dwell explain` for a small database. The expected text follows from the rules of the contract.
 
 import Engine
 import Foundation
@@ -14,8 +12,8 @@ import Testing
 @Suite struct ExplanationTests {
     private static let driver = DriverID("jonas")
 
-    /// A request with one event. In `bodies`, the first two requests are an earlier journey of the driver, which `dwell
-    /// explain` omits. The others are the journey of session s1, from a phone whose clock is two hours ahead.
+    /// A request with one event. The first two requests in `bodies` belong to an earlier journey, which `dwell explain`
+    /// omits. The other requests come from a phone whose clock is two hours ahead.
     typealias Body = (receivedAt: String, sentAt: String?, body: String)
 
     static let bodies: [Body] = [
@@ -57,8 +55,7 @@ import Testing
         try #require(RFC3339.moment(from: text))
     }
 
-    /// Stores the events of `bodies` and `more` in a new database, closes the database, and passes its records to
-    /// `body`.
+    /// Stores the events of `bodies` and `more` in a new database, and passes the database's records to `body`.
     static func recorded<Value>(
         with more: [Body] = [], _ body: (EventRecords) throws -> Value
     ) async throws -> Value {

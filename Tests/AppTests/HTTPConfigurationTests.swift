@@ -1,5 +1,4 @@
-// Tests of the HTTP server's settings: their defaults, and the notations of hosts, of inherited sockets and of trusted
-// proxies. ConfigurationTests tests the limits of the ranges.
+// Tests of the HTTP server's settings. ConfigurationTests tests the limits of the ranges.
 
 import Testing
 
@@ -24,8 +23,8 @@ import Testing
         #expect(try #require(report(["HTTP_HOST": text]).configuration).http.hosts == hosts)
     }
 
-    /// All these lists are invalid. In some of them, one address includes another, as 0.0.0.0 includes every IPv4
-    /// address. The server could not bind both, because they have the same port.
+    /// Some of these lists are invalid because one address includes another, as 0.0.0.0 includes every IPv4 address.
+    /// The server cannot bind both addresses to the same port.
     @Test(arguments: [
         ",", "::1,", "a b", "::1,::1", " ", "", "0.0.0.0,::", "::,127.0.0.1", "::,localhost", "127.0.0.1,0.0.0.0",
     ])

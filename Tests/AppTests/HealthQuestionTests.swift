@@ -34,8 +34,7 @@ import Testing
     }
 }
 
-/// A server that listens on a free port of loopback and answers one connection. It makes blocking calls on its own
-/// thread.
+/// A server that answers one connection on a free loopback port. It makes blocking calls on its own thread.
 final class OneAnswerServer: Sendable {
     let port: Int
     private let descriptor: Int32

@@ -1,4 +1,4 @@
-// Tests how servers that share a database compare their settings after one of them has reloaded its settings.
+// Tests how servers that share a database compare their settings. One of the servers has reloaded its settings.
 
 import API
 import Engine

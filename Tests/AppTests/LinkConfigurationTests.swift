@@ -42,7 +42,7 @@ import Testing
             ])
     }
 
-    /// The values in the table that `dwell check-config` prints can be copied into an environment file.
+    /// The values that `dwell check-config` prints can be copied into an environment file.
     @Test func whatIsShownIsReadAgain() throws {
         let values = [
             "LINK_APPS": "ABCDE12345.a.b,ABCDE12345.a.c", "LINK_PATHS": "!/a/*,/b*",

@@ -1,5 +1,4 @@
-// Tests the declarations of all metrics, which it reads from the sources. Every metric is declared once, next to the
-// code that counts it.
+// Checks that every metric is declared once, next to the code that counts it. Reads the declarations from the sources.
 
 import Foundation
 import Testing

@@ -52,8 +52,8 @@ import Testing
         }
     }
 
-    /// The files below contain no names of optional members, so a new member needs no changes to them
-    /// (`EventDetailTests`). As an example, this test checks that none of them contains the name `app_state`.
+    /// The files below name no optional member, so a new member needs no change to them (`EventDetailTests`). This test
+    /// searches the files for one example, `app_state`.
     @Test func `the answers, the queries and the feed list no members of their own`() throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized
         let handlers = [

@@ -1,5 +1,5 @@
-// Tests that no text made from the configuration contains a secret. The tests set random secrets, valid and invalid, in
-// variables that may have a secret. They then search every text for these secrets.
+// Tests that no text made from the configuration contains a secret. The tests set random valid and invalid secrets, and
+// then search every text for them.
 
 import Foundation
 import StructuredLogging
@@ -13,8 +13,7 @@ import Testing
     func noOutputHoldsASecret(round: Int) throws {
         let seed = UInt64.random(in: .min ... .max)
         var random = SeededRandom(seed: seed)
-        // Returns random letters and digits. The text is too long to occur elsewhere by chance, but it is sometimes too
-        // short to be a valid key.
+        // The random text is too long to occur elsewhere by chance. It may be too short for a valid key.
         func text(_ lengths: ClosedRange<Int>) -> String {
             let letters = Array("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
             return String(

@@ -1,6 +1,5 @@
-// Tests that each secret's file in the systemd units is named after the secret's variable. `config/settings.sh`
-// computes the variable's name from the file's name. If the names differed, the variable would be unset for commands
-// that are run by hand.
+// Tests that the systemd units name each secret's file after the secret's variable. `config/settings.sh` computes the
+// variable's name from the file's name. If the names differed, commands that are run by hand would lack the secret.
 
 import Foundation
 import Testing

@@ -1,6 +1,5 @@
-// Tests of SETTINGS_RULES_FILE, and of the texts of `dwell config preview` and `dwell config history`. A bad file is
-// reported as a problem of the configuration, with the line in the file. If the server reloads a bad file, nothing
-// changes.
+// Tests of SETTINGS_RULES_FILE, and of the texts of `dwell config preview` and `dwell config history`. A problem in the
+// file is reported with its line. If the server reloads a bad file, nothing changes.
 
 import API
 import Engine

@@ -32,8 +32,8 @@ struct Drive {
         return Int.random(in: 0..<10, using: &random) == 0 ? .losesAnswer : .up
     }
 
-    /// Returns the fix of this second, with noise up to the fix's accuracy. About one fix in seven is too inaccurate to
-    /// use and has even more noise. There is no fix in the last 19 of every 100 seconds.
+    /// Returns the fix of this second, or nil in the last 19 of every 100 seconds. The fix's error is at most its
+    /// accuracy. About one fix in seven is too inaccurate to use, and has a larger error.
     mutating func fix(at second: Int, phoneClock: Moment) -> LocationFix? {
         let (east, speed) = Self.position(at: second)
         let isHopeless = Int.random(in: 0..<7, using: &random) == 0

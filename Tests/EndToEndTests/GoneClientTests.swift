@@ -1,8 +1,7 @@
 // Tests in which a phone's connection breaks while its event waits for the rate limiter or the disk. The wait ends, the
 // event is stored exactly once, and a repeat of the request gets the stored result.
 //
-// Also tests that a phone which disconnects from the stream of changes no longer counts against the driver's limit of
-// open streams.
+// Also tests that a broken stream of changes no longer counts against the driver's limit of open streams.
 
 import Engine
 import JourneyModel
@@ -33,8 +32,8 @@ import Testing
         await admission.wasAsked()
         client.close()
 
-        // The request is sent again at once. If the writer already has the first request's event, it stores this event
-        // before the repeated one, because it works in order of arrival.
+        // The request is sent again at once. If the writer already has the first request's event, it stores that event
+        // first, because it works in order of arrival.
         let again = try await Connection.connect(to: server.address, on: clients.next(), until: .inSeconds(10))
         admission.waits.store(false, ordering: .relaxed)
         try await again.write(request)
@@ -87,8 +86,8 @@ import Testing
     }
 }
 
-/// An admission that admits every event. While `waits` is true, it first waits for an hour or until the task is
-/// cancelled, like a limiter whose Redis does not respond.
+/// Admits every event. While `waits` is true, it first waits for an hour or until the task is cancelled. This imitates
+/// a limiter whose Redis does not respond.
 private final class WaitingAdmission: Admission {
     let waits: Atomic<Bool>
     private let process = LocalRateLimiter(limits: RateLimits(sessionEvents: 0, preSessionEvents: 0))

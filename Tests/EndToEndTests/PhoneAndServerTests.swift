@@ -75,7 +75,6 @@ final class Bench {
     private let clockErrorMilliseconds: Int64
     private let driver = DriverID("jonas")
 
-    /// Runs `body` with a new bench. Afterwards stops the server and removes all files, even if `body` throws.
     static func with(
         _ seed: UInt64, _ clockErrorMilliseconds: Int64 = 0, _ body: (Bench) async throws -> Void
     ) async throws {
@@ -115,8 +114,8 @@ final class Bench {
         clock.advance(bySeconds: seconds)
     }
 
-    /// Drives in steps of one second. In each step, the phone handles its position and sends its events. When the
-    /// server has all events of the phone, the journey on the phone is compared with the journey on the server.
+    /// Drives in steps of one second. After each step in which the phone has sent all its events, the phone's journey
+    /// is compared with the server's.
     func drive(through seconds: Range<Int>) async throws {
         for second in seconds {
             if second == 0 { try phone.take(.targeted(Drive.charger), at: phoneNow) }
@@ -178,8 +177,8 @@ final class Bench {
         return state
     }
 
-    /// Expects that the server applied exactly the phone's transitions, in the same order and at the same times. If
-    /// both phone and server noticed an expiry, it is listed once.
+    /// Expects that the server applied exactly the phone's transitions, in the same order and at the same times. An
+    /// expiry that both noticed is listed once.
     func expectSameTransitions() async throws {
         let applied = try await server.store.timeline(of: driver).filter { $0.verdict.transition == .applied }
         #expect(applied.map(\.name) == phone.transitions.map(\.event), "seed \(seed)")

@@ -44,8 +44,7 @@ final class ServedDwell: Sendable {
         store = try SQLiteEventStore(
             path: "\(folder)/dwell.sqlite3", nowMilliseconds: clock.now.millisecondsSinceEpoch, digests: digests)
         let inForce = CurrentSettings(VersionedSettings(settings: settings, version: settings.version))
-        // All limits for the tests' requests are off, because the limiter uses real time and the drive is much faster
-        // than real time.
+        // The rate limits are off. They use real time, and the drive is much faster than real time.
         let limits = RateLimits(
             sessionEvents: 0, preSessionEvents: 0, auth: 0, registrations: 0, reads: 0, windowSeconds: 60)
         let scope = TokenScope(issuer: "dwell", audience: "dwell")
@@ -88,7 +87,7 @@ final class ServedDwell: Sendable {
         url = "http://\(address)"
     }
 
-    /// Returns the route, but with arrival times of requests from the test's clock. This is the only difference from
+    /// In the returned route, the arrival times of requests come from the test's clock. Nothing else differs from
     /// production.
     private static func told(_ clock: ManualClock, _ route: Route) -> Route {
         var route = route
@@ -106,7 +105,6 @@ final class ServedDwell: Sendable {
         return request
     }
 
-    /// Stores the expiries that are due, as the server's expiry scheduler does when it wakes.
     func storeDueExpiries() async throws {
         try await deadlines.storeDueExpiries()
     }

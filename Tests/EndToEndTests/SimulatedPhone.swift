@@ -50,7 +50,7 @@ struct SimulatedPhone {
         try follow(engine.handle(input, at: now), at: now)
     }
 
-    /// Kills the app and starts it again at time `now` with position `fix`. Only the app's files survive.
+    /// Kills the app and starts it again. Only the app's files survive.
     mutating func restart(at now: Moment, fix: LocationFix?) throws {
         let stored = [UInt8](try Data(contentsOf: URL(fileURLWithPath: snapshotPath)))
         queue = try EventQueue(driver: driver, journal: FileEventJournal(path: journalPath))
@@ -88,7 +88,6 @@ struct SimulatedPhone {
         return dropped
     }
 
-    /// Returns the driver's state on the server, or nil if there is no response.
     func askServer() async -> JSONValue? {
         let fields = [HTTPExchange.Field("Authorization", "Bearer \(token)")]
         let request = HTTPExchange.Request(method: "GET", path: "/native/session", fields: fields, body: [])

@@ -1,5 +1,4 @@
-// Tests of the forwarding of events to the analytics service: which events are sent, in which order and how often. Also
-// tests the behaviour when the service rejects events.
+// Tests of the forwarding of events to the analytics service. Also tests the behaviour when the service rejects events.
 
 import Engine
 import JourneyModel
@@ -65,8 +64,8 @@ import Testing
         #expect(await forwarding.round(&pace) == 120_000)
     }
 
-    /// The service rejects every request that contains one certain event. That event is isolated, dropped and counted.
-    /// All other events arrive.
+    /// The service rejects every request that contains event 300. That event must be dropped and counted, and all other
+    /// events must arrive.
     @Test func oneBadEventNeverSinksItsNeighbours() async {
         feed.add(count: 450)
         service.answer { events in events.contains { $0.id == 300 } ? .refused(reason: "400") : .taken }

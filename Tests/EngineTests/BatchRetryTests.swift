@@ -1,6 +1,5 @@
-// Tests of batches that exceed the rate limit. When an event's charge is refunded, an event of the batch that was
-// refused before can use the charge. The outcomes must equal those of a simpler algorithm, which decides about all
-// refused events again.
+// Tests of batches that exceed the rate limit. If a charge is refunded, a refused event of the batch can use it. The
+// outcomes must equal those of `decideAgain`, a simpler algorithm.
 
 import JourneyModel
 import RateLimiting
@@ -23,8 +22,8 @@ struct BatchRetryTests {
         LocalRateLimiter(limits: limits, clock: { 0 })
     }
 
-    /// The store rejects each event, because its session belongs to another driver. Its charge is then refunded, so the
-    /// one charge that is left in the window passes from event to event.
+    /// The store rejects every event of the batch, because the session belongs to another driver. Each rejection
+    /// refunds the event's charge. The one free charge therefore passes from event to event.
     @Test func `a batch with one place left decides about each event twice at most`() async {
         let admission = CountingAdmission(Self.limiter(RateLimits()))
         let store = MemoryEventStore()
@@ -44,8 +43,8 @@ struct BatchRetryTests {
         #expect(admission.decisionCount - before <= 1000)
     }
 
-    /// The store rejects the event "b", so its charge passes to the next event. That event has the key "a", under which
-    /// an event is stored by then. It needs no charge, so the charge passes on to the event "c".
+    /// The store rejects the event "b", so its charge is refunded. The second event with the key "a" needs no charge,
+    /// because that key is already stored. The charge therefore goes to the event "c".
     @Test func `a place that a known event does not need goes to the next event`() async {
         let admission = Self.limiter(RateLimits(sessionEvents: 5, preSessionEvents: 1))
         let answers = await Self.ingest(PickyStore(MemoryEventStore(), admission), admission).ingest(
@@ -58,9 +57,9 @@ struct BatchRetryTests {
         #expect(answers == ["stored", "sessionNotFound", "keyReused", "stored", "rateLimited"])
     }
 
-    /// The charger at which some events of a batch happen (see `PickyStore`). No batch has both `late` and `refold`,
-    /// because `PickyStore` does not record what a driver owes after a refold. The server's store rejects late events
-    /// until this debt is paid.
+    /// The charger of some events in a batch (see `PickyStore`). No batch has both `late` and `refold`, because
+    /// `PickyStore` does not record what a driver owes after a refold. The server's store rejects late events until
+    /// this debt is paid.
     private enum Mix: String, CaseIterable {
         case plain = "c"
         case late
@@ -92,15 +91,15 @@ struct BatchRetryTests {
         }
         #expect(answers.map(\.outcome) == expected.map(\.outcome), "seed \(seed)")
         guard mix == .plain else { return }
-        // The quota in an answer depends on when `Ingest` finds a key that is already stored. For an event with such a
-        // key, the quota is therefore not compared.
+        // If an event's key is already stored, the event's quota depends on when `Ingest` finds the key. Such quotas
+        // are not compared.
         for (answer, expected) in zip(answers, expected) {
             if ["keyReused", "replayed"].contains(answer.outcome.kind) { continue }
             #expect(answer.quota == expected.quota, "seed \(seed), \(answer.outcome.kind)")
         }
     }
 
-    /// Returns the answers to all events. The batches share a new store and a new limiter.
+    /// All batches share one new store and one new limiter.
     private func answers(
         to batches: [[EventSubmission]], from sender: EventSender, _ limits: RateLimits,
         _ ingest: (PickyStore, LocalRateLimiter, [EventSubmission]) async -> [Ingested]
@@ -119,9 +118,8 @@ struct BatchRetryTests {
     ) -> EventSubmission {
         let session = [nil, "mine", "theirs", "theirs"].randomPick(&random)
         let charger = [nil, nil, "c", "foreign", mix.rawValue].randomPick(&random)
-        // If a batch may have late events, all its events have random keys, so that no two events share a key.
-        // `decideAgain` tries a rejected late event again in each round. With a stored key, such an event would use a
-        // charge that another event could use.
+        // `decideAgain` tries rejected late events again in each round. If such an event had a stored key, it would use
+        // another event's charge. In batches with late events, all keys are therefore random.
         let key = mix == .late ? String(random.next(), radix: 36) : "k\(Int.random(in: 0..<14, using: &random))"
         var submission = EventSubmission.sample(
             session == nil ? .chargerTargeted : .sessionRestored, key: key, session: session, charger: charger)
@@ -129,8 +127,8 @@ struct BatchRetryTests {
         return submission
     }
 
-    /// The simpler algorithm: decides about all refused events again in each round. Stops after the first round in
-    /// which no charge of a rejected event is refunded, because no further event can be admitted then.
+    /// The simpler algorithm: each round decides about all refused events again. If a round refunds no charge of a
+    /// rejected event, no other event can be admitted, so the rounds end.
     private func decideAgain(
         _ batch: [EventSubmission], from sender: EventSender, _ store: PickyStore, _ admission: LocalRateLimiter
     ) async -> [Ingested] {

@@ -7,7 +7,6 @@ import Testing
 @testable import Engine
 
 struct DashboardSnapshotTests {
-    /// A reader that returns the scripted tallies in order, and after them empty tallies.
     private final class ScriptedReader: OperatorReader {
         private let scripted: Mutex<[EventTallies]>
 
@@ -43,16 +42,15 @@ struct DashboardSnapshotTests {
             }, isWhole: isWhole)
     }
 
-    /// Reads the counts `minutes` minutes after the tests begin, and returns whether the counts are complete.
+    /// Whether the counts are complete when they are read `minutes` minutes after the tests begin.
     private func isWhole(_ snapshot: DashboardSnapshot, after minutes: Int64) async throws -> Bool {
         try await snapshot.current(at: Moment(millisecondsSinceEpoch: (Self.minute + minutes) * 60_000)).isWhole
     }
 
     @Test func `counts are whole again when the minutes with missing events have left the hour`() async throws {
         let snapshot = snapshot(tallies(last: 9, minutesAgo: [5, 20, 70], isWhole: false))
-        // The events that were not counted are older than the counted ones. In the hour, the oldest counted minute is
-        // 20 minutes before the first read, and events may be missing in it. After 40 more minutes, that minute is no
-        // longer in the hour.
+        // The uncounted events are older than the counted ones. The oldest counted minute within the hour is 20 minutes
+        // old, so events may be missing in it. That minute leaves the hour 40 minutes later.
         for minutes: Int64 in 0..<40 {
             let isWhole = try await isWhole(snapshot, after: minutes)
             #expect(!isWhole, "after \(minutes) minutes")

@@ -79,8 +79,8 @@ struct DriverCountsTests {
         }
         #expect(.now - begin < .milliseconds(900))
         while reader.count == 0 { try await Task.sleep(for: .milliseconds(10)) }
-        // The first count is complete by now. This call starts a second count, waits 50 ms for it, and then returns the
-        // result of the first one.
+        // The first count is complete by now. This call starts a second count, waits 50 ms for it, and returns the
+        // first count's result.
         #expect(try await counts.current() == [.idle: 3])
     }
 

@@ -1,5 +1,5 @@
-// Tests when the scheduler of expiries calls the store: only when an expiry is due. It calls again after a failure, and
-// until all due expiries are stored. SQLiteStoreTests/DeadlineTests tests the expiries that the store creates.
+// Tests when the scheduler of expiries calls the store. SQLiteStoreTests/DeadlineTests tests the expiries that the
+// store creates.
 
 import JourneyModel
 import Logging

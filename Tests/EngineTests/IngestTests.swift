@@ -1,5 +1,5 @@
-// Tests of Ingest: the charges against a driver's rate limit, their refunds, and the order in which Ingest calls the
-// ports. A driver over the limit still gets the results of events that are already stored (contract, sections 3 and 4).
+// Tests of the charges, refunds and port calls of `Ingest`. A driver over the rate limit still gets the results of
+// events that are already stored (contract, sections 3 and 4).
 
 import Engine
 import JourneyModel
@@ -56,8 +56,8 @@ struct IngestTests {
         #expect(admission.calls == [.admit("k1"), .recordRepeated("k1")])
     }
 
-    /// Another event with this idempotency key was charged, so the limiter admits this event without a charge. If the
-    /// other event is rejected, its charge is refunded. This event is therefore charged when it has been stored.
+    /// The limiter admits this event without a charge, because another event with the same key was charged. That charge
+    /// may be refunded, so this event is charged when it has been stored.
     @Test func aNewEventThatCameInOnTheChargeOfAnotherPaysForItself() async {
         let admission = ScriptedAdmission([.known])
         _ = await ingest(ScriptedStore([.stored(Self.stored)]), admission)
@@ -118,8 +118,8 @@ struct IngestTests {
     @Test func aBatchIsChargedAndAnsweredEventByEvent() async {
         let store = ScriptedStore(
             [.stored(Self.stored), .sessionNotFound], known: ["k4": .replayed(Self.stored)])
-        // Because the charge of the third event is refunded, `Ingest` asks again whether the second event is admitted.
-        // The second event is refused again, because another request has used the charge.
+        // The refund of the third event's charge makes `Ingest` ask again about the second event. The limiter refuses
+        // it again, as if another request had used the charge.
         let admission = ScriptedAdmission([.admitted, .refused, .admitted, .refused, .refused])
         let answers = await ingest(store, admission).ingest(
             ["k1", "k2", "k3", "k4"].map { Self.submission($0) }, from: .driver(Self.driver), receivedAt: Self.now
@@ -143,8 +143,8 @@ struct IngestTests {
         #expect(answers[6].outcome == .replayed(Self.stored))
     }
 
-    /// The store rejects an event while the driver owes charges for refolds that earlier late events caused. If Ingest
-    /// retried the event, one batch would call the store again and again until these charges are paid.
+    /// The store rate-limits an event while the driver owes charges for refolds. If `Ingest` tried such an event again
+    /// after its refund, one batch would call the store again and again.
     @Test func anEventThatTheStoreRateLimitsIsRefundedAndNotTriedAgain() async {
         let store = ScriptedStore([.rateLimited, .stored(Self.stored)])
         let admission = ScriptedAdmission([.admitted, .admitted])

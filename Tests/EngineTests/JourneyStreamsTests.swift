@@ -1,4 +1,4 @@
-// Tests of streams: the limits of four open streams per driver and a thousand in all, and the wake-ups after commits. A
+// Tests of the limits of four open streams per driver and a thousand in all. Also tests the wake-ups after commits. A
 // wake-up only means that there may be changes.
 
 import JourneyModel
@@ -9,8 +9,6 @@ import Testing
 
 @testable import Engine
 
-/// A reader that returns one scripted element per call of `committedChanges` and `correctedJourneys`.
-/// `driversAwaitingRefold` returns scripted drivers, and the other results are empty.
 private final class ScriptedChanges: JourneyReader {
     let answers: Mutex<[CommittedChanges]>
     let awaitingRefold: Mutex<Set<DriverID>>
@@ -86,8 +84,8 @@ struct JourneyStreamsTests {
         let streams = streams()
         var open: [JourneyStream] = []
         for _ in 0..<JourneyStreams.streamsPerDriverMax { open.append(try streams.open(one, at: clock.now)) }
-        // Requests are handled concurrently. The time of a request may therefore be slightly before the time at which
-        // the newest stream was opened.
+        // Requests are handled concurrently, so a request's time may be slightly before the opening of the newest
+        // stream. This must not count as a clock that was set back.
         #expect(throws: JourneyStreams.Refusal.driverHasEnough(retryAfterSeconds: 60)) {
             try streams.open(one, at: clock.now.advanced(byMilliseconds: -50))
         }
@@ -208,8 +206,8 @@ struct JourneyStreamsTests {
         try await streams.wakeRefolded()
         #expect(journeys.refoldLookups.withLock { $0 } == 3)
 
-        // This stream is opened after the last call of `wakeRefolded`. The server does not know whether the stream read
-        // the journey before or after the refold, so the server wakes it too.
+        // This stream was not open during the previous call. It may have read the journey before the refold, so the
+        // server wakes it too.
         let later = try streams.open(one, at: clock.now)
         try await streams.wakeRefolded()
         streams.close()

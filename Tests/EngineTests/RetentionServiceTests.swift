@@ -1,5 +1,4 @@
-// Tests of a retention round. It deletes in small steps, driver by driver and within its limits, until nothing is left
-// to delete. SQLiteStoreTests/RetentionTests tests what a step deletes.
+// Tests of a retention round, which deletes in small steps. SQLiteStoreTests/RetentionTests tests what a step deletes.
 
 import JourneyModel
 import Logging
@@ -19,8 +18,8 @@ private final class ScriptedRetention: RetentionStore {
         var failsAtStep: Int?
         var unused: [Int64] = []
         var askedForRegistrations: [Int64] = []
-        /// The row number after which one part of the unused registrations begins. For this part, the store reports
-        /// that the last registration has a time in the future. If nil, the store reports this for no part.
+        /// The row number before one part of the unused registrations. The store reports that this part ends with a
+        /// time in the future. If nil, no part does.
         var partInFuture: Int64?
         var auditLines: [Int64] = []
         var auditSteps: [Int] = []
@@ -137,8 +136,7 @@ struct RetentionServiceTests {
         #expect(state.steps.isEmpty)
         #expect(state.auditSteps == [RetentionService.stepMax, 70 - RetentionService.stepMax])
         #expect(state.askedForRegistrations == [0, Int64(RetentionService.partMax)])
-        // The first round has read the first part of the registrations completely. The next hourly round therefore
-        // begins after this part.
+        // The first round has read the first part completely, so the next round begins after this part.
         _ = try await keeping.round()
         #expect(store.state.withLock(\.askedForRegistrations).last == Int64(RetentionService.partMax))
     }

@@ -23,7 +23,8 @@ struct SettingsRulesTests {
         rules.choice(for: subject).settings(charger: charger).settings.gracePeriodSeconds
     }
 
-    /// Returns the rules of a file with one rule: grace period 1200 for everybody who meets the conditions.
+    /// Returns the rules of a file with one rule, which sets the grace period to 1200 for everybody who meets
+    /// `conditions`.
     private func one(_ conditions: String) throws -> SettingsRules {
         try rules(
             """
@@ -93,8 +94,8 @@ struct SettingsRulesTests {
             for index in isIn.indices where isIn[index] { counts[index] += 1 }
         }
         #expect(counts[0] == 0 && counts[5] == 10_000)
-        // The drivers are always the same, so the counts are too. The permitted differences are four standard
-        // deviations of a random choice.
+        // The counts are the same in every run, because the drivers are. They may differ from the expected counts by
+        // four standard deviations of a random choice.
         for (count, expected, difference) in [(counts[1], 50, 28), (counts[2], 1000, 120), (counts[3], 2000, 160)] {
             #expect(abs(count - expected) <= difference, "\(counts)")
         }
@@ -193,7 +194,6 @@ struct SettingsRulesTests {
 
     // MARK: Bad files
 
-    /// Returns a file with two flags and one rule. The rule has all required members, and the members in `more`.
     private static func rule(_ more: String, settings: String = #"{"chargerDwellSeconds": 90}"#) -> String {
         """
         {"flags": {"f": true, "t": "x"}, "rules": [

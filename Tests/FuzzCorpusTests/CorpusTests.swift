@@ -1,5 +1,5 @@
-// Runs every input of Fuzz/Corpus through its fuzz target, so that seeds and earlier findings are tested in every run.
-// If the code breaks a promise for an input, the target throws. If the code crashes, the run ends.
+// Runs every input of Fuzz/Corpus through its fuzz target. The target throws if the code breaks a promise for the
+// input.
 
 import Foundation
 import FuzzTargets

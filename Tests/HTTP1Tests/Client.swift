@@ -28,8 +28,6 @@ struct Client: ~Copyable {
         connection = ServerConnection(limits: limits)
     }
 
-    /// Delivers the pieces one after the other, then the end of the stream. Handles all resulting events after each
-    /// delivery.
     mutating func run(_ pieces: [ArraySlice<UInt8>]) {
         for piece in pieces {
             piece.withUnsafeBytes { connection.receive($0) }

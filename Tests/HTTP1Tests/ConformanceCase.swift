@@ -59,7 +59,6 @@ func get(host: String) -> String { "GET / HTTP/1.1\r\nHost: \(host)\r\n\r\n" }
 /// Returns a request with this request line.
 func line(_ requestLine: String) -> String { "\(requestLine)\r\nHost: a\r\n\r\n" }
 
-/// Returns a POST with these field lines after Host, followed by the content.
 func post(_ fields: String, _ content: String = "") -> String {
     "POST / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n\(content)"
 }

@@ -18,8 +18,7 @@ import Testing
         #expect(written == page, "run with WRITE_DOCS=1")
     }
 
-    /// Checks that the page contains every tested case. If `sections` does not list a table, the page lacks the table's
-    /// cases.
+    /// The page lacks the cases of a table that `sections` does not list.
     @Test func thePageNamesEveryCase() {
         let page = Self.page()
         let names = ConformanceTests.cases.map(\.name) + ResponseCases.all.map(\.name)

@@ -1,8 +1,8 @@
 // Delivers every case of the tables in one piece, byte by byte, and split in two at every position. A long input is
 // split at about 110 positions. The outcomes and response bytes must always be those of the table.
 //
-// A complete case is also delivered with another request after it. This request is served if the connection stays open
-// after the case. Otherwise there is no further response.
+// If a case is complete, another request is delivered after it. That request is served only if the connection stays
+// open after the case.
 
 import HTTP1
 import Testing

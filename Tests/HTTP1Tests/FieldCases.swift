@@ -49,7 +49,7 @@ enum FieldCases {
             "GET / HTTP/1.1\r\nHost: a\r\nX: " + String(repeating: "a", count: 33_000), .refused(431)),
     ]
 
-    /// Returns a field line. This line, `Host: a` and the empty line together make a field section of `bytes` bytes.
+    /// Returns a field line that, together with `Host: a` and the empty line, makes a field section of `bytes` bytes.
     private static func filler(bytes: Int) -> String {
         let rest = "Host: a\r\n".utf8.count + "X: \r\n".utf8.count + 2
         return "X: " + String(repeating: "a", count: bytes - rest) + "\r\n"

@@ -1,4 +1,4 @@
-// For each byte set, checks all 256 bytes against the grammar, which the test spells out.
+// Compares each byte set with the grammar, which the tests spell out.
 
 import Testing
 
@@ -33,8 +33,8 @@ import Testing
         }
     }
 
-    /// The implementation checks eight bytes at a time. This test therefore puts every byte at every position of values
-    /// that are shorter and longer than eight bytes.
+    /// The implementation checks eight bytes at a time, so each byte is tested at every position of short and long
+    /// values.
     @Test func aValueIsOnlyAsGoodAsEachOfItsBytes() {
         for length in [1, 7, 8, 9, 17] {
             for place in 0..<length {

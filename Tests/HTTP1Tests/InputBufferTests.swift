@@ -1,4 +1,4 @@
-// Tests that the input buffer releases the memory of bytes that were taken from it, even if it never becomes empty.
+// Tests that the input buffer releases the memory of taken bytes, even if the buffer never becomes empty.
 
 import Testing
 

@@ -9,8 +9,7 @@ import TestSupport
 import Testing
 
 @Suite struct MutationTests {
-    /// The seed of all inputs. Change it to test other inputs. The seed, and the block and round that a failure
-    /// reports, determine the input.
+    /// The seed of all inputs. A failure reports a block and a round, which determine the input together with the seed.
     static let seed: UInt64 = 0x9112_9110
 
     @Test(arguments: 0..<20) func anySplitGivesTheSameEvents(_ block: Int) {

@@ -26,8 +26,7 @@ import Testing
         #expect(connection.phase == (connection.mustClose ? .closed : .idle))
     }
 
-    /// Encodes fields that contain bytes which could end a line. The head must still have exactly one line for each
-    /// field with a valid name, and must end at the right position.
+    /// Fields that contain line breaks must not add lines to the head.
     @Test func noFieldEndsALineEarly() {
         let parts = ["a", "\r", "\n", "\r\n", "\r\n\r\n", "\u{00}", ":", " ", "\u{85}", "\u{2028}", "\u{E9}", "X: y"]
         var random = SeededRandom(seed: MutationTests.seed)

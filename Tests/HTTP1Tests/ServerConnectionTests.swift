@@ -1,5 +1,4 @@
-// Tests of `ServerConnection` as a state machine. It must return the right events as bytes arrive, and incorrect calls
-// by its owner must do no harm.
+// Tests of `ServerConnection` as a state machine. Incorrect calls by its owner must do no harm.
 
 import HTTP1
 import Testing
@@ -252,8 +251,8 @@ import Testing
         }
     }
 
-    /// The owner allocates memory for `contentBytesLeftMax` bytes, which must include the rest of a long chunk.
-    /// Otherwise the owner would need more memory every few bytes and would copy the content each time.
+    /// The owner allocates memory for `contentBytesLeftMax` bytes. If this omitted the rest of a long chunk, the owner
+    /// would allocate and copy again every few bytes.
     @Test func theRestOfAChunkIsPartOfTheContentThatCanFollow() {
         connection.receive(chunked("5\r\nab").utf8)
         _ = next()

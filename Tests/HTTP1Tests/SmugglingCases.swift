@@ -63,7 +63,6 @@ enum SmugglingCases {
             post("Content-Length: 5\r\nConnection: close\r\n", "hello") + hidden, .servedLast("POST / <hello>")),
     ]
 
-    /// Returns a case with the attack, followed by a whole hidden request.
     private static func attack(_ name: String, _ input: String, _ status: Int) -> ConformanceCase {
         ConformanceCase("9112 11.2", name, input + hidden, .refused(status))
     }

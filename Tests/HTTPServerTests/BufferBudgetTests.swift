@@ -57,8 +57,8 @@ import Testing
         #expect(budget.bytesHeld == 500)
         #expect(budget.take(500, for: nil))
         #expect(!budget.take(1, for: nil))
-        // Requests now hold half of the memory, and responses the other half. A further response still replaces the
-        // response that has been unread for the longest time.
+        // Requests and responses now hold half of the memory each. A new response still replaces the response that has
+        // been unread for the longest time.
         #expect(take(250, "d", of: budget) != nil)
         #expect(closed.all == ["a", "b"])
         budget.give(500, for: nil)

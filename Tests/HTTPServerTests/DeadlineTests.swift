@@ -1,6 +1,5 @@
 // Tests with slow, silent and greedy clients. The server must close their connections after a bounded time, and use
-// bounded memory for them. The tests shorten the timeouts, and check which timeout applies and which response the
-// client gets.
+// bounded memory for them.
 
 import Synchronization
 import Testing
@@ -140,8 +139,8 @@ import Testing
             let second = try await test.connect()
             let body = String(repeating: "b", count: 500)
             let request = "POST /echo HTTP/1.1\r\n\(host)Content-Length: 500\r\n\r\n\(body)"
-            // The second request is repeated until it is refused. This happens as soon as the server has the first
-            // request's 600 bytes of body in memory.
+            // The server refuses the second request once it has the first request's 600 bytes in memory. The test
+            // repeats the second request until then.
             let deadline = Deadline.inSeconds(5)
             var status = 200
             var client = second
@@ -241,11 +240,11 @@ import Testing
     @Test func `unread responses share half of the memory: who has read nothing for the longest time goes`()
         async throws
     {
-        // This response is larger than the kernel's buffers for a client that does not read.
+        // The kernel's buffers cannot hold this response for a client that does not read.
         let big = [UInt8](repeating: 1, count: 16 << 20)
         let route = Route(.get, "/big") { _ in Response(status: .ok, body: .bytes(big)) }
-        // Half of this memory has room for one such response, and the whole memory for two. While the memory holds two
-        // responses, it has no room for two request bodies.
+        // 33 MiB have room for two such responses, and half of this has room for one. Beside two responses, there is no
+        // room for two request bodies.
         let configuration = ServerConfiguration.test.with(\.bufferedBytesMax, 33 << 20)
         try await withServer([route, .hello, Self.upload], configuration) { test in
             let request = "GET /big HTTP/1.1\r\n\(host)\r\n"
@@ -267,7 +266,7 @@ import Testing
             }
             for client in uploads { #expect(try await client.exchange("a").text == "700000") }
 
-            // The server closed the first connection long before the stall timeout of 30 s.
+            // The server closed the first connection to free its memory, long before the stall timeout of 30 s.
             await #expect(throws: (any Error).self) { try await first.answer() }
             #expect(try await second.answer().body.count == big.count)
             #expect(try await second.exchange(request).body.count == big.count)
@@ -310,8 +309,8 @@ import Testing
                 usleep(10_000)
                 return .response(Response(status: .ok))
             })
-        // The loop serves 64 requests of this connection, which take 10 ms each, before it serves other connections.
-        // These 640 ms are longer than the idle timeout of 500 ms.
+        // The loop serves 64 requests of this connection in a row, each in 10 ms. These 640 ms exceed the idle timeout
+        // of 500 ms.
         try await withServer([route], .test.with(\.idleTimeoutMilliseconds, 500)) { test in
             let client = try await test.connect()
             try await client.send(String(repeating: "GET /busy HTTP/1.1\r\n\(host)\r\n", count: 70))

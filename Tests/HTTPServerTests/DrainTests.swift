@@ -9,9 +9,8 @@ import Testing
 
 @Suite struct DrainTests {
     @Test func `an open connection gets one more answer, with close; nobody new is let in`() async throws {
-        // The test connects repeatedly until the listener is closed. A connect at the moment of closing can take a
-        // second, because the kernel retries it. The idle limit of 4 s is longer, so the drain does not close `open`
-        // before its second request.
+        // A connect at the moment when the listener closes can take a second, because the kernel retries it. The idle
+        // limit of 4 s is longer, so `open` is still open for its second request.
         try await withServer([.hello], .test.with(\.drainIdleMilliseconds, 4_000)) { test in
             let open = try await test.connect()
             _ = try await open.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")

@@ -1,8 +1,8 @@
-// Tests with clients that go away. The handler's task is cancelled if a TCP client resets its connection, or if a
-// client of the Unix socket closes its connection. A handler that waits then stops waiting at once.
+// Tests with clients that go away. If a TCP client resets its connection, or a client of the Unix socket closes its
+// connection, the handler's task is cancelled.
 //
-// A client that has closed only its sending side still gets its response. The handler of a streamed response is
-// notified of each reset, each closed connection and each closed sending side.
+// A client that has closed only its sending side still gets its response. The handler of a streamed response is told
+// when its client resets, closes or half-closes the connection.
 
 import Synchronization
 import Testing
@@ -55,8 +55,8 @@ import Testing
 
     private static let unix = SocketAddress.unix(path: "/tmp/dwell-gone-\(getpid()).sock")
 
-    /// Runs the body with a server that listens on TCP and on a Unix socket. The body also gets an event loop for
-    /// clients, on which closing a connection resets it.
+    /// Runs the body with a server on TCP and on a Unix socket. If a client on the given event loops closes its
+    /// connection, the connection is reset.
     private func withBoth(
         _ routes: [Route], _ body: (TestServer, EventLoopGroup) async throws -> Void
     ) async throws {
@@ -98,8 +98,8 @@ import Testing
             try await client.send("GET /slow HTTP/1.1\r\n\(host)\r\nGET /hello HTTP/1.1\r\n\(host)\r\n")
             for await _ in started { break }
             client.connection.shutdownWrite()
-            // The server notices that `client` has closed its sending side before it answers the request of `other`. If
-            // this cancelled the handler's task, the task would be cancelled when this exchange ends.
+            // When the server answers `other`, it has already noticed that `client` closed its sending side. If that
+            // cancelled the handler's task, the task would be cancelled by then.
             let other = try await test.connect()
             _ = try await other.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")
             gate.reach()
@@ -165,9 +165,8 @@ import Testing
         }
     }
 
-    /// A stream that has ended releases the closure that it registered with `whenClientEndsSending`, and everything
-    /// that the closure captures. If these were kept, ended streams would still count against the driver's limit of
-    /// streams.
+    /// When a stream ends, the closure that it registered with `whenClientEndsSending` must be released. Otherwise the
+    /// stream would still count against the driver's limit of streams.
     @Test func `a stream that ended holds nothing of what it was told with`() async throws {
         let (released, releases) = AsyncStream<Void>.makeStream()
         final class Place: Sendable {

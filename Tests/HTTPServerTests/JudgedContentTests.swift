@@ -93,8 +93,8 @@ import Testing
     @Test func `one client's held bodies leave room for everybody else, and are counted by what they take`()
         async throws
     {
-        // With a budget of 16 MiB, the server holds at most 2 MiB for one client. One body of 1 MiB and its input
-        // buffer fit into 2 MiB, but two such bodies do not.
+        // With a budget of 16 MiB, the server uses at most 2 MiB for one client. One body of 1 MiB and its input buffer
+        // fit into 2 MiB, but two such bodies do not.
         try await withServer([Self.route()], .test.with(\.bufferedBytesMax, 16 << 20)) { test in
             let body = String(repeating: "a", count: (1 << 20) - 1)
             let holding = try await test.connect()

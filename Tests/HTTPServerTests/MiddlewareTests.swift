@@ -1,5 +1,5 @@
-// Tests of the middleware that every request passes through. They cover each middleware by itself, the order of the
-// list, and lists in which one middleware is missing.
+// Tests of the middleware that every request passes through: each by itself, their order, and lists in which one is
+// missing.
 
 import CoreMetrics
 import PrometheusExport
@@ -29,7 +29,6 @@ import Testing
         return .handler(RegisteredRoute(route, index: 0))
     }
 
-    /// A route that accepts requests with `Authorization: me` and rejects all others.
     private static let guarded = Route(
         .post, "/a",
         credential: CredentialCheck(

@@ -59,8 +59,8 @@ final class RawClient {
         return Array(received[..<count])
     }
 
-    /// Reads the next response, which may be an interim response. The response to a HEAD request has no content, so set
-    /// `toHead` for it.
+    /// Reads the next response, which may be an interim response. Set `toHead` for the response to a HEAD request,
+    /// because it has no content.
     func answer(toHead: Bool = false) async throws -> Answer {
         let status = Int(try await line().split(separator: " ")[1]) ?? 0
         var answer = Answer(status: status, fields: Fields(), body: [])
@@ -87,7 +87,7 @@ final class RawClient {
         return answer
     }
 
-    /// Waits until more bytes arrive, and keeps them for `answer`. Returns false if the stream ends instead.
+    /// Waits for more bytes and keeps them for `answer`. Returns false at the end of the stream.
     func begins() async throws -> Bool {
         try await readMore()
     }
@@ -114,7 +114,6 @@ final class Observations: RequestObserver {
     }
 }
 
-/// A running server on a free port, and a way to connect to it.
 struct TestServer {
     let server: Server
     let addresses: [SocketAddress]
@@ -152,7 +151,6 @@ func withServer(
 }
 
 extension ServerConfiguration {
-    /// A configuration with a free port. Lingering connections are closed after 500 ms.
     static let test: ServerConfiguration = {
         var configuration = ServerConfiguration(addresses: [.ip(host: "127.0.0.1", port: 0)])
         configuration.lingerMilliseconds = 500

@@ -1,5 +1,5 @@
-// Tests of the router, without a socket. It matches a method and a path to a route: RFC 9110 sections 9.3.2 (HEAD),
-// 9.3.7 (OPTIONS), 15.5.5 (404) and 15.5.6 (405 with Allow).
+// Tests of the router, which matches a method and a path to a route. See RFC 9110 sections 9.3.2 (HEAD), 9.3.7
+// (OPTIONS), 15.5.5 (404) and 15.5.6 (405 with Allow).
 
 import Testing
 

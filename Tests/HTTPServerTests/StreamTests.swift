@@ -1,5 +1,4 @@
-// Tests of streamed response bodies. They are chunked in HTTP/1.1, end with the connection in HTTP/1.0, and are left
-// out for HEAD. Also tests back-pressure, and what a client receives of a stream that breaks off.
+// Tests of streamed response bodies, of back-pressure, and of what a client receives if a stream breaks off.
 
 import Synchronization
 import Testing

@@ -1,5 +1,4 @@
-// Tests the server over loopback with URLSession, the HTTP client of Swift apps. They cover keep-alive, uploads of
-// known and unknown length, HEAD, concurrent requests, and a client that cancels. On systems other than Apple's,
+// Tests the server over loopback with URLSession, the HTTP client of Swift apps. On systems other than Apple's,
 // URLSession uses libcurl.
 
 import Foundation

@@ -49,8 +49,8 @@ import Testing
         #expect(token.secondsUntilRenewal(atSecondsSince1970: start + 200) == 1000)
         let second = try token.text(afterRejected: first, atSecondsSince1970: start + 1200)
         #expect(second != nil && second != first)
-        // Apple has also rejected another notification that was sent with the first token. The next attempt to send it
-        // gets the second token, because that token exists already.
+        // Apple rejects another notification that has the first token. That notification is sent again with the second
+        // token, which already exists.
         #expect(try token.text(afterRejected: first, atSecondsSince1970: start + 1201) == second)
         #expect(try token.text(atSecondsSince1970: start + 1201) == second)
     }

@@ -97,8 +97,8 @@ import Testing
     @Test func everyChangedByteIsNoticed() async throws {
         let verifier = await verifier(try hmacKey())
         let token = Array(crafted(payload: try payload()).utf8)
-        // The test changes every character except the last one. The last character of the signature has 2 unused bits,
-        // and a change of only these bits would not change the signature.
+        // The test does not change the signature's last character, because two bits of it are unused. A change of only
+        // these bits would not change the signature.
         for index in token.indices.dropLast() {
             var changed = token
             changed[index] = changed[index] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")

@@ -16,8 +16,8 @@ struct AccountRulesTests {
         (0, 100_000, .expired), (nil, 100_000, .expired), (nil, 99_999, .rotate),
         // The token was used 1 ms before it expired. The use may be repeated for ten seconds, even after the expiry.
         (99_999, 100_000, .repeat), (99_999, 109_999, .repeat), (99_999, 110_000, .expired),
-        // Both tokens were spent after this request arrived (`now`). At 50 ms, another request arrived later than this
-        // one but was handled first. At 10,001 ms, the clock was set back.
+        // In these cases, the token was spent after `now`. With 50 ms, a later request was handled first. With 10,001
+        // ms, the clock was set back.
         (50, 0, .repeat), (10_001, 0, .reuse),
     ])
     func `a refresh token`(spentAfter: Int64?, presentedAfter: Int64, expected: RefreshRule) {
@@ -59,8 +59,8 @@ struct AccountRulesTests {
         let newest = StoredCode(digest: [UInt8](repeating: 9, count: 32), expiresAt: at.advanced(bySeconds: 600))
         #expect(CodeRule.judge([newest, code], guess: right, isAllowed: true, at: at) == .right)
         #expect(judge(code, right, after: 600) == .expired)
-        // A code can be issued in the future, because another server's clock may be ahead or the clock may have been
-        // set back. The server accepts up to one minute.
+        // A code may come from up to one minute in the future. Another server's clock may be ahead, or this server's
+        // clock was set back.
         #expect(judge(code, right, after: -60) == .right && judge(code, right, after: -61) == .expired)
         #expect(judge(code, Array(right.dropLast()) + [8]) == .wrong)
         #expect(judge(code, []) == .wrong)
@@ -82,8 +82,8 @@ struct AccountRulesTests {
         #expect(allows(own: 4) && !allows(own: 5))
         // If an address has requested a code, guesses from other addresses do not count against it.
         #expect(allows(own: 4, others: 1000, othersInNetwork: 1000, network: 1000))
-        // `ownOfNumber` counts the wrong guesses at the codes of a phone number, from all addresses that requested a
-        // code. From 25 on, each of these addresses has only one guess per code.
+        // `ownOfNumber` counts the wrong guesses at a number's codes by all addresses that requested a code. From 25
+        // on, each of these addresses has only one guess per code.
         #expect(allows(own: 4, ownOfNumber: 24) && !allows(own: 1, ownOfNumber: 25))
         #expect(allows(own: 0, ownOfNumber: 1000))
         #expect(allows() && allows(others: 29) && !allows(others: 30))
@@ -174,7 +174,7 @@ struct AccountRulesTests {
             #expect(code.utf8.count == 6)
             for (place, digit) in code.enumerated() { seen[place].insert(digit) }
         }
-        // Expects every digit at every position. A correct generator fails this test in about one of 10^90 runs.
+        // Every digit must occur at every position. A correct generator fails this test in about one of 10^90 runs.
         #expect(seen.allSatisfy { $0 == Set("0123456789") })
     }
 

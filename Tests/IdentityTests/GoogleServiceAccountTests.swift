@@ -12,8 +12,7 @@ import Testing
 @Suite struct GoogleServiceAccountTests {
     private static let key = AppleKeyPairs.first.key
 
-    /// Returns the JSON file of a service account, which is valid without changes. `changes` maps names of members to
-    /// new values; nil removes the member.
+    /// Returns the JSON file of a valid service account. `changes` replaces members; nil removes a member.
     private func file(_ changes: [String: (any Sendable)?] = [:]) throws -> [UInt8] {
         var members: [String: Any] = [
             "type": "service_account", "project_id": "chargers-1234", "private_key_id": "abc123",

@@ -24,9 +24,9 @@ final class ScriptedSessions: SignInSessions {
     }
 }
 
-/// Sign-in sessions that are admitted without a lookup in the store. All are live until `endsWhileAsked` takes effect.
+/// Sign-in sessions that need no lookup in the store. All are live until `endsWhileAsked` takes effect.
 final class AdmittedSessions: SignInSessions {
-    /// The caller of a token whose claims are those of `payload` with the session `s-1`.
+    /// The caller of a token that has the claims of `payload` and the session `s-1`.
     let caller = Caller(driver: DriverID("driver-1"), signInSession: "s-1")
     private let state = Mutex((asked: 0, revocationEpoch: 0, endsNow: false, isLive: true))
 

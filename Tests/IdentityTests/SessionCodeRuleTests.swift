@@ -19,8 +19,7 @@ struct SessionCodeRuleTests {
             guess: guess, verifiedAt: isInProgress ? now : nil, at: now)
     }
 
-    /// Returns the time of a verification in a session that began `seconds` after `now`, or before `now` if `seconds`
-    /// is negative. The session ends after an hour at the latest.
+    /// Returns the verification time in a session that began `seconds` after `now`. The session lasts at most an hour.
     private static func verified(beginningAfter seconds: Int, lastEventAt: Moment?) -> Moment {
         var journey = Journey()
         journey.state = .sessionActive

@@ -20,7 +20,6 @@ struct SessionStatusCacheTests {
         }
     }
 
-    /// Returns the cache's result, or nil if the cache must first look the session up in the store.
     private func fromMemory(_ memory: SessionStatusCache, _ caller: Caller) -> Result<Bool, TokenRefusal>? {
         switch memory.judge(caller, issuedAt: 100) {
         case .admitted: .success(true)
@@ -69,8 +68,8 @@ struct SessionStatusCacheTests {
         #expect(store.asked == 3)
     }
 
-    /// The session ends while the store reads its status. The cache reads the feed of revocations before the store
-    /// returns the old status.
+    /// The session ends while the store reads its status. The cache learns of the end before the store returns the old
+    /// status.
     @Test func `an answer from before a revocation is not remembered`() async {
         let store = ScriptedSessionStatusStore(live: ["s-1"])
         let memory = SessionStatusCache(store: store)
@@ -154,8 +153,8 @@ struct SessionStatusCacheTests {
         #expect(await refusal(memory, external, issuedAt: 100) == nil)
         store.erase(external.driver, atSeconds: 100)
         await memory.catchUp()
-        // Another issuer's clock may be up to 60 s ahead. A token from before the deletion can therefore be dated up to
-        // 60 s after it, so tokens with such dates are rejected.
+        // Another issuer's clock may be up to 60 s ahead. A token from before the deletion may therefore have a date up
+        // to 60 s after the deletion. Such dates are rejected.
         for issuedAt in [0, 99.5, 100, 100.999, 158, 160, 160.999] {
             #expect(await refusal(memory, external, issuedAt: issuedAt) == .revoked, "\(issuedAt)")
         }
@@ -218,8 +217,8 @@ struct SessionStatusCacheTests {
         #expect(store.asked == 1000)
     }
 
-    /// Revokes a session 200 times, with concurrent readers. After `catchUp` has returned, no token of the session is
-    /// admitted.
+    /// In each of 200 rounds, revokes a session while other tasks use it. After `catchUp` has returned, no token of the
+    /// session is admitted.
     @Test func `nobody is admitted after whoever revoked was answered`() async {
         for round in 0..<200 {
             let store = ScriptedSessionStatusStore(live: ["s-1"])

@@ -1,5 +1,5 @@
 // Tests of signing keys: which keys are accepted, and which tokens an issuer refuses to sign. The server creates its
-// own key once, in a file that only its owner can read. The tests use real files in a temporary directory.
+// own key once, in a file that only its owner can read.
 
 import Foundation
 import JWTKit
@@ -10,7 +10,6 @@ import Testing
 @testable import Identity
 
 @Suite struct SigningKeyTests {
-    /// Runs the body with a new directory, which is removed at the end.
     func withFolder<Answer>(_ body: (String) async throws -> Answer) async throws -> Answer {
         let folder = FileManager.default.temporaryDirectory.appending(path: "dwell-key-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -27,14 +27,13 @@ func base64URL(_ bytes: some DataProtocol) -> String {
     Data(bytes).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
 }
 
-/// Returns a compact JWS of any header and payload, signed with HMAC-SHA-256.
 func crafted(header: String = #"{"alg":"HS256","typ":"JWT"}"#, payload: String, secret: String = secretText) -> String {
     let input = base64URL(Data(header.utf8)) + "." + base64URL(Data(payload.utf8))
     let code = HMAC<SHA256>.authenticationCode(for: Data(input.utf8), using: SymmetricKey(data: Data(secret.utf8)))
     return input + "." + base64URL(Data(code))
 }
 
-/// Returns claims that are valid at `now`, as JSON. `changes` replaces members, or removes them if the value is nil.
+/// Returns valid claims as JSON. `changes` replaces members; nil removes a member.
 func payload(_ changes: [String: (any Sendable)?] = [:]) throws -> String {
     var claims: [String: Any] = [
         "sub": "driver-1", "iss": "dwell", "aud": "dwell", "iat": now - 10, "exp": now + 3600, "jti": "1",
@@ -43,7 +42,6 @@ func payload(_ changes: [String: (any Sendable)?] = [:]) throws -> String {
     return String(decoding: try JSONSerialization.data(withJSONObject: claims), as: UTF8.self)
 }
 
-/// Returns the verifier's result, or nil if the verifier must first look something up.
 func fromMemory(
     _ verifier: AccessTokenVerifier, _ token: String, at time: Int64 = now
 ) -> Result<Caller, TokenRefusal>? {
@@ -56,7 +54,6 @@ func fromMemory(
     }
 }
 
-/// Returns the reason for which the token is rejected, or nil if it is accepted.
 func refusal(_ verifier: AccessTokenVerifier, _ token: String, at time: Int64 = now) async -> TokenRefusal? {
     do throws(TokenRefusal) {
         _ = try await verifier.verify(token, atSecondsSince1970: time)

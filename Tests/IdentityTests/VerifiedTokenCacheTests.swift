@@ -52,8 +52,8 @@ import Testing
         let verifier = await verifier(try hmacKey(), sessions: sessions)
         let token = crafted(payload: try payload(["sid": "s-1"]))
         #expect(await refusal(verifier, token) == nil)
-        // `somethingEnds` changes the revocation epoch, so the verifier must ask `sessions` again. Without a new epoch,
-        // the cache would admit the token and `sessions` would not be asked.
+        // `somethingEnds` changes the revocation epoch. With an unchanged epoch, the cache would admit the token
+        // without asking `sessions`.
         sessions.somethingEnds()
         sessions.endsWhileAsked()
         #expect(fromMemory(verifier, token) == .success(sessions.caller))

@@ -1,5 +1,5 @@
-"""Checks that the server delivers every stored event to the capture endpoint, even after outages, restarts and kill -9.
-Events that the endpoint rejects are not delivered. Also checks that events are stored while the endpoint is down."""
+"""Checks that the server delivers every stored event that the capture endpoint accepts, even after outages, restarts
+and kill -9. Also checks that events are stored while the endpoint is down."""
 
 import gzip
 import http.server
@@ -23,7 +23,7 @@ class Capture(LoopbackServer):
     def __init__(self, port):
         super().__init__(CaptureHandler, port)
         self.batches = []
-        # One set for each batch that was not accepted: the ids of the batch's events.
+        # The set of event ids of each rejected batch.
         self.refused = []
         self.status = 200
         self.refuses = None
@@ -68,8 +68,8 @@ class CaptureHandler(http.server.BaseHTTPRequestHandler):
 
 
 def post(server, names):
-    """Posts one event for each name, with the name as its id. Returns the set of response statuses, and the seconds of
-    the slowest response."""
+    """Posts an event with each name as its id. Returns the set of response statuses, and the slowest response time in
+    seconds."""
     statuses, slowest = set(), 0.0
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     with Client(server.port, token("analytics")) as client:
@@ -86,7 +86,7 @@ def numbered(prefix, count):
 
 
 def figures(server):
-    """Returns the number of events that wait to be forwarded, and the number of events that the server has given up."""
+    """Returns the number of events that wait to be forwarded, and the number of events that were given up."""
     with Client(server.port, METRICS) as client:
         text = client.request("GET", "/metrics").body.decode()
     return tuple(

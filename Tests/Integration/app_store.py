@@ -1,6 +1,5 @@
-"""Signs data as Apple documents it for the App Store (App Store Server Notifications V2). The chain has a root, an
-intermediate and a leaf certificate; the last two each carry an extension that Apple defines. This module is independent
-of the server under test."""
+"""Signs data as Apple documents it for the App Store (App Store Server Notifications V2). This module is independent of
+the server under test."""
 
 import base64
 import datetime
@@ -101,14 +100,12 @@ def certificate(subject, key, issuer, issuer_key, days, is_authority, oid=None, 
 
 
 class AppStore:
-    """A signer of transactions, renewals and notifications. `changes` replaces claims; a claim with the value None is
-    left out."""
+    """A signer of transactions, renewals and notifications. `changes` replaces claims; None removes a claim."""
 
     def __init__(self, **authority):
         self.authority = Authority(**authority)
 
     def environment(self, folder):
-        """Returns the settings with which the server under test accepts this store's purchases."""
         path = folder / "store-root.pem"
         path.write_bytes(self.authority.root_pem())
         return {"PURCHASE_APPS": f"{BUNDLE_ID}:{APPLE_ID}", "PURCHASE_ROOT_CERTIFICATE_FILE": str(path)}

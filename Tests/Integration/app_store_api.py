@@ -1,6 +1,5 @@
-"""Apple's App Store Server API on loopback, for production and sandbox: a lookup of one transaction, the history of
-notifications, and consumption information. It can stall, return wrong data, be busy, and stop. It follows Apple's
-documentation and is independent of the server under test."""
+"""Apple's App Store Server API on loopback, for production and sandbox. It follows Apple's documentation and is
+independent of the server under test."""
 
 import http.server
 import json
@@ -27,8 +26,7 @@ class AppStoreAPI(LoopbackServer):
     While `released` is false, the production environment rejects every request. Apple does the same before the first
     release of an app.
 
-    `behaviours` maps an environment to a function that sends a response in place of the good response. The function
-    gets the handler and the good response (apple_server.py)."""
+    `behaviours` maps an environment to a behaviour (see apple_server.py)."""
 
     def __init__(self, folder):
         super().__init__(Handler)
@@ -44,7 +42,6 @@ class AppStoreAPI(LoopbackServer):
         self.lock = threading.Lock()
 
     def environment(self):
-        """Returns the settings with which the server under test calls this API."""
         url = f"http://127.0.0.1:{self.port}"
         return {"PURCHASE_API_ISSUER_ID": ISSUER_ID, "PURCHASE_API_KEY_ID": KEY_ID,
                 "PURCHASE_API_PRIVATE_KEY_FILE": str(self.key_path), "PURCHASE_API_URL": f"{url}/production",

@@ -1,6 +1,5 @@
 """Apple on loopback, as the documents of Sign in with Apple describe it: a key set, a token endpoint and a revoke
-endpoint. It can rotate its keys, be slow, return wrong data, stop, and sign anything that a test needs. This module is
-independent of the server under test."""
+endpoint. This module is independent of the server under test."""
 
 import base64
 import datetime
@@ -156,8 +155,8 @@ def self_signed(folder):
 
 # --- misbehaviour -------------------------------------------------------------------------------------------------
 
-# Each behaviour sends a response in place of the good response of a path. A behaviour is a function of the handler and
-# of the good response (status, body).
+# A behaviour replaces the good response of a path. It is a function that gets the handler and the good response
+# (status, body), and sends another response.
 
 
 def stalling(seconds):
@@ -249,7 +248,6 @@ class AppleServer(LoopbackServer):
         return f"http://127.0.0.1:{self.port}"
 
     def environment(self):
-        """Returns the settings that make the server under test send its Apple requests to this server."""
         return {"APPLE_CLIENT_IDS": f"{CLIENT_ID},{OTHER_CLIENT_ID}", "APPLE_JWKS_URL": self.url + self.KEYS,
                 "APPLE_TOKEN_URL": self.url + self.TOKEN, "APPLE_REVOKE_URL": self.url + self.REVOKE}
 
@@ -263,8 +261,7 @@ class AppleServer(LoopbackServer):
     # --- signed data
 
     def claims(self, subject, raw_nonce, **changes):
-        """Returns the claims of an identity token. `changes` replaces claims; a claim with the value None is left
-        out."""
+        """Returns the claims of an identity token. `changes` replaces claims; None removes a claim."""
         now = int(time.time())
         claims = {"iss": ISSUER, "aud": CLIENT_ID, "sub": subject, "iat": now, "exp": now + 600,
                   "nonce": nonce_claim(raw_nonce), "nonce_supported": True, "auth_time": now,
@@ -310,7 +307,7 @@ class AppleServer(LoopbackServer):
         return 200, self.tokens(subject)
 
     def tokens(self, subject, refresh_token=None):
-        """Returns the body of a token response. Tests also use it to build wrong responses."""
+        """Returns the body of a token response."""
         refresh_token = refresh_token or "apple-refresh-" + secrets.token_hex(16)
         identity = self.identity_token(subject, "", nonce=None)
         return compact({"access_token": "apple-access-" + secrets.token_hex(16), "token_type": "Bearer",
@@ -365,7 +362,7 @@ class AppleHandler(http.server.BaseHTTPRequestHandler):
             if behaviour is None:
                 self.answer(*good(form))
             else:
-                # The behaviour replaces the whole POST. This server does not execute it, so the request has no effect.
+                # The behaviour replaces the whole POST, so this server does not execute the request.
                 behaviour(self, *(good(form) if form is None else (200, b"{}")))
         except (ConnectionError, BrokenPipeError):
             pass

@@ -1,6 +1,5 @@
 #!/usr/bin/env bats
-# Tests authorization (contract, sections 3, 5, 6). The routes listed below reject invalid credentials, and all these
-# responses have the same form. signin_routes.py tests all routes.
+# Tests authorization on the routes listed below (contract, sections 3, 5, 6). signin_routes.py tests all routes.
 
 load lib
 
@@ -126,7 +125,7 @@ expect_401_everywhere() {
 @test "the algorithm is the key's, never the token's" {
     token=$(forge "$secret" "$(claims)" '{"alg":"none"}')
     expect_401_everywhere
-    # The HS384 and HS512 tokens have valid signatures made with the server's key. Only the algorithm is wrong.
+    # These HS384 and HS512 tokens are signed with the server's key, so only the algorithm is wrong.
     local algorithm
     for algorithm in HS384 HS512 ES256 RS256; do
         token=$(forge "$secret" "$(claims)" "{\"alg\":\"$algorithm\",\"typ\":\"JWT\"}")

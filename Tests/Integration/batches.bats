@@ -23,8 +23,8 @@ teardown() {
     end_server
 }
 
-# batch COUNT: prints a batch of COUNT events with the keys b1, b2, ... All batches of a test have the same time, so an
-# event with a repeated key is a repeat.
+# batch COUNT: prints a batch of COUNT events with the keys b1, b2, ... Events with the same key are equal, because all
+# batches of a test have the same time.
 batch() {
     gojq -cn --argjson count "$1" --arg now "$batch_time" \
         '{events: [range($count) | {event_id: "b\(. + 1)", event: "chargerTargeted", occurred_at: $now}]}'

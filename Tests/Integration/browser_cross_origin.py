@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Tests a web page of another origin, which calls the server with fetch in Chromium. If CORS_ALLOWED_ORIGINS contains
-the page's origin, the page can post events, read responses, problems and header fields, and follow the stream.
-Otherwise the page can read nothing."""
+"""Tests a web page of another origin, which calls the server with fetch in Chromium. The page can use the server only
+if CORS_ALLOWED_ORIGINS contains the page's origin."""
 
 import contextlib
 import http.server
@@ -18,8 +17,7 @@ from report import Report
 
 PAGE = b"<!doctype html><meta charset=utf-8><link rel=icon href=data:,><title>Another origin</title>"
 
-# Makes the calls. Returns one result for each call: the status, the body and the readable fields of the response, or
-# the error.
+# Makes the calls. Returns the status, body and readable fields of each response, or the error of the call.
 CALLS = r"""
 const [server, token, calls, done] = arguments;
 const names = ["RateLimit", "RateLimit-Policy", "Retry-After", "ETag", "X-Request-Id", "Idempotent-Replayed"];

@@ -139,8 +139,7 @@ def figures(browser, report):
         (move[3], move[1]) for drive in DRIVES.values() for move in drive if move[3] in DRIVERS)
     shown = {(state, event): int(count) for state, _, moves in found for event, count in moves}
     report.check(shown == dict(expected), "the moves of the hour are those that were posted", shown, dict(expected))
-    # The page counts the verdicts that the clients received. In the drive "late", the first event was rejected when it
-    # arrived, so the page counts it as rejected.
+    # The page counts verdicts as clients received them, so the first event of the drive "late" counts as rejected.
     none, rejected_count = 1 + PRESESSION_LIMIT, 2
     applied = sum(expected.values()) - 1
     browser.wait("return document.getElementById('rate-text').innerText !== ''", "counts over time are read")
@@ -167,8 +166,7 @@ def figures(browser, report):
 
 
 def rings(browser, settings):
-    """Divides each ring's drawn radius, and its radius in the settings, by the radius of the intent ring. Returns the
-    largest difference between the two quotients of a ring."""
+    """Returns the largest error of a drawn ring's radius against the settings, in units of the intent ring's radius."""
     drawn = browser.run(READ_RINGS)
     return max(abs(drawn[name] / drawn["intent"] - settings[name] / settings["intent"]) for name in settings)
 
@@ -226,8 +224,8 @@ def reload(server, text):
 
 
 def servers(options, server, browser, report):
-    """Checks the list of servers that use this database. While a second server with other settings runs, the list
-    contains it."""
+    """Checks that the list of servers contains this server. While a second server with other settings runs, the list
+    must contain that server too."""
     rows = browser.run(READ_ROWS, "#servers")
     report.check([row[:2] for row in rows] == [[f"{INSTANCE} (this one)", "running"]], "the server shows itself", rows)
     second = server.folder / "second"
@@ -265,8 +263,8 @@ def over_time(browser, report):
     browser.devtools("Input.dispatchMouseEvent", type="mouseReleased", button="left", clickCount=1, **place)
     browser.wait_for_text("#cases-body table", "NEAR_CHARGER")
     verdicts = collections.Counter(row[3].split(":")[0] for row in browser.run(READ_ROWS, "#cases-body"))
-    # The chart counts the verdicts that the clients received, and the list shows the verdicts that are stored now. The
-    # late event changed the verdict of one other event, so chart and list differ by this event.
+    # The chart counts the verdicts that clients received, and the list shows the verdicts that are stored now. They
+    # differ by one event, whose verdict the late event changed.
     told = {name: int(line.rsplit(" ", 1)[1]) for line in shown.splitlines()[1:] for name in [line.rsplit(" ", 1)[0]]}
     report.check(sum(told[name] for name in ("applied", "no change", "rejected")) == sum(verdicts.values())
                  and verdicts["applied"] == told["applied"] + 1, "a step of the chart leads to its events", shown, verdicts)
@@ -312,8 +310,7 @@ def cases(browser, report, checks):
                  "a count of refusals leads to whose they are", found)
     checks.contrast_and_width("cases")
     close()
-    # The sums under the charts and the counts of the table are buttons that open lists. Two of the sums open no list,
-    # and the page says why.
+    # Two of the sums under the charts open no list, and the page says why.
     for text, words in (("rate", "Repeated events are not listed"), ("answers", "Successful requests are only counted")):
         shown = browser.run("return document.getElementById(arguments[0] + '-text').parentElement.innerText", text)
         report.check(words in shown, f"the counts of {text} without cases say why", shown)
@@ -333,7 +330,6 @@ def cases(browser, report, checks):
     found = rows("must_depart_first")
     report.check([row[1] for row in found] == ["active"], "a count of rejections leads to the events", found)
     close()
-    # The loading of the first list fails only after the second list is shown.
     browser.run("""openCases("First", () => new Promise((_, reject) => { window.failFirst = () => reject(new Error("too late")); }));
         openCases("Second", async () => ["of the second list"]);""")
     browser.wait_for_text("#cases-body", "of the second list")
@@ -349,7 +345,6 @@ def cases(browser, report, checks):
 
 
 def signed_in(server, phone):
-    """Signs in with this phone number and returns the id of the driver."""
     with Client(server.port, None) as client:
         def post(path, body):
             answer = client.request("POST", path, json.dumps(body).encode())
@@ -408,8 +403,7 @@ def end_of_page(browser, report):
 
 
 def top(server, browser, report):
-    """Checks that the page on a phone opens at its top. The focus is then on the content, and no ring is drawn around
-    the content."""
+    """Checks that the page opens at its top on a phone. The content has the focus, but no ring is drawn around it."""
     browser.run("document.getElementById('leave').click()")
     browser.show_as(PHONE)
     enter(browser, OPERATOR)
@@ -462,15 +456,15 @@ def cut_off(server, browser, report, checks):
     browser.wait("return document.getElementById('standing').innerText === 'Live'", "the same after a drain")
 
 
-# Returns the tables that can be scrolled but are not tab stops, and the tables that are tab stops but cannot be
-# scrolled. The lists of cases are left out, because the keyboard reaches the buttons inside them.
+# Returns the tables for which "can be scrolled" and "is a tab stop" differ. The lists of cases are left out, because
+# the keyboard reaches the buttons inside them.
 WRONG_STOPS = """return [...document.querySelectorAll(".scroll[role=group]")]
     .filter((part) => (part.tabIndex === 0) !== (part.scrollWidth > part.clientWidth)).map((part) => part.id)"""
 
 
 def tab_stops(browser, report):
-    """Checks that a wide table is a tab stop if and only if it can be scrolled (2.1.1). This must hold as soon as the
-    width of the window changes, and not only when the page loads new data."""
+    """Checks that a wide table is a tab stop if and only if it can be scrolled (WCAG 2.1.1). This must hold as soon as
+    the window's width changes, before the page loads new data."""
     for size in (PHONE, WIDE, PHONE, WIDE):
         browser.show_as(size)
         time.sleep(0.2)

@@ -1,5 +1,5 @@
-"""A headless Chromium for one check, controlled over WebDriver. Media features, the accessibility tree and the network
-are controlled over the DevTools protocol. The browser can reach only 127.0.0.1.
+"""A headless Chromium for one check, controlled over WebDriver and the DevTools protocol. The browser can reach only
+127.0.0.1.
 
 This module is independent of the content of the pages."""
 
@@ -15,8 +15,7 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-# The maximum time for which a check waits for the page. On an idle machine everything happens within seconds. The
-# maximum is much longer, so that a busy machine does not make the test fail.
+# The maximum time for which a check waits for the page. It is long, so that a busy machine does not make the test fail.
 PATIENCE_SECONDS = 90
 WIDE = (1280, 1000)
 PHONE = (390, 844)
@@ -113,8 +112,8 @@ class Chromium:
         return nodes
 
     def complaints(self):
-        """Returns the console messages since the last call, including warnings and policy violations. Leaves out debug
-        messages, and the messages that Chromium's own first page writes on a slow machine."""
+        """Returns the console messages since the last call, except debug messages. Also leaves out the messages of
+        Chromium's own first page, which appear on slow machines."""
         return [entry["message"] for entry in self.driver.get_log("browser")
                 if entry["level"] != "DEBUG" and not entry["message"].startswith("chrome://")]
 
@@ -131,8 +130,8 @@ class Chromium:
         folder = os.environ.get("DWELL_SCREENSHOTS")
         if not folder:
             return
-        # A screenshot of the whole page has no scrollbar, so it is wider than a page with a scrollbar. The scrollbar is
-        # therefore hidden before the page is measured.
+        # A scrollbar makes the page narrower than its screenshot. The scrollbar is therefore hidden before the page is
+        # measured.
         self.devtools("Emulation.setScrollbarsHidden", hidden=True)
         self.driver.execute_async_script(
             "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))")

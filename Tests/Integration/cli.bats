@@ -182,7 +182,6 @@ print(base64.urlsafe_b64encode(digest).rstrip(b"=").decode())' "$signed")
     ends_with 1 timeout 20 env -i "${clean_environment[@]}" "${server_environment[@]}" \
         DATABASE_PATH="$server_folder/second.sqlite3" "$DWELL" serve
     grep -q "$server_port" <<<"$err$out"
-    # The error names the process that holds the port, and says what to do.
     grep -q "port $server_port is held by dwell (process $first); stop it, or choose another port: HTTP_PORT=" <<<"$err$out"
     kill -0 "$first"
     stop_server
@@ -466,8 +465,8 @@ COMMANDS
 @test "output that cannot be written ends with 1" {
     local command ended error
     ends_with 0 dwell migrate
-    # The output of `check-config --example` is larger than the buffer of standard output, so a write fails before the
-    # command ends. When the command ends, it no longer knows why that write failed.
+    # The output of `check-config --example` exceeds the buffer of standard output, so a write fails before the command
+    # ends. At its end, the command no longer knows why that write failed.
     for command in 'token --driver jonas' 'driver erasures' 'check-config --example' --version --help 'help token' ''; do
         ended=0
         # shellcheck disable=SC2086

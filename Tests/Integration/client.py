@@ -13,7 +13,7 @@ SECRET = "integration-tests-sign-with-this-secret"
 
 
 def token(driver, lifetime_seconds=7200, ahead_seconds=0):
-    """Returns an access token like one from another service that has the shared secret. The clock of that service is
+    """Returns an access token as another service with the shared secret would issue it. The clock of that service is
     `ahead_seconds` ahead."""
 
     def encode(part):

@@ -28,8 +28,8 @@ teardown() {
     post /native/events "$(event enteredChargerIntentZone ahead ".occurred_at = \"$(seconds_ago -7100)\"")" \
         -H "X-Sent-At: $(seconds_ago -7200)"
     expect_status 200
-    # The clock of the first phone is four minutes behind. The clock of the second phone is right, as X-Sent-At shows,
-    # but its event is old.
+    # In the first request, the phone's clock is four minutes behind. In the second request, the clock is right, but the
+    # event is old.
     sign_in b
     post /native/events "$(event enteredChargerIntentZone behind ".occurred_at = \"$(seconds_ago 300)\"")" \
         -H "X-Sent-At: $(seconds_ago 240)"

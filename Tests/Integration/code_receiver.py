@@ -1,6 +1,5 @@
-"""The webhook that the server calls if OTP_DELIVERY is `webhook`. It receives one-time codes, checks the signature of
-each request (contract, section 6), and can reject, stall or stop. It shares nothing with the server under test except
-the webhook secret."""
+"""The webhook that the server calls if OTP_DELIVERY is `webhook`. It checks the signature of each request (contract,
+section 6). It shares only the webhook secret with the server under test."""
 
 import hashlib
 import hmac
@@ -29,11 +28,10 @@ class CodeReceiver(LoopbackServer):
         self.calls = []
         self.codes = {}
         self.complaints = []
-        # The statuses of the next responses, in order; after the last one, every response is 200. An entry may be
-        # (seconds, status), which delays the response by this number of seconds.
+        # The statuses of the next responses. After these, every response is 200. An entry may be (seconds, status),
+        # which delays the response.
         self.script = []
-        # The phone number whose requests get the statuses of `script`; None for all numbers. With a number, late
-        # requests of earlier checks do not use up the statuses.
+        # If set, only requests for this phone number use up `script`. Late requests of earlier checks then do not.
         self.scripted_phone = None
         self.lock = threading.Lock()
 

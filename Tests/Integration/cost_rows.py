@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks that Benchmarks/cost measures every route of API/Pages/openapi.json, except the routes that are listed here
-with a reason. The check needs no server, because a row of Benchmarks/cost only describes a request."""
+with a reason."""
 
 import importlib.util
 import json

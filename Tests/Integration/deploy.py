@@ -17,7 +17,7 @@ from report import Report
 CONNECTIONS = 50
 REQUESTS_PER_SECOND = 1000
 DEPLOYS = 3
-# A client waits at most this long for a connection, and at most this long for more bytes of a response.
+# The maximum time for which a client waits for a connection, or for more bytes of a response.
 PATIENCE_SECONDS = 20
 
 

@@ -24,8 +24,7 @@ URI = "urn:dwell:openapi"
 
 
 class Description:
-    """The rules of openapi.json, which a response must follow. It does not matter which client received the
-    response."""
+    """The rules of openapi.json that a response must follow."""
 
     def __init__(self, document):
         self.document = document
@@ -114,7 +113,6 @@ class Description:
 
 
 def exchanges(folder):
-    """Yields the method, path, status, fields and body of every recorded response."""
     for file in sorted(pathlib.Path(folder).iterdir()):
         asked, _, rest = file.read_bytes().partition(b"\n")
         method, _, target = asked.decode(errors="replace").partition(" ")
@@ -157,9 +155,8 @@ def check_that_it_can_fail(report, description):
 
 
 def failure_lines(output):
-    """Returns the lines that show why Schemathesis failed: its list of failures, without empty lines and separators.
-    Nothing else is returned, because the report prints at most twenty lines. If there is no list, returns the last
-    fifteen lines."""
+    """Returns the output of Schemathesis from its list of failures on, or the last fifteen lines if there is no list.
+    Leaves out empty lines and separators, because the report prints at most twenty lines."""
     begin = output.find("= FAILURES")
     lines = [line for line in output[max(begin, 0):].splitlines() if line.strip(" =_")]
     return lines if begin >= 0 else lines[-15:]
@@ -168,8 +165,7 @@ def failure_lines(output):
 def check_made_up(report, options):
     """Runs Schemathesis against a separate server."""
     examples = max(10, round(60 * options.scale))
-    # METRICS_TOKEN is set, because without it the path /metrics would not exist. With it, /metrics rejects the
-    # requests' tokens.
+    # Without METRICS_TOKEN, the path /metrics would not exist. With it, /metrics rejects the tokens of these requests.
     environment = {**UNLIMITED, "RATE_LIMIT_AUTH": "0", "METRICS_TOKEN": "a-token-for-the-made-up-requests"}
     with Folder() as folder, Server(options, folder, environment) as server:
         run = subprocess.run(
@@ -192,7 +188,7 @@ def main():
     check_that_it_can_fail(report, description)
     if folder := os.environ.get("DWELL_EXCHANGES"):
         check_run(report, description, folder)
-    # A run with Redis skips this check. The check turns the rate limits off, so it would be the same with Redis.
+    # This check turns the rate limits off, so Redis makes no difference to it. A run with Redis therefore skips it.
     if not options.redis_url:
         check_made_up(report, options)
     report.exit()

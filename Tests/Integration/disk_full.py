@@ -34,8 +34,6 @@ def in_namespace():
 
 
 class Disk:
-    """A context manager that mounts a small file system and unmounts it at the end."""
-
     def __init__(self, folder):
         self.path = folder / "disk"
 

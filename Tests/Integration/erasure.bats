@@ -81,8 +81,7 @@ verify() {
     sent=$(event chargerTargeted someone@mail.example)
     post /native/events "$sent"
     expect_status 200
-    # A repeat makes Redis store the event's idempotency key. This key stays in Redis for longer than the event's charge
-    # to the rate limit.
+    # A repeat makes Redis store the event's idempotency key. Redis keeps this key for longer than the event's charge.
     post /native/events "$sent"
     expect_field Idempotent-Replayed true
     verify --driver "$(driver a)"

@@ -8,8 +8,8 @@ without a restart. Until then, requests that need the database get 503 with Retr
 At the end, one server is stopped while no primary runs. The server must exit within SHUTDOWN_TIMEOUT_SECONDS. The full
 test is --rounds 20.
 
-PostgreSQL waits for the disk at each COMMIT. Killing all processes of the primary simulates the loss of its machine.
-The test does not read the old primary's files until they follow the new primary."""
+PostgreSQL waits for the disk at each COMMIT. To simulate the loss of the primary's machine, all its processes are
+killed. The old primary's files are read only once the old primary follows the new one."""
 
 import collections
 import contextlib
@@ -25,14 +25,12 @@ from postgresql import Pair
 from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk, psql
 from report import Report
 
-# The grace period is long, because its expiry would store an event that no client has sent. One-time codes go to the
-# log.
+# The grace period is long, because its expiry would store an event that no client has sent.
 SHUTDOWN_SECONDS = 5
 SETTINGS = {
     **UNLIMITED, "NATIVE_GRACE_PERIOD_SECONDS": "3600", "RATE_LIMIT_AUTH": "0", "OTP_DELIVERY": "log",
     "SHUTDOWN_TIMEOUT_SECONDS": str(SHUTDOWN_SECONDS)}
-# How long some rounds are without a primary. A server waits ten seconds for the database before it answers a request,
-# and this time is longer.
+# How long some rounds are without a primary. This exceeds the ten seconds for which a request waits for the database.
 LONG_OUTAGE_SECONDS = 14
 WRITING_AGAIN_SECONDS = 10
 
@@ -191,8 +189,7 @@ class Run:
             self.pair.copy()
 
     def wait_for_writes(self, posters, promoted):
-        """Returns for each server the number of seconds from the promotion to the server's first 200 after the
-        promotion."""
+        """Returns for each server the number of seconds from the promotion to the server's next 200."""
         deadline = promoted + 40
         while True:
             first = [

@@ -101,8 +101,8 @@ RULES
 }
 
 @test "metadata is measured in compact form" {
-    # In compact form, this metadata has exactly the permitted 8 KiB. The request has more bytes, because the metadata
-    # contains white space and an unnecessary escape.
+    # In compact form, this metadata has exactly 8 KiB, the limit. The sent metadata is longer, because it contains
+    # white space and an unnecessary escape.
     local sent
     sent=$(event chargerTargeted k1 '.metadata = {t: ("x" * 8184)}')
     sent=${sent/\{\"t\":\"x/$(printf '{%2000s"t":"\\u0078' '')}

@@ -2,11 +2,11 @@
 """Four servers on one PostgreSQL, and 600 drivers who use all four servers. Each round kills servers with SIGKILL under
 load, and some rounds also kill the postmaster of PostgreSQL. The full test is --rounds 100.
 
-No acknowledged event is lost, and none is stored twice. For each driver, the version and the number of the last event
-are both equal to the count of the driver's events.
+No acknowledged event is lost, and none is stored twice. Each driver's version and highest event number both equal the
+count of the driver's events.
 
-PostgreSQL waits for the disk at each COMMIT. The kernel's page cache survives killed processes, so this test does not
-test a loss of power. Whether events survive a loss of power depends on PostgreSQL alone."""
+PostgreSQL waits for the disk at each COMMIT. A killed process loses nothing from the kernel's page cache. This test
+therefore does not show what a loss of power would do."""
 
 import collections
 import contextlib
@@ -22,12 +22,12 @@ from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk, p
 from report import Report
 
 SERVERS = 4
-# The grace period is long, because its expiry would store an event that no client has sent.
+# The grace period must not end during the test. Its end would store an event that no client has sent.
 SETTINGS = {**UNLIMITED, "NATIVE_GRACE_PERIOD_SECONDS": "3600"}
 
 
 class SharedPhone(Phone):
-    """One of several phones of a driver. Each phone has its own event keys, but all phones have the same sessions."""
+    """One of several phones of a driver. Phones of one driver use the same sessions, but different event keys."""
 
     def __init__(self, driver, access_token, suffix):
         super().__init__(driver, access_token)
@@ -47,8 +47,8 @@ class Run:
         self.kills = collections.Counter()
 
     def round(self, number):
-        """Sends events through all servers and kills some of the servers meanwhile. Then sends every event again that
-        was not acknowledged."""
+        """Sends events through all servers, and kills some of the servers meanwhile. Then sends each unacknowledged
+        event again."""
         killed = self.chance.sample(range(SERVERS), self.chance.choice((1, 1, 2, 3, 4)))
         kills_postgres = number % 3 == 2
         loads = [
@@ -80,8 +80,7 @@ class Run:
         self.compare(number)
 
     def kill(self, servers, kills_postgres):
-        """Kills these servers, and also PostgreSQL if `kills_postgres` is true. Then starts everything that it
-        killed."""
+        """Kills the servers, and PostgreSQL if `kills_postgres` is true. Then starts them again."""
         for server in servers:
             server.kill()
         if kills_postgres:
@@ -120,9 +119,9 @@ class Run:
         self.acknowledged |= {(sent.driver, sent.key) for sent in events}
 
     def compare(self, number):
-        """Checks that each driver's version and last number equal the count of the driver's events. A driver never has
-        two requests at one server at the same time. Each event is therefore stored in its own transaction, which
-        increments the version."""
+        """Checks that each driver's version and highest event number equal the count of the driver's events. The
+        version counts transactions. Each event has its own transaction, because a driver never has two requests at one
+        server at once."""
         counted = """SELECT driver.driver_id, driver.version, driver.last_seq, max(event.seq), count(event.seq),
                 count(DISTINCT event.idempotency_key)
             FROM driver LEFT JOIN event ON event.driver = driver.id GROUP BY driver.id, driver.lane"""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests two clients that generators make from the openapi.json of a running server. Each client must have every
-operation. It posts single events, events on the v1 routes and a batch, and parses the responses into its types."""
+operation. Each posts single events, events on the v1 routes and a batch, and parses the responses into its types."""
 
 import contextlib
 import datetime
@@ -117,7 +117,6 @@ class PydanticClient:
 
 
 def text(value):
-    """Returns the value of a member of an enumeration. Returns a plain string unchanged."""
     return getattr(value, "value", value)
 
 

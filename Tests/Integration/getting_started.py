@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Follows docs/getting-started.md on a server that is started like that of `make run`. Runs the page's `sh` blocks in
-order in one shell. Each block's output must match the `text` block below it, where `...` stands for any text."""
+"""Runs the `sh` blocks of docs/getting-started.md in order, in one shell, with a server like that of `make run`. The
+output of each block must match the `text` block below it. In a `text` block, `...` stands for any text."""
 
 import os
 import pathlib
@@ -39,8 +39,6 @@ def pattern(expected):
 
 
 class Shell:
-    """One bash that runs the commands of the whole page, like the shell of a reader who pastes them."""
-
     def __init__(self, folder, environment):
         self.mark = uuid.uuid4().hex
         self.process = subprocess.Popen(
@@ -65,8 +63,8 @@ class Shell:
 
 
 class Clone:
-    """Stands for a reader's clone after `make run`. It contains nothing but the binary, at the path where `make run`
-    builds it."""
+    """Replaces the reader's clone after `make run`. Contains only the binary, at the path where `make run` builds
+    it."""
 
     def __init__(self, folder, binary):
         (folder / ".build/release").mkdir(parents=True)

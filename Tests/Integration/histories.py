@@ -1,10 +1,11 @@
-"""Histories of one driver's requests, and a check that they are linearizable. A history is linearizable if one order of
-the requests explains all answers. In this order, each request takes effect at one moment between its begin and its end.
+"""Checks whether a history of one driver's requests is linearizable. A history is linearizable if some order of the
+requests explains all answers. In this order, each request takes effect between its begin and its end.
 
-The model follows the contract's fold, so the state does not depend on the order in which the events arrived.
+The model folds the events in the order of their times, as the contract does. The order of their arrival does not affect
+the state.
 
-The model has only the events before a session, because the states before a session have no deadlines. No two events
-have the same time."""
+The model has only events that occur before a session, because no state before a session has a deadline. No two events
+may have the same time."""
 
 import collections
 import itertools
@@ -26,8 +27,8 @@ Attempt = collections.namedtuple("Attempt", "begin end event state transition is
 
 
 def fold(names, stored):
-    """Folds the events whose bits are set in `stored`; bit 0 is the event with the earliest time. Returns the final
-    state, and a dictionary from the index of each event to its transition."""
+    """Folds the events whose bits are set in `stored`. Bit 0 is the event with the earliest time. Returns the final
+    state, and a dictionary from each event's index to its transition."""
     state, verdicts = "IDLE", {}
     for index, name in enumerate(names):
         if stored >> index & 1:
@@ -37,8 +38,6 @@ def fold(names, stored):
 
 
 class Model:
-    """Folds one driver's events, and remembers the result for each set of stored events."""
-
     def __init__(self, names):
         self.names = names
         self.known = {}
@@ -52,11 +51,11 @@ class Model:
 def is_linearizable(names, attempts):
     """`names` has the names of the driver's events, in the order of the events' times.
 
-    An event takes effect at most once, and not before its first attempt begins. An attempt without an answer may take
-    effect later, or never.
+    An event takes effect at most once, and never before its first attempt begins. An attempt without an answer may take
+    effect at any later time, or never.
 
-    The answer to an attempt includes the effect of the attempt's own event. The answer calls the event a repeat if and
-    only if an earlier attempt stored it."""
+    The state in an answer includes the effect of the attempt's own event. The answer calls the event a repeat if and
+    only if an earlier attempt stored the event."""
     model = Model(names)
     attempts = sorted(needed(attempts), key=lambda attempt: attempt.begin)
     answered = sum(1 << index for index, attempt in enumerate(attempts) if attempt.end != math.inf)
@@ -77,8 +76,8 @@ def is_linearizable(names, attempts):
 
 
 def needed(attempts):
-    """Returns the attempts that matter: all answered attempts, and the first unanswered attempt of each event. The
-    first may take effect whenever a later one may, so the later ones do not matter."""
+    """Returns all answered attempts, and the first unanswered attempt of each event. Later unanswered attempts do not
+    matter: whenever one of them could take effect, the first one could do so too."""
     first = {}
     for attempt in attempts:
         if attempt.end == math.inf and attempt.begin < first.get(attempt.event, math.inf):
@@ -88,16 +87,15 @@ def needed(attempts):
 
 def possible(attempts, done):
     """Returns the indexes of the attempts that may take effect next. An attempt is open if it has not taken effect. An
-    open attempt may be next if it begins before the earliest end of all open attempts."""
+    open attempt may be next if no open attempt ends before this attempt begins."""
     first_end = min((attempt.end for index, attempt in enumerate(attempts) if not done >> index & 1), default=None)
     return [
         index for index, attempt in enumerate(attempts) if not done >> index & 1 and attempt.begin <= first_end]
 
 
 def without_effect(attempts, done, stored, model):
-    """Returns `done` with more attempts: the reads and repeats that may be next and whose answers agree with `stored`.
-    They do not change `stored`. If any order explains the remaining attempts, so does an order that begins with them,
-    and the search needs no other."""
+    """Adds to `done` all reads and repeats that may be next and whose answers fit `stored`. They leave `stored`
+    unchanged. The search may always take them first, so it need not try other orders."""
     while True:
         more = sum(
             1 << index for index in possible(attempts, done)
@@ -108,8 +106,7 @@ def without_effect(attempts, done, stored, model):
 
 
 def effect(attempt, stored, model):
-    """Returns the set of stored events after the attempt. Returns None if the attempt cannot take effect now, because
-    its answer does not fit."""
+    """Returns the set of stored events after the attempt. Returns None if the attempt's answer contradicts this set."""
     after = stored if attempt.event is None else stored | 1 << attempt.event
     if attempt.end == math.inf:
         return after
@@ -122,8 +119,8 @@ def effect(attempt, stored, model):
 
 
 def is_linearizable_by_trying(names, attempts):
-    """Makes the check of `is_linearizable` by trying every order, so it is usable only for a few attempts. It follows
-    the definition directly, and the tests compare the search with it."""
+    """Follows the definition directly and tries every order, so it is usable only for a few attempts. The tests compare
+    `is_linearizable` with it."""
     model = Model(names)
 
     def explains(order):
@@ -144,8 +141,8 @@ def is_linearizable_by_trying(names, attempts):
 
 
 def random_history(chance):
-    """Returns the names and attempts of a short history. First makes a history of a correct server. Then changes one
-    answer, or the time of one attempt, in some of the histories."""
+    """Returns the names and attempts of a short history of a correct server. In some histories, one answer or the time
+    of one attempt is changed, which may make the history wrong."""
     names = [chance.choice(NAMES) for _ in range(3)]
     model, stored, attempts = Model(names), 0, []
     for moment in range(chance.randint(2, 5)):

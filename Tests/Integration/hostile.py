@@ -5,8 +5,7 @@
 - one that pipelines and never reads, and one that reads late
 - more connections than there are descriptors
 
-Measures how well a normal client is served meanwhile and how much memory the server uses. Also measures when the server
-disconnects the hostile clients."""
+Measures a normal client's waits, the server's memory, and when the server disconnects the hostile clients."""
 
 import contextlib
 import multiprocessing
@@ -57,8 +56,8 @@ class Watched(Server):
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
 
     def warm_up(self):
-        """Sends requests before anything is measured. Memory that the server allocates once and then keeps is thereby
-        not counted as growth."""
+        """Sends requests before the first measurement. The server allocates some memory only once and keeps it. This
+        memory must not count as growth."""
         for _ in range(4):
             with Client(self.port, None) as client:
                 for _ in range(500):
@@ -77,8 +76,8 @@ def percentile(sorted_values, share):
 
 
 def healthy_client(port, seconds, results):
-    """Sends at most 200 requests a second and puts the sorted latencies into `results`. Runs in its own process,
-    because the hostile clients would slow it down if they shared one Python interpreter."""
+    """Sends at most 200 requests a second, and puts the sorted latencies into `results`. Runs in its own process,
+    because the hostile clients would slow it down in a shared Python interpreter."""
     latencies = []
     with Client(port, None) as client:
         end = time.monotonic() + seconds
@@ -170,8 +169,8 @@ def idle_and_slow(options, report):
         for connection in slow:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         clients = SlowClients(slow)
-        # The header timeout of each slow connection begins with its first byte, so all slow connections time out at
-        # about the same time. The measurement of the healthy client ends two seconds after these timeouts.
+        # A connection's header timeout begins with the connection's first byte, so all slow connections time out at
+        # about the same time. The healthy client is measured until two seconds after these timeouts.
         grown = []
 
         def meanwhile(until):
@@ -199,7 +198,7 @@ def idle_and_slow(options, report):
         # The median latency is the main check. Pauses of a busy machine do not change the median, because they delay
         # fewer than half of the requests. A server that served the slow clients first would delay every request.
         #
-        # The p99 in the note means little on a busy machine.
+        # A busy machine also raises the p99, so its limit is much less strict.
         quiet_p50, storm_p50 = percentile(quiet, 0.5) * 1000, percentile(storm, 0.5) * 1000
         report.check(storm_p50 < 2 * quiet_p50 + 5, "a healthy client does not notice", f"{storm_p50:.2f} ms")
         report.check(storm_p99 < 4 * quiet_p99 + 200, "nor does its one request in a hundred", f"{storm_p99:.2f} ms")
@@ -283,8 +282,8 @@ def reads_late(options, report):
 # --- descriptors --------------------------------------------------------------------------------------------------
 
 def collect_answers(connections, seconds):
-    """Returns two lists. The first has the connections that get a complete 200 response in time. The second has the
-    connections that get another response or are closed without a response."""
+    """Returns two lists of connections. Those in the first list get a complete 200 response in time. Those in the
+    second list get another response or are closed without one."""
     answered, broken, received = [], [], {connection: b"" for connection in connections}
     with selectors.DefaultSelector() as selector:
         for connection in connections:
@@ -318,7 +317,7 @@ def hostile_event(key):
 def too_few_descriptors(options, report):
     """Clients open more connections than the process may have descriptors."""
     count, descriptors_max = 1000, 256
-    # With so few descriptors, the server uses half of them for connections.
+    # A server with so few descriptors uses half of them for connections.
     connections_max = descriptors_max // 2
     with Folder() as folder, Watched(options, folder, descriptors_max=descriptors_max) as server:
         server.warm_up()

@@ -22,13 +22,12 @@ teardown() {
     end_server
 }
 
-# statuses TEXT: prints the status codes of all responses in the text, on one line.
 statuses() {
     grep -aoE 'HTTP/1\.1 [0-9]{3}' <<<"$1" | cut -d' ' -f2 | tr '\n' ' '
 }
 
-# Prints the beginning of the head of a POST of an event, with escapes that the function `raw` expands. The test itself
-# must add Content-Length or Transfer-Encoding.
+# Prints the beginning of the head of a POST of an event. Its escapes are for the function `raw`. The caller must add
+# Content-Length or Transfer-Encoding.
 head_of_post() {
     # shellcheck disable=SC2028 # raw expands the escapes
     echo "POST /native/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer $token\r\nContent-Type: application/json\r\n"
@@ -132,7 +131,6 @@ head_of_post() {
     expect_json '.status == "ok"'
     local sent answer
     sent=$(event chargerTargeted k2)
-    # The chunks have one byte each, and there is a chunk extension and a trailer field.
     local chunks='' index
     for ((index = 0; index < ${#sent}; index++)); do chunks+="1;x=y\r\n${sent:index:1}\r\n"; done
     chunks+="0\r\nX-Trailer: t\r\n\r\n"

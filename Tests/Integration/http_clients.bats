@@ -27,8 +27,7 @@ teardown() {
     end_server
 }
 
-# need PROGRAM: fails the test if the program is not installed. The failure names scripts/bootstrap --tests, which
-# installs it.
+# need PROGRAM: fails the test if the program is not installed.
 need() {
     PATH=$PATH:/usr/sbin
     command -v "$1" >/dev/null || fail "There is no $1; scripts/bootstrap --tests installs it."
@@ -59,7 +58,8 @@ need() {
     [[ $version == '200 1.1' ]] || fail "$version"
     post /native/events "$(event chargerTargeted k1)" --http2
     expect_json '.status == "ok"'
-    # With prior knowledge, curl begins with HTTP/2. This is not valid HTTP/1.1, so the server rejects it as malformed.
+    # With prior knowledge, curl's first bytes are HTTP/2. These bytes are not valid HTTP/1.1, so the server rejects
+    # them.
     if curl -sS --http2-prior-knowledge -o /dev/null "$server_url/healthz" 2>/dev/null; then return 1; fi
     get /healthz
     expect_status 200
@@ -107,8 +107,8 @@ need() {
     expect_json '.status == "ok"'
     stop_server
     start_server HTTP_HOST=:: LOG_LEVEL=debug TRUSTED_PROXIES=127.0.0.1
-    # The server listens on an IPv6 socket. It must recognize an IPv4 peer on this socket as 127.0.0.1, the trusted
-    # proxy, and therefore believe its X-Forwarded-For.
+    # The server listens on an IPv6 socket, where it must recognize the IPv4 peer 127.0.0.1. This peer is the trusted
+    # proxy, so the server must believe its X-Forwarded-For.
     get /healthz -H 'X-Request-Id: from-v4' -H 'X-Forwarded-For: 192.0.2.1'
     expect_client from-v4 192.0.2.1
     server_url="http://[::1]:$server_port"
@@ -186,7 +186,7 @@ expect_client() {
     expect_client proxied-2 192.0.2.1
     get /healthz -H 'X-Request-Id: proxied-3' -H 'Forwarded: garbage' -H 'X-Forwarded-For: 192.0.2.1'
     expect_client proxied-3 192.0.2.1
-    # If the trusted proxy's field cannot be parsed, the log line says so.
+    # The log line must say that the trusted proxy's X-Forwarded-For cannot be parsed.
     get /healthz -H 'X-Request-Id: proxied-4' -H 'X-Forwarded-For: garbage'
     expect_client proxied-4 127.0.0.1
     [[ $(grep -F '"proxied-4"' "$server_folder/log" | gojq -r .forwarding) == unreadable ]]
@@ -284,8 +284,6 @@ through_nginx() {
 @test "nginx as a reverse proxy with keep-alive upstreams" {
     start_nginx "127.0.0.1:$server_port"
     through_nginx
-    # The server logs the address from which nginx got the request. It does not log the address that the client claimed
-    # in X-Forwarded-For.
     expect_client through-nginx 127.0.0.2
     if grep -E 'upstream prematurely closed|Connection reset|no live upstreams' "$BATS_TEST_TMPDIR/nginx/error.log"; then
         return 1

@@ -75,8 +75,7 @@ while time.monotonic() < begun + 20:
         if connection.recv(1, socket.MSG_PEEK): break
     except TimeoutError:
         continue
-# The client sends one byte after another. If each byte restarted the timeout, the server would never end the
-# connection.
+# The client sends one byte at a time. If each byte restarted the timeout, the server would never end the connection.
 assert 0.9 < time.monotonic() - begun < 15, time.monotonic() - begun
 connection.settimeout(5)
 status, head, body = answer(connection)
@@ -88,8 +87,7 @@ assert ends(connection) < 10'
 
 # Shipped phones drop an event after a 408: docs/decisions/late-requests.md.
 @test "an event that stalls, in its header or its body, is 503; one that is slow but fast enough is stored" {
-    # The timeouts are long enough for a busy machine: even if it pauses for two seconds, the slow client is fast
-    # enough.
+    # The timeouts are so long that the slow client is fast enough even if a busy machine pauses for two seconds.
     start_server HTTP_HEADER_TIMEOUT_SECONDS=3 HTTP_BODY_TIMEOUT_SECONDS=3 HTTP_BODY_BYTES_PER_SECOND_MIN=20
     sign_in a
     python '
@@ -198,8 +196,8 @@ def stream():
 
 begun = time.monotonic()
 for how in ("reset", "close") * 8:
-    # A driver may have four streams at a time, and the loop opens 16. From the fifth on, a stream can open only after
-    # the server has freed the place of a stream whose client has gone away.
+    # A driver may have four streams at a time. The fifth and later streams can therefore open only after the server has
+    # freed the place of a disconnected stream.
     deadline = time.monotonic() + 10
     while True:
         connection, status = stream()
@@ -210,8 +208,8 @@ for how in ("reset", "close") * 8:
     if how == "reset":
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
-# The server must notice at once that a client has ended its connection. Otherwise the place becomes free much later. A
-# heartbeat fails after 15 s, and a new stream can displace an old one after 60 s.
+# The server must free a place as soon as the client disconnects. Otherwise, a place becomes free only after a failed
+# heartbeat (15 s) or a displacement (60 s).
 assert time.monotonic() - begun < 14, time.monotonic() - begun'
     stop_server
 }
@@ -221,8 +219,8 @@ assert time.monotonic() - begun < 14, time.monotonic() - begun'
 @test "over MAX_CONNECTIONS a client is told 503 with Retry-After, and let in when there is room" {
     start_server MAX_CONNECTIONS=8
     sign_in a
-    # The server may still count the connections of wait_until_ready against the limit. The test therefore tries several
-    # times to open eight connections.
+    # The connections of wait_until_ready may still count towards the limit. The test therefore tries several times to
+    # open eight connections.
     python '
 held = []
 for attempt in range(50):

@@ -70,8 +70,8 @@ print(json.dumps(dict(reversed(json.load(sys.stdin).items())), indent=2))' <<<"$
     expect_stored a 1
 }
 
-# A shipped iOS app posted the event in the background and was killed before the response. At the next launch it builds
-# the body again, now with the app state "foreground". The new body must count as the same event.
+# A shipped iOS app was killed before it got the response to an event from the background. At its next launch, it builds
+# the body again with the app state "foreground". Both bodies must count as the same event.
 @test "an event that the app builds again in another app state is a repeat" {
     local first rebuilt
     first='{"schema_version":"1.0","event_id":"5F0F7A2E-6C1B-4C53-9D2A-0B8E3C7D1A40",'

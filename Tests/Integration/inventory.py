@@ -2,8 +2,8 @@
 """Compares docs/inventory.md with the source. The page must have a complete row for every database table, Redis key
 family, log line and in-memory collection of the server.
 
-`inventory.py --write` adds incomplete rows for everything that has no row yet, and removes the rows of everything that
-no longer exists."""
+`inventory.py --write` adds an incomplete row for each item without a row. It removes the rows of items that no longer
+exist."""
 
 import pathlib
 import re
@@ -64,8 +64,8 @@ def log_lines():
 
 
 def members(text):
-    """Yields a tuple for each member that is declared with `let` or `var`. The tuple has the enclosing type, the
-    keywords before the name, the name, and the rest of the line."""
+    """Yields a tuple for each `let` or `var` member: the enclosing type, the keywords before the name, the name, and
+    the rest of the line."""
     scopes = []
     for line in text.splitlines():
         code = re.sub(r'"(\\.|[^"\\])*"', '""', line).split("//")[0]
@@ -101,8 +101,8 @@ SECTIONS = {"Tables": tables, "Tables only in PostgreSQL": postgres_tables, "Red
 
 
 def sections(page):
-    """Yields each section's name, text and rows. The rows are a dictionary. It maps the name in a row's first cell to
-    the list of the row's cells."""
+    """Yields each section's name, text and rows. The rows are a dictionary from the name in a row's first cell to the
+    list of the row's cells."""
     parts = re.split(r"^(## .+)$", page, flags=re.MULTILINE)
     for title, body in zip(parts[1::2], parts[2::2]):
         name = title[3:]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Kills the server with SIGKILL under load, repeatedly. After each restart, every acknowledged event is stored exactly
-once. Events without a response are sent again, and are then stored exactly once too."""
+"""Kills the server with SIGKILL under load, repeatedly. After each restart, every acknowledged event must be stored
+exactly once. The unacknowledged events are sent again, and must then also be stored exactly once."""
 
 import os
 import random

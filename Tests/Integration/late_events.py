@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Measures how long other drivers wait while one driver sends late events. Each late event belongs before a long
-journey, so the server must fold the journey again. Compares the other drivers' median wait with and without late
-events.
+"""Measures how long other drivers wait, with and without late events of one driver. Each late event belongs before a
+long journey, so the server must fold the journey again.
 
-Also checks that a late event is charged for the rows that it refolds."""
+Also checks that the rate limit charges a late event for each row that the event refolds."""
 
 import json
 import statistics
@@ -16,8 +15,8 @@ from report import Report
 
 BATCH = 500
 LATE = 4
-# The test makes at most this many comparisons, and stops as soon as late events do not make the others wait longer. One
-# such comparison is enough, because other work on the machine can only make the waits differ more.
+# The test compares the waits at most this often. One comparison without longer waits is enough, because other work on
+# the machine can only increase the difference.
 ATTEMPTS = 3
 
 
@@ -72,8 +71,8 @@ def late(number):
 
 def main():
     options = arguments(__doc__).parse_args()
-    # PostgreSQL refolds the journey in one transaction, which has a time limit. The journey is shorter there, so that a
-    # slow machine meets the limit too.
+    # PostgreSQL refolds the journey in one transaction, which has a time limit. With PostgreSQL, the journey is
+    # therefore shorter, so that a slow machine also finishes in time.
     full = 4_000 if POSTGRES else 10_000
     rows = max(int(full * options.scale) // BATCH, 4) * BATCH
     report = Report("late events")
@@ -95,17 +94,17 @@ def main():
                     f"{LATE} late events before {rows} took {took:.1f} s; the others' median wait was "
                     f"{without * 1000:.2f} ms, and {beside * 1000:.2f} ms beside them: {ratios[-1]:.2f} times")
             report.check(all(result["status_code"] == 200 for result in results), "each is stored", *results)
-            # Each ratio is the other drivers' wait with late events, divided by their wait without. If the work of a
-            # refold had no bound, the ratio would be in the hundreds.
+            # Each ratio is the other drivers' wait with late events, divided by their wait without late events. If a
+            # refold blocked the other drivers, the ratio would be in the hundreds.
             report.check(min(ratios) < 3, "others wait about as long as without", *ratios)
 
-    # The number of rows is limited, because a refold of very many rows may take too long on PostgreSQL. The late event
-    # would then be refused (contract, section 4).
+    # A refold of very many rows may take too long on PostgreSQL, and the late event would be refused (contract, section
+    # 4). The number of rows is therefore limited.
     rows = min(rows, 40_000)
     with Folder() as folder, Server(options, folder, {"RATE_LIMIT_PRESESSION_EVENTS": str(rows)}) as server:
         with Client(server.port, token("charged"), timeout=120) as client:
-            # The rate limit equals the number of events of the journey plus the late events. But the first late event
-            # is also charged for the rows that it refolds. It therefore exceeds the limit, and the others get 429.
+            # The rate limit allows exactly the journey and the late events. The first late event is also charged for
+            # the rows that it refolds, and this uses up the limit. The other late events therefore get 429.
             journey(client, rows - LATE)
             results = post(client, [late(number) for number in range(LATE)])
             statuses = [result["status_code"] for result in results]

@@ -1,7 +1,7 @@
 """A proxy that changes one verdict: python3 liar.py PORT SERVER_PORT.
 
-Used by simulate.bats. In each response that contains `-force-quit-0`, it changes the first transition `applied` to
-`none`. It forwards all other responses unchanged."""
+Used by simulate.bats. If a response contains `-force-quit-0`, the proxy changes its first transition `applied` to
+`none`. All other responses pass unchanged."""
 
 import http.client
 import http.server
@@ -12,7 +12,7 @@ port, server_port = int(sys.argv[1]), int(sys.argv[2])
 
 class Liar(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Buffers the response, so that head and body are sent in one write. With two writes, the client's delayed
+    # Buffers the response, so that one write sends the head and the body. With two writes, the client's delayed
     # acknowledgement would add 40 ms to each response.
     wbufsize = -1
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Several clients post the events of one driver at the same time and in any order, for many drivers. The server is
-killed repeatedly meanwhile. The recorded history of each driver must be linearizable (histories.py).
+"""For each of many drivers, several clients post the driver's events at the same time and in any order. Meanwhile, the
+server is killed repeatedly. The recorded history of each driver must be linearizable (histories.py).
 
 With PostgreSQL, there are four servers on one database, and PostgreSQL is killed too."""
 
@@ -23,7 +23,7 @@ from report import Report
 
 EVENTS = 12
 CLIENTS = 4
-# The client waits this long for an answer. Then it ends the attempt without an answer, and repeats the request.
+# If an attempt has no answer after this time, the client ends the attempt and repeats the request.
 TIMEOUT_SECONDS = 3
 
 
@@ -36,8 +36,8 @@ class Driver:
         self.names = [chance.choice(histories.NAMES) for _ in range(EVENTS)]
         begin = int(time.time() * 1000) - 600_000
         self.times = [begin + 1000 * index + 1 + chance.randrange(998) for index in range(EVENTS)]
-        # The work that all clients share: each event once, three of the events a second time, and six reads (`None`).
-        # Two clients may therefore post the same event.
+        # The clients share this work: each event once, three of the events a second time, and six reads (`None`). Two
+        # clients may therefore post the same event.
         self.work = list(range(EVENTS)) + chance.sample(range(EVENTS), 3) + [None] * 6
         chance.shuffle(self.work)
         self.attempts = []
@@ -61,8 +61,7 @@ class Driver:
 
 
 class Poster(threading.Thread):
-    """A client that works on one driver after another. After each failure, it opens a new connection to a random
-    server."""
+    """A client that works on one driver after another. After a failure, it connects to a random server."""
 
     def __init__(self, servers, drivers, seed):
         super().__init__(daemon=True)
@@ -152,8 +151,8 @@ def check_the_check(report, chance):
 
 
 def record(servers, drivers, faults, chance):
-    """Runs the clients on all drivers. Runs `faults` at the same time, until all clients are done. Returns the
-    unexpected answers."""
+    """Runs the clients on all drivers. Until all clients are done, `faults` runs beside them. Returns the unexpected
+    answers."""
     posters = [Poster(servers, drivers, chance.random()) for _ in range(CLIENTS)]
     done = threading.Event()
     breaking = threading.Thread(target=faults, args=(done,), daemon=True)

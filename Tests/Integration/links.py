@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tests links and pages. Without their settings, they are 404; a wrong setting prevents the start; SIGHUP replaces
-pages. proxies.py tests right responses behind nginx and Caddy.
+"""Tests links and pages: 404 without their settings, no start with a wrong setting, and new pages after SIGHUP.
+proxies.py tests the right responses behind nginx and Caddy.
 
-Also tests `dwell check-config --links` against a TLS server. Apple's and Google's servers would reject the responses of
-this TLS server."""
+Also tests `dwell check-config --links` with a TLS server that returns right and wrong responses. Apple's and Google's
+servers would reject the wrong ones."""
 
 import contextlib
 import json

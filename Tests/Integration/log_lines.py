@@ -27,8 +27,7 @@ def lines_of(server):
 
 
 def flood(port, source, count):
-    """Sends pipelined requests of 28 bytes each for a path that does not exist. Returns when all requests are
-    answered."""
+    """Sends pipelined requests for a path that does not exist, and waits for all responses."""
     request = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port), timeout=60, source_address=(source, 0)) as connection:
         def send():
@@ -80,8 +79,7 @@ def one_client(report, server):
 
 
 def many_clients(report, server):
-    """Floods the server from many addresses. Meanwhile, a driver sends accepted requests and one request that is
-    rejected."""
+    """Floods the server from many addresses. Meanwhile, a driver sends accepted requests and one rejected request."""
     position = len(lines_of(server))
     threads = [threading.Thread(target=flood, args=(server.port, f"127.0.1.{number}", 400)) for number in range(1, 41)]
     for thread in threads:
@@ -173,8 +171,8 @@ def main():
         with LoggedServer(options, folder, environment) as server:
             report.run("one client", lambda: one_client(report, server))
             report.run("many clients", lambda: many_clients(report, server))
-            # The checks above have used up the server's lines of this second, so the test waits for the next second.
-            # The server names a client as the busiest only if the client has a line in the same second.
+            # The checks above have used up the lines of this second, so the test waits for the next second. Only a
+            # client with a line in the same second can be named as the busiest client.
             time.sleep(1.1)
             flood(server.port, "127.0.0.8", 1000)
             position = len(lines_of(server))

@@ -1,5 +1,5 @@
-"""Searches the logs of every server of the integration run for tokens, codes, phone numbers and coordinates. Finds the
-values that the tests used, and all other texts that look like such values."""
+"""Searches the logs of all servers of the integration run for tokens, codes, phone numbers and coordinates. Finds the
+values that the tests used, and also unknown texts of the same form."""
 
 import json
 import os
@@ -19,16 +19,16 @@ LOOKS_LIKE = {
     "a coordinate's name": re.compile(r'\b(?:latitude|longitude)\b', re.IGNORECASE),
     "a bearer": re.compile(r"bearer [A-Za-z0-9._~+/-]{16,}", re.IGNORECASE),
 }
-# These members are not searched. Their values contain numbers, so six digits in them need not be a code.
+# These members are not searched, because six digits in their values need not be a code.
 FIGURES = {"time", "duration_us", "bytes_in", "bytes_out", "client", "address", "request_id", "trace_id", "driver"}
-# The only log line that may contain a code and its phone number. It is written only if OTP_DELIVERY is `log`, and a
-# production server rejects this value.
+# The only log line that may contain a code and its phone number. The server writes it only with OTP_DELIVERY=log, and a
+# production server rejects this setting.
 SHOWN_ON_PURPOSE = "one-time code, logged because OTP_DELIVERY=log"
 
 
 def words_used(*folders):
-    """Returns all secret values that the requests and responses of the run contained. Leaves out values that look like
-    problem codes, because problem codes are public words of the contract."""
+    """Returns all secret values in the requests and responses of the run. Leaves out values that look like problem
+    codes, which are public."""
     used = set()
     for folder in folders:
         for file in pathlib.Path(folder).iterdir():

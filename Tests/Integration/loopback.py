@@ -28,7 +28,7 @@ class LoopbackServer:
         self.stop()
 
     def start(self):
-        """Starts the server, on the same port as before if it was stopped."""
+        """Starts the server. After a stop, it gets the same port again."""
         self.server = QuietServer(("127.0.0.1", self.port), self.handler)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()

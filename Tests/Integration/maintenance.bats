@@ -67,7 +67,6 @@ PYTHON
     touch "$BATS_TEST_TMPDIR/stop"
     wait "$writer"
 
-    # The backup is one file that only its owner can read. A second backup replaces the file only with --force.
     [[ $(stat -c %a "$BATS_TEST_TMPDIR/backup.sqlite3") == 600 ]]
     [[ ! -e $BATS_TEST_TMPDIR/backup.sqlite3-wal && ! -e $BATS_TEST_TMPDIR/backup.sqlite3.partial ]]
     run ! dwell backup "$BATS_TEST_TMPDIR/backup.sqlite3"
@@ -81,7 +80,7 @@ PYTHON
     [[ $status == 200 ]]
 
     stop_server
-    # The database has events that were stored after the backup. The backup lacks them, and `restore` says so.
+    # The database has events that the backup lacks, and `restore` says so.
     run ! dwell restore "$BATS_TEST_TMPDIR/backup.sqlite3" </dev/null
     [[ $output == *"backup  "*" events, 1 driver, last event received"* && $output == *"fewer than the database"*"--yes"* ]]
     run ! ls "$server_folder"/dwell.sqlite3.before-restore-*
@@ -136,7 +135,7 @@ PYTHON
     post /native/events "$(event enteredChargerIntentZone k1)"
     dwell backup "$BATS_TEST_TMPDIR/backup.sqlite3"
     stop_server
-    # Overwrites the schema. It is in the first page, after SQLite's header of 100 bytes.
+    # Overwrites the schema, which follows SQLite's header of 100 bytes.
     head -c 3000 /dev/zero | dd of="$server_folder/dwell.sqlite3" bs=1 seek=100 conv=notrunc status=none
     run -0 dwell restore "$BATS_TEST_TMPDIR/backup.sqlite3"
     [[ $output == *"cannot be read"*"drivers deleted after the backup was taken are unknown"*"repeat-erasures --from LIST"* ]]
@@ -177,8 +176,8 @@ PYTHON
     stop_server
     dwell backup "$BATS_TEST_TMPDIR/two.sqlite3"
     (($(sql "SELECT completed_at_ms FROM last_backup") > first))
-    # Before migration 7, a database has no table `last_backup`. A backup of such a database succeeds but is not
-    # recorded.
+    # Makes a database as it was before migration 7, which adds the table `last_backup`. A backup of this database
+    # succeeds, but is not recorded.
     changed "DROP TABLE last_backup"
     changed "DELETE FROM schema_migration WHERE number >= (SELECT number FROM schema_migration WHERE name = 'last_backup')"
     [[ $(sql "SELECT max(number), count(*) FROM schema_migration") == "6|6" ]]
@@ -220,7 +219,7 @@ PYTHON
     dwell check
 }
 
-# aged DAYS: moves all stored times of occurrence and of receipt into the past by DAYS.
+# aged DAYS: subtracts DAYS from all stored times of occurrence and of receipt.
 aged() {
     if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then
         sql "DO \$\$ DECLARE found record; BEGIN
@@ -306,15 +305,15 @@ journey() {
     # The oldest remaining event is two days old.
     [[ $(sed -n 's/^dwell_oldest_event_age_seconds \([0-9]*\).*/\1/p' "$BATS_TEST_TMPDIR/figures") -ge 172800 ]]
 
-    # The key of a remaining event is still known, so the same key with another body gets 422. A deleted event counts as
-    # new if it is sent again: it is stored, but changes no state.
+    # The server still knows the key of a remaining event, so another body with this key gets 422. A deleted event that
+    # is sent again counts as new. It is stored, but changes no state.
     post /native/events "$(event enteredChargerIntentZone 2-1)"
     [[ $status == 422 ]]
     post /native/events "$(event enteredChargerIntentZone 1-1 ".occurred_at = \"$(seconds_ago $((8 * 86400 + 3600)))\"")"
     [[ $status == 200 && $(gojq -r '.status + " " + .session.transition + " " + .session.state' <<<"$body") == "ok none SESSION_ENDED" ]]
     dwell explain --driver "$(driver jo)" | grep 'EVENT_RETENTION_DAYS' >/dev/null
-    # This late event occurred after the deleted journey 1 and before journey 2. It is folded from the state at its own
-    # time, which is the state that journey 1 left: SESSION_ENDED.
+    # This late event occurred after the deleted journey 1 and before journey 2. The fold begins with the state that
+    # journey 1 left: SESSION_ENDED.
     post /native/events "$(event chargerTargeted late ".occurred_at = \"$(seconds_ago $((2 * 86400 + 3600)))\" | .charger_id = \"c9\"")"
     [[ $(gojq -r .session.transition <<<"$body") == none ]]
     [[ $(sql "SELECT after_state FROM event WHERE idempotency_key = 'late'") == 6 ]]
@@ -344,8 +343,8 @@ journey() {
 
 # --- refold -------------------------------------------------------------------------------------------------------
 
-# fold_by_older_rules: changes the database to what an older release would have made of the events. That release
-# rejected an activation without a dwell before it.
+# fold_by_older_rules: rewrites the stored results to those of an older release. That release rejected an activation
+# without an earlier dwell.
 fold_by_older_rules() {
     changed "UPDATE driver SET rules = 1, state = 1, session = NULL, hard_deadline_ms = NULL, recent_changes = x''"
     changed "UPDATE event_row SET transition = 2, reason = 0, implied = 0, after_state = 1, after_session = NULL,
@@ -386,8 +385,7 @@ fold_by_older_rules() {
     dwell check
 }
 
-# visit_with KEYS SESSION: posts a visit. The driver reaches the merchant five minutes after the departure from the
-# charger.
+# visit_with KEYS SESSION: posts a visit. The driver reaches the merchant five minutes after leaving the charger.
 visit_with() {
     post /native/events "$(event enteredChargerIntentZone "$1-1" ".occurred_at = \"$(seconds_ago 1200)\"")"
     post /native/events "$(event anchorDwellComplete "$1-2" ".occurred_at = \"$(seconds_ago 1100)\"")"
@@ -429,7 +427,7 @@ database_sum() {
     echo NATIVE_GRACE_PERIOD_SECONDS=800 >"$BATS_TEST_TMPDIR/try.env"
     run -0 dwell config try "$BATS_TEST_TMPDIR/try.env" --since '1 hour'
     [[ $output == *"2 of 2 sessions would have ended differently"*$'sessions:\n  2  grace -> AT_MERCHANT  (s-jo, s-bo)' ]]
-    # These rules keep the short grace period for driver `jo` only. The other driver gets the settings of the server.
+    # With these rules, only driver `jo` keeps the short grace period. The other driver gets the server's settings.
     cat >"$BATS_TEST_TMPDIR/rules.json" <<JSON
 {"rules": [
 {"name": "short", "reason": "Pilot", "drivers": ["$(driver jo)"], "settings": {"gracePeriodSeconds": 60}}]}
@@ -484,8 +482,8 @@ JSON
 @test "with the settings in force, config try finds no difference, also if a session begins again" {
     start_server
     sign_in jo
-    # The session "a" ends, and the sessions "b" and "c" follow. The fold then no longer remembers that "a" has ended,
-    # so "a" begins again.
+    # The session "a" ends, and the sessions "b" and "c" follow. The fold then no longer remembers the end of "a". The
+    # next event of "a" therefore begins "a" again.
     post /native/events/batch "$(gojq -cn --argjson now "$(date +%s)" '
         def event(id; name): {event_id: id, event: name};
         [range(4) as $index | ["a", "b", "c", "a"][$index] as $session

@@ -45,7 +45,6 @@ serves() {
     while read -r file; do expect_private "$file" || return 1; done < <(find "$server_folder" -mindepth 1 ! -name log)
 }
 
-# Sets `token` to an access token that is signed with the server's own key.
 sign_in_as_minted() {
     token=$(dwell token --driver somebody)
 }

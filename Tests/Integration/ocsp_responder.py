@@ -13,11 +13,11 @@ from loopback import LoopbackServer
 
 
 class OCSPResponder(LoopbackServer):
-    """`says` selects the response: good, revoked, forged (revoked, with a wrong signature) or nonsense. If the serial
-    number of a leaf certificate is in `revoked`, its status is revoked even if `says` is good.
+    """`says` selects the response: good, revoked, forged (revoked, with a wrong signature) or nonsense. A leaf
+    certificate with its serial number in `revoked` is revoked even if `says` is good.
 
-    The responder signs with the issuer's key. After a call of `new_key`, it signs with its own key. The issuer signs a
-    certificate that permits this key to sign OCSP responses (RFC 6960, section 4.2.2.2)."""
+    The responder signs with the issuer's key. After `new_key`, it signs with its own key, and has a certificate of the
+    issuer for this purpose (RFC 6960, section 4.2.2.2)."""
 
     def __init__(self):
         super().__init__(Handler)

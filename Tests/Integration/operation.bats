@@ -25,7 +25,7 @@ metrics_token=integration-reads-figures
     [[ $(curl -sS "$server_url/readyz" | gojq -r '.status + " " + .checks.database + " " + .checks.drain') == "ready ok ok" ]]
     dwell healthcheck --ready
 
-    # A connection that is already open still gets a response to its last request.
+    # While the server drains, an open connection still gets a response to its last request.
     python3 - "$server_port" "$server_pid" <<'PYTHON'
 import json, os, signal, socket, sys, time
 port, pid = map(int, sys.argv[1:])
@@ -51,8 +51,8 @@ PYTHON
     [[ $server_status == 0 ]]
 }
 
-# wait_for_readiness STATUS: polls until /readyz returns this status. The server may repeat a result for up to a second.
-# Writes the last response to $BATS_TEST_TMPDIR/ready.
+# wait_for_readiness STATUS: polls /readyz until it returns this status, because the server may repeat an old result for
+# a second. Writes the last response to $BATS_TEST_TMPDIR/ready.
 wait_for_readiness() {
     local attempt status=
     for ((attempt = 0; attempt < 400; attempt++)); do
@@ -79,7 +79,7 @@ wait_for_readiness() {
     done
     [[ $status == 503 ]]
     gojq -e '.retryable and .retry_after > 0' "$BATS_TEST_TMPDIR/answer"
-    # The server checks readiness with a small write, and the disk may still have space for it. The filler uses up this
+    # The server checks readiness with a small write, which may still fit on the disk. The filler uses up the remaining
     # space.
     cat /dev/zero >"$disk/filler" 2>/dev/null || true
     wait_for_readiness 503
@@ -241,8 +241,7 @@ PYTHON
         -H 'Authorization: Bearer nobody' "$server_url/native/config"
     curl -sS -o /dev/null -H "traceparent: 00-$trace-zzad6b7169203331-01" -H 'X-Request-Id: traced.2' "$server_url/healthz"
     wait_for_log '"request_id":"traced.2"'
-    # The log gives the reason of the rejection, in exactly one line. The response to the client does not contain the
-    # reason.
+    # The log states the reason of the rejection in exactly one line. The client does not get the reason.
     lines=$(grep -F '"request_id":"traced.1"' "$server_folder/log")
     [[ $(wc -l <<<"$lines") == 1 ]]
     [[ $(gojq -r .trace_id <<<"$lines") == "$trace" ]]

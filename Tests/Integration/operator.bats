@@ -70,8 +70,8 @@ as_operator() {
     post /native/events "$(event visitVerifiedByWeb k2 '.session_id = "x"')"
     expect_verdict NEAR_CHARGER rejected not_at_merchant
     as_operator
-    # The server computes this data at most once a second. If a count of the drivers takes longer than 50 ms, the server
-    # repeats that count less often. The test therefore polls.
+    # The server computes this data at most once a second. It counts the drivers even less often if the count takes
+    # longer than 50 ms. The test therefore polls.
     for ((attempt = 0; attempt < 100; attempt++)); do
         sleep 0.2
         get /ops/picture

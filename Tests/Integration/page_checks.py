@@ -3,7 +3,7 @@ Numbers such as 1.4.3 are criteria of WCAG 2.2."""
 
 from chromium import PHONE, TAB, WIDE
 
-# Compares each visible text with its background (WCAG 1.4.3). In an SVG, every filled rectangle or circle below the
+# Compares each visible text with its background (WCAG 1.4.3). In an SVG, each filled rectangle or circle behind the
 # text is also a background. Returns the number of comparisons, and the texts with a contrast below 4.5, lowest contrast
 # first.
 CONTRAST = r"""
@@ -49,8 +49,8 @@ const style = getComputedStyle(node);
 return { name: stopName(node), isSeen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2 };
 """
 
-# Collects the texts that a screen reader reads aloud when they change (4.1.3). Stops when the element `clock` has
-# changed `times` times, and returns the texts.
+# Collects the changed texts that a screen reader would read aloud (4.1.3). Returns them after `times` changes of the
+# element `clock`.
 CHATTER = r"""
 const [clock, times, done] = arguments;
 let spoken = [], ticks = 0;
@@ -66,16 +66,14 @@ UNNAMED = {"table", "group"}
 
 
 class PageChecks:
-    """The checks of one page. They write their results to `report`."""
-
     def __init__(self, browser, report, page):
         self.browser = browser
         self.report = report
         self.page = page
 
     def contrast_and_width(self, name):
-        """Checks the page in each colour scheme at each width. If screenshots are wanted, takes one of each
-        combination."""
+        """Checks the page in each colour scheme at each width. Takes a screenshot of each combination if screenshots
+        are wanted."""
         for scheme in ("light", "dark"):
             for width_name, size in (("wide", WIDE), ("phone", PHONE)):
                 self.browser.show_as(size, scheme)
@@ -90,8 +88,8 @@ class PageChecks:
         self.browser.show_as(WIDE)
 
     def keyboard(self, name, at_most=400):
-        """Presses Tab repeatedly. Checks that this reaches the first `at_most` controls in their order, and that the
-        focus is visible each time."""
+        """Presses Tab repeatedly. The focus must reach the first `at_most` controls in their order, and must be visible
+        each time."""
         expected = self.browser.run(STOPS)
         self.browser.run("document.activeElement?.blur(); window.getSelection().removeAllRanges(); window.scrollTo(0, 0);"
                          "document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex')")
@@ -140,6 +138,6 @@ class PageChecks:
                           f"{self.page}: nothing was asked of any other host", *strangers)
 
     def console(self, when, *expected):
-        """Checks that each line of the console contains one of the texts in `expected`."""
+        """Fails if a line of the console contains none of the texts in `expected`."""
         lines = [line for line in self.browser.complaints() if not any(piece in line for piece in expected)]
         self.report.check(not lines, f"{self.page}: the console is silent {when}", *lines)

@@ -10,8 +10,8 @@ import time
 
 from client import parsed, rendered, token
 
-# The events that a phone sends, in order. When a phone has sent all of them, it begins again. The second value of each
-# pair says whether the event has a session_id.
+# The events that a phone sends, in order. After the last one, the phone begins again. The second value of each pair
+# says whether the event has a session_id.
 ROUND = [
     ("chargerTargeted", False),
     ("enteredChargerIntentZone", False),
@@ -29,7 +29,7 @@ def rfc3339(milliseconds):
 
 
 class Phone:
-    """A driver, and the driver's one connection. At most one event is in flight. Each event has a key of its own."""
+    """A driver with one connection. Each event has its own key."""
 
     def __init__(self, driver, access_token=None):
         self.driver = driver
@@ -60,13 +60,13 @@ Exchange = collections.namedtuple("Exchange", "sent status answered seconds at")
 
 
 class Load:
-    """Posts the events of all phones from one thread. Each phone has a keep-alive connection with at most one event in
-    flight. Responses are kept in `exchanges`, and events without a response in `unanswered`."""
+    """Posts the events of all phones from one thread. `exchanges` has the responses, and `unanswered` the events
+    without a response."""
 
     def __init__(self, port, phones, per_second=None, repeat_every=None):
-        """`per_second`: the maximum rate of requests on each connection. With None, a phone sends its next request when
-        it gets a response. `repeat_every`: after this many new events, a phone once repeats the event that was last
-        acknowledged."""
+        """`per_second`: the maximum rate of requests on each connection. With None, each response is followed at once
+        by the next request. `repeat_every`: after this many new events, a phone repeats its last acknowledged event
+        once."""
         self.port = port
         self.phones = phones
         self.interval = 1 / per_second if per_second else 0
@@ -76,16 +76,15 @@ class Load:
         self.broken = 0
 
     def run(self, seconds, at_end=None, drain_seconds=10):
-        """Sends events for `seconds`. Then calls `at_end`, and waits at most `drain_seconds` for the outstanding
-        responses. If a connection breaks, this run does not reopen it."""
+        """Sends events for `seconds`, calls `at_end`, and waits at most `drain_seconds` for the outstanding responses.
+        A broken connection is not opened again."""
         self.selector = selectors.DefaultSelector()
         self.due = []
         started = time.monotonic()
         for index, phone in enumerate(self.phones):
             phone.index = index
             self.connect(phone)
-            # The first requests are spread over the first interval, so that the connections do not send at the same
-            # moments.
+            # Spreads the first requests over one interval, so that the connections do not send at the same moments.
             heapq.heappush(self.due, (started + self.interval * index / len(self.phones), index))
         ends = started + seconds
         while (now := time.monotonic()) < ends and self.selector.get_map():
@@ -143,7 +142,8 @@ class Load:
             phone.repeated = False
         phone.in_flight = sent
         try:
-            # A request has a few hundred bytes and is the only one in flight, so it fits into the socket's buffer.
+            # A phone has only one request in flight, of a few hundred bytes. The request therefore fits into the
+            # socket's buffer.
             phone.socket.send(rendered("POST", "/native/events", phone.token, sent.body))
         except OSError:
             self.broken += 1
@@ -186,8 +186,8 @@ class Load:
         return collections.Counter(exchange.status for exchange in self.exchanges)
 
     def wrong_words(self):
-        """Returns the exchanges with the status 200 whose body has a wrong `status` member. This member must be ok for
-        a new event, and already_processed for a repeat."""
+        """Returns the exchanges with the status 200 and a wrong `status` member. This member must be ok for a new
+        event, and already_processed for a repeat."""
         return [
             exchange for exchange in self.exchanges if exchange.status == 200
             and exchange.answered != ("already_processed" if exchange.sent.repeat else "ok")
@@ -195,8 +195,7 @@ class Load:
 
 
 def percentile(values, share):
-    """Returns a percentile of the values, for example the median for the share 0.5. Returns 0 if there are no
-    values."""
+    """Returns a percentile of the values, or 0 if there are none. The share 0.5 gives the median."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
 

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Plays the scripted journeys of Tests/Fixtures/journeys against a server. Every order of delivery must give each event
-the verdict in the file, and must lead to the file's final state. The file's `server_events` are not compared, because
-no route returns them.
+"""Plays the scripted journeys of Tests/Fixtures/journeys against a server. In every order of delivery, the verdicts and
+the final state must be those of the file. `server_events` are not compared, because no route returns them.
 
-Each journey is played in three spellings of its events. These are the file's own, the canonical names, and the names
-and routes of shipped v1 clients. In the first spelling, it is also played as batches.
+Each journey is played in three spellings: the file's own, the canonical names, and the names and routes of shipped v1
+clients. In the file's own spelling, it is also played as batches.
 
-The events are sent in the file's order, in the orders of its `deliveries`, and in random orders with repeats. For a
-short journey in the first spelling, all possible orders replace the random ones. If `permutable` is false, neither kind
-is sent."""
+Events are sent in the file's order, in the orders of `deliveries`, and in random orders with repeats. In the file's
+spelling, all possible orders of a short journey replace the random ones. A journey whose `permutable` is false has
+neither."""
 
 import datetime
 import itertools
@@ -40,8 +39,8 @@ CANONICAL_NAMES = {v1: canonical for canonical, v1 in V1_NAMES.items()}
 # The only canonical name with two meanings. The session_id distinguishes them.
 DEPARTED, ANCHOR_LOST, EXITED_ANCHOR = "departed_charger", "anchor_lost", "exitedChargerAnchorZone"
 
-# A journey with at most this many events is played in every order. Five events have 120 orders. The journeys that
-# reproduce failures in the field (files 40, 42, 45 to 50) have at most five events.
+# A journey with at most this many events is played in every order. The journeys that reproduce failures in the field
+# (files 40, 42, 45 to 50) have at most five events.
 EVERY_ORDER_EVENTS_MAX = 5
 
 VARIABLES = {
@@ -80,8 +79,7 @@ def seconds_since_epoch(text):
 
 
 def shifted(text, seconds):
-    """Returns the time that is `seconds` after the time in `text`. The notation, the offset and the number of digits
-    stay the same."""
+    """Moves the time in `text` by `seconds`. Keeps its notation, its offset and its number of digits."""
     date_time, rest = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(.*)", text).groups()
     moved = datetime.datetime.fromisoformat(date_time) + datetime.timedelta(seconds=seconds)
     return moved.isoformat() + rest
@@ -91,8 +89,8 @@ def shifted(text, seconds):
 
 
 class Play:
-    """One journey in one spelling and one order of delivery, with its own drivers and ids. `differences` lists the
-    differences from the file."""
+    """One journey in one spelling and one order of delivery, with its own drivers and ids. `differences` lists where
+    the server's results differ from the file."""
 
     numbers = itertools.count(1)
 
@@ -176,8 +174,7 @@ class Play:
                 seen.add(self.key(index))
 
     def compare(self):
-        """Sends every event once more. Compares the verdicts in these responses, and each driver's state, with the
-        file."""
+        """Sends every event once more. Compares the verdicts and each driver's state with the file."""
         for index, event in enumerate(self.journey["events"]):
             expected = event["expect"]
             status, answer = self.send(index)
@@ -196,8 +193,8 @@ class Play:
 
 
     def compare_sessions(self):
-        """Checks why each session ended. The list of sessions and the timeline of the session must both state the
-        reason of the file."""
+        """Checks why each session ended. The list of sessions and the session's timeline must both give the reason in
+        the file."""
         for driver, client in self.clients.items():
             _, answer = client.get("/native/sessions?limit=100")
             listed = {session["session_id"]: session.get("ended_by") for session in answer["sessions"]}
@@ -210,14 +207,13 @@ class Play:
 
 
 def orders(journey, chance, random_count, every):
-    """Yields (name, order) for each delivery to play. If `every` is true and the journey is short, this includes all
-    possible orders."""
+    """Yields (name, order) for each delivery to play. If `every` is true, a short journey has all possible orders."""
     indexes = list(range(len(journey["events"])))
     yield "in order", indexes
     for delivery in journey.get("deliveries", []):
         order = delivery["order"]
-        # In the file, a delivery may lack some events. The test compares the verdicts of all events, so it sends the
-        # missing events at the end.
+        # A delivery of the file may lack some events. The test compares the verdicts of all events, so it sends the
+        # missing events last.
         yield delivery["note"], order + [index for index in indexes if index not in order]
     if journey.get("permutable", True):
         if every and len(indexes) <= EVERY_ORDER_EVENTS_MAX:
@@ -278,8 +274,8 @@ def main():
                     what = f"{journey['name']}, {spelling.__name__.replace('_', ' ')}"
                     differences = play(server, journey, spelling, chance, random_count)
                     report.check(not differences, what, *differences)
-                # All events of a batch share one X-Sent-At. Journeys in which an event has its own headers are
-                # therefore not played as batches.
+                # All events of a batch share one X-Sent-At. A journey is therefore not played as batches if one of its
+                # events has headers.
                 if not any("headers" in event for event in journey["events"]):
                     differences = play_as_batches(server, journey)
                     report.check(not differences, f"{journey['name']}, as batches", *differences)

@@ -5,16 +5,16 @@ import fcntl
 import os
 import socket
 
-# Linux takes the ports of outgoing connections from a higher range. An outgoing connection therefore cannot take one of
+# Linux takes the ports of outgoing connections from a higher range. No outgoing connection can therefore take one of
 # these ports before a server listens on it.
 FIRST, LAST = 20000, 32767
-# The file with the last port that was given out. All tests of one user on this machine share it, so two tests at the
-# same time do not get the same port.
+# This file has the port that was given out last. All tests of one user share the file, so no two tests get the same
+# port.
 COUNTER = f"/tmp/dwell-test-port.{os.getuid()}"
 
 
 def free_port():
-    """Returns a TCP port of 127.0.0.1 that no process uses. No test gets the same port again before all others of the
+    """Returns a TCP port of 127.0.0.1 that no process uses. A port is given out again only after all others of the
     range."""
     with open(COUNTER, "a+") as counter:
         fcntl.flock(counter, fcntl.LOCK_EX)

@@ -21,8 +21,8 @@ class Postgres:
     """A PostgreSQL with a Unix socket only, in a folder of its own. A context manager."""
 
     def __init__(self, settings=(), is_durable=False):
-        """`is_durable`: whether PostgreSQL waits for the disk at each COMMIT, as in production. Tests that measure time
-        need True. Tests that only kill processes may use False, because the page cache keeps the data."""
+        """`is_durable`: whether each COMMIT waits for the disk, as in production. Tests that measure time need True.
+        Tests that only kill processes may use False, because killed processes lose nothing from the page cache."""
         self.settings = [*settings, *([] if is_durable else ["fsync = off", "full_page_writes = off"])]
 
     def __enter__(self):
@@ -51,8 +51,8 @@ class Postgres:
             file.write("\n".join(["listen_addresses = ''", *self.settings, ""]))
 
     def run(self, program, *arguments, check=True):
-        # The output goes to a file. With a pipe, this call would not return, because the PostgreSQL that `pg_ctl`
-        # starts keeps the pipe open.
+        # The output goes to a file. The PostgreSQL that `pg_ctl` starts would keep a pipe open, and this call would not
+        # return.
         with open(self.folder / "output", "w+b") as output:
             result = subprocess.run(
                 [*AS_USER, PROGRAMS / program, *arguments], cwd="/", stdin=subprocess.DEVNULL, check=False,
@@ -63,8 +63,8 @@ class Postgres:
             raise AssertionError(f"{program} ended with {result.returncode}: {text}")
 
     def start(self):
-        # The folder of the socket is an argument, and not a line of the configuration file. The standby starts with a
-        # copy of the primary's file, but its socket needs another folder.
+        # The configuration file must not name the folder of the socket. The standby starts with a copy of the primary's
+        # file, but needs a folder of its own.
         self.run(
             "pg_ctl", "start", "-w", "-D", self.data, "-l", self.folder / "log",
             "-o", f"-c unix_socket_directories={self.folder}")
@@ -83,8 +83,7 @@ class Postgres:
         return postmaster, [int(number) for number in children.split()]
 
     def kill(self):
-        """Kills the postmaster with SIGKILL. Then waits until its child processes have ended, which they do by
-        themselves."""
+        """Kills the postmaster with SIGKILL. Then waits until its child processes have ended by themselves."""
         postmaster, children = self.processes()
         os.kill(postmaster, signal.SIGKILL)
         self.wait_for_end(children)
@@ -106,8 +105,8 @@ class Postgres:
     def send_to_all(self, kind):
         """Sends the signal to the postmaster and to its children. Returns the numbers of the children."""
         postmaster, children = self.processes()
-        # The postmaster gets the signal before its children. If SIGKILL ended a child first, the postmaster would begin
-        # a recovery.
+        # The postmaster gets the signal before its children. If it saw that SIGKILL had ended a child, it would begin a
+        # recovery.
         for number in [postmaster, *children]:
             try:
                 os.kill(number, kind)
@@ -122,8 +121,8 @@ class Postgres:
 
 
 class Pair:
-    """A primary and a synchronous standby, as a context manager. A commit waits until the standby has also written it
-    to disk. After `promote`, the new primary accepts writes alone, until `copy` or `rewind` gives it a standby."""
+    """A primary and a synchronous standby. A commit waits until the standby has also written it to disk. After
+    `promote`, the new primary has no standby until `copy` or `rewind` provides one."""
 
     def __init__(self, settings=()):
         # pg_rewind needs wal_log_hints. It also needs the WAL since the last common checkpoint of the two servers, so
@@ -142,15 +141,15 @@ class Pair:
         self.standby.__exit__(*exception)
 
     def url(self, database):
-        """Returns the URL with both hosts. A client uses the one that accepts writes."""
+        """Returns the URL with both hosts. A client connects to the host that accepts writes."""
         return f"postgresql://dwell@{self.primary.host},{self.standby.host}/{database}?target_session_attrs=read-write"
 
     def kill_primary(self):
         self.primary.kill_all()
 
     def promote(self):
-        """Promotes the standby, so that it becomes the primary and accepts writes. The old primary becomes the standby,
-        but follows the new one only after `copy` or `rewind`."""
+        """Makes the standby the primary, which accepts writes. The old primary becomes `self.standby`, but follows the
+        new primary only after `copy` or `rewind`."""
         self.standby.run("pg_ctl", "promote", "-w", "-D", self.standby.data)
         self.primary, self.standby = self.standby, self.primary
 
@@ -163,10 +162,10 @@ class Pair:
         self.follow()
 
     def rewind(self):
-        """Makes the killed old primary follow the new primary as its standby. In contrast to `copy`, this copies only
-        the differences."""
-        # pg_rewind reads the timeline of the new primary from a control file. This file contains the new timeline only
-        # after a checkpoint.
+        """Makes the killed old primary the standby of the new primary. Unlike `copy`, this copies only the
+        differences."""
+        # pg_rewind reads the new primary's timeline from a control file. A checkpoint writes the new timeline into this
+        # file.
         psql(f"{self.primary.url}/postgres", "CHECKPOINT")
         self.standby.run(
             "pg_rewind", "-D", self.standby.data, f"--source-server={self.source()} dbname=postgres",

@@ -22,7 +22,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 # The URL of a PostgreSQL for the servers, without a database name. It is None if the servers use SQLite.
 POSTGRES = os.environ.get("INTEGRATION_POSTGRES_URL")
 # Turns off the limits on events and requests of drivers and operators. RATE_LIMIT_AUTH and RATE_LIMIT_SERVICE_EVENTS
-# keep their defaults. A test may set a limit again.
+# keep their defaults.
 UNLIMITED = {f"RATE_LIMIT_{name}": "0" for name in (
     "SESSION_EVENTS", "PRESESSION_EVENTS", "REGISTRATIONS", "DEVICES", "ACCOUNT", "READS", "PINGS",
     "PURCHASES", "NOTIFICATIONS", "OPERATOR")}
@@ -54,8 +54,7 @@ def psql(url, sql):
         stdout=subprocess.PIPE).stdout
     if not is_query:
         return []
-    # A query may return several columns with the same name. A dict would keep only one of them, so each row is read as
-    # a list of pairs.
+    # Reads each row as a list of pairs. A dict would keep only one of several columns with the same name.
     return [tuple(value for _, value in row) for row in json.loads(output, object_pairs_hook=list)]
 
 
@@ -81,8 +80,8 @@ def wait_until(holds, seconds, what):
 
 
 class Folder:
-    """A context manager for a temporary directory. `below` is its parent; by default the system's directory for
-    temporary files."""
+    """A context manager for a temporary directory. Its parent is `below`, or the system's directory for temporary
+    files."""
 
     def __init__(self, below=None):
         self.below = below
@@ -114,7 +113,7 @@ class Server:
             "JWT_SECRET": SECRET,
             "LOG_FORMAT": "json",
             "LOG_LEVEL": "warning",
-            # The default timeout is 50 ms. On a slow machine, Redis sometimes needs longer to respond.
+            # On a slow machine, Redis sometimes needs longer than the default timeout of 50 ms.
             **({"REDIS_URL": options.redis_url, "REDIS_TIMEOUT_MS": "2000"} if options.redis_url else {}),
             **environment,
         }
@@ -204,7 +203,7 @@ class Server:
             "SELECT driver.driver_id, event.idempotency_key FROM event JOIN driver ON driver.id = event.driver")
 
     def rows(self, sql, *values):
-        """Runs a statement with these values for its question marks. Returns the rows."""
+        """Runs a statement, in which `values` replace the question marks. Returns the rows."""
         if self.database_url:
             for value in values:
                 sql = sql.replace("?", literal(value), 1)
@@ -218,8 +217,8 @@ class Server:
             database.close()
 
     def integrity(self):
-        """Returns the result of SQLite's integrity check, which is "ok" for an undamaged database. Always returns "ok"
-        with PostgreSQL, which has no integrity check of a whole database."""
+        """Returns the result of SQLite's integrity check, which is "ok" without damage. PostgreSQL cannot check a whole
+        database, so the result is always "ok" there."""
         if self.database_url:
             return "ok"
         database = sqlite3.connect(f"file:{self.database_path}?mode=ro", uri=True, timeout=10)

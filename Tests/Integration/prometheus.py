@@ -24,20 +24,19 @@ RULES = REPOSITORY / "config/prometheus/rules.yml"
 RULES_TEST = REPOSITORY / "Tests/Integration/prometheus_rules.yml"
 DASHBOARD = REPOSITORY / "config/grafana/dwell.json"
 OPERATIONS = REPOSITORY / "docs/operations.md"
-# The tested queries look back over this time. It contains many samples, because Prometheus scrapes about once a second
-# in this test.
+# The tested queries look back over this time. Prometheus scrapes about once a second in this test, so there are many
+# samples in this time.
 INTERVAL = "1m"
 SCRAPE_SECONDS_MAX = 60
 PRESESSION_LIMIT = 5
-# The alerts whose condition may be true in this test. The load causes rejected tokens, events over the limit, and codes
-# and notifications that cannot be delivered. The other alerts depend on the machine.
+# The alerts whose condition may be true in this test. The load causes rejected tokens, events over the limit,
+# undelivered codes and undelivered notifications. The alerts about disks, commits and loops depend on the machine.
 TRUE_HERE = {"DwellTokensRefused", "DwellManyRateLimited", "DwellCodesWait", "DwellPushWaits",
              "DwellDiskAlmostFull", "DwellDiskFillsUp", "DwellSlowCommits", "DwellLoopStuck"}
 
 
 class Prometheus:
-    """A Prometheus with the repository's configuration, except that it scrapes `target_port`, and does so every second.
-    A context manager."""
+    """A Prometheus with the repository's configuration, except that it scrapes `target_port` once a second."""
 
     def __init__(self, folder, target_port):
         self.folder = folder / "prometheus"
@@ -88,8 +87,6 @@ class Prometheus:
 
 
 class Traffic(threading.Thread):
-    """A thread that sends requests until it is stopped. Its requests produce the metrics that the queries ask for."""
-
     def __init__(self, port):
         super().__init__(daemon=True)
         self.port = port
@@ -122,7 +119,8 @@ class Traffic(threading.Thread):
 
 
 def threshold_removed(query):
-    """Removes the comparison at the end of a rule's query. The rest finds series even if the alert does not fire."""
+    """Removes the comparison at the end of a rule's query. Without it, the query finds series even if the alert does
+    not fire."""
     value, count = re.subn(r"\s*(?:==|<|>)\s*[0-9.e+]+$", "", query.strip())
     assert count == 1, f"{query} does not end in a comparison with a number"
     return value
@@ -167,8 +165,7 @@ def runbooks(report):
 
 
 def without_series(prometheus, queries):
-    """Returns a line with the name and the query for each pair whose query finds no series within
-    SCRAPE_SECONDS_MAX."""
+    """Returns a line with name and query for each query that finds no series within SCRAPE_SECONDS_MAX."""
     deadline = time.monotonic() + SCRAPE_SECONDS_MAX
     while empty := [f"{name}: {query}" for name, query in queries if not prometheus.series(query)]:
         if time.monotonic() > deadline:
@@ -195,8 +192,8 @@ def under_load(report, prometheus, traffic):
     report.check(traffic.failure is None, "the load was one", traffic.failure)
     firing = {rule["name"] for rule in prometheus.rules() if rule["state"] == "firing"}
     report.check(not firing - {"DwellDiskAlmostFull"}, "no alert fires on a server that is well", *firing)
-    # Most alerts fire only when their condition has been true for minutes, which this test does not last. They become
-    # pending, however, as soon as the condition is true.
+    # Most alerts fire only after their condition has been true for minutes, longer than this test lasts. But an alert
+    # becomes pending as soon as its condition is true.
     true = {rule["name"] for rule in prometheus.rules() if rule["state"] != "inactive"}
     report.check(not true - TRUE_HERE, "no alert has a true condition, except those that the load causes", *true)
 

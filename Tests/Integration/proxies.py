@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tests the two proxy configurations of config/, with TLS, in front of a server (docs/deploy.md). In the
-configurations, the tests change only addresses, ports, names and paths. One check also changes the rate limit.
+"""Tests both proxy configurations of config/ in front of a server, with TLS (docs/deploy.md). The tests change only the
+configurations' addresses, ports, names and paths. One check also changes the rate limit.
 
-Requests and streams pass, and the server sees the client's address. The server's limit on bodies applies, and its
-internal routes are not reachable. If the server is unreachable, the proxy responds in the contract's error format."""
+Requests and streams pass, and the server sees the client's address. The server's limit on bodies applies, and no
+internal route is reachable. If the server is unreachable, the proxy responds in the contract's error format."""
 
 import contextlib
 import datetime
@@ -53,7 +53,6 @@ def certificate(folder):
 
 
 def page_files(folder):
-    """Writes a file for each public page. Returns the settings that name the files."""
     files = {"PRIVACY_FILE": "privacy.html", "TERMS_FILE": "terms.md", "SUPPORT_FILE": "support.txt"}
     for file in files.values():
         (folder / file).write_text(f"<p>Our page {file}</p>" if file.endswith("html") else f"# Our page {file}\n")
@@ -82,8 +81,8 @@ class Nginx:
             ("dwell.example.org", "localhost"), *more)
         paths = "".join(f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         (folder / "nginx.conf").write_text(
-            # If root runs the tests, only root may access the directory. nginx's workers must then also run as root,
-            # which is not their default.
+            # If root runs the tests, only root can access the directory. nginx's workers must then run as root,
+            # although this is not their default.
             ("user root; " if os.geteuid() == 0 else "") + f"daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log; worker_processes 1;\n"
             f"events {{}}\nhttp {{ access_log off; {paths}\n{site}\n}}\n")
         self.command = ["nginx", "-p", str(folder), "-e", str(folder / "nginx.log"), "-c", str(folder / "nginx.conf")]
@@ -94,7 +93,7 @@ class Caddy:
     def __init__(self, folder, upstream):
         self.port = free_port()
         self.authority = folder / "caddy/pki/authorities/local/root.crt"
-        # Sets the directory of Caddy's certificate authority, and keeps Caddy from changing the machine's trust store.
+        # Sets the directory of Caddy's certificate authority, and prevents a change of the machine's trust store.
         text = replaced(
             (REPOSITORY / "config/Caddyfile").read_text(),
             ("{\n\tservers {", f"{{\n\tadmin off\n\tskip_install_trust\n\thttp_port {free_port()}\n\tservers {{"))
@@ -131,7 +130,6 @@ def connection(proxy, client=CLIENT):
 
 
 def ask(proxy, method, path, body=None, fields=None, client=CLIENT):
-    """Sends a request through the proxy. Returns the status, the header fields and the body of the response."""
     each = connection(proxy, client)
     try:
         each.request(method, path, body, {
@@ -153,7 +151,7 @@ FORWARDING = [
 
 
 class Echo(ThreadingHTTPServer):
-    """A replacement for the server, which answers with the header fields that it receives."""
+    """Replaces the server, and answers with the header fields that it receives."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -193,8 +191,8 @@ def check_forwarding(report, name, kind):
 
 
 def check_rate(report):
-    """Checks the rate limit of nginx. Requests over the rate and the burst of one address are rejected, and requests of
-    another address pass. This check lowers the rate and the burst of the configuration."""
+    """Checks nginx's rate limit with a lower rate and a lower burst. Requests of one address above them are rejected.
+    Requests of another address pass."""
     slower = (("rate=100r/s", "rate=1r/m"), ("burst=500 nodelay", "burst=5 nodelay"))
     with Folder() as folder, Echo() as echo, running(Nginx(folder, echo.port, *slower), folder) as proxy:
         answers = [ask(proxy, "GET", "/", client="127.0.0.11") for _ in range(9)]
@@ -209,8 +207,8 @@ def check_rate(report):
 
 
 def check_garbage(report, proxy, server, name):
-    """Checks that a client cannot hide behind the proxy's address. The log and the limit per address must use the
-    client's address."""
+    """Checks that a client cannot hide behind the proxy's address. The server must use the client's address in its log
+    and for the limit per address."""
     before = len(lines_of(server))
     # More requests than RATE_LIMIT_AUTH allows.
     statuses = [ask(proxy, "GET", "/auth/me", fields={"Forwarded": "garbage", "X-Forwarded-For": "garbage"})[0] for _ in range(4)]
@@ -234,8 +232,8 @@ def clients_in(server):
 
 
 def stream(proxy, name):
-    """Checks that the proxy does not buffer the stream. The newest state must arrive at once, and so must the state
-    after an event."""
+    """Checks that the proxy does not buffer the stream. The current state must arrive at once, and so must the new
+    state after an event."""
     each = connection(proxy)
     each.request("GET", "/native/session/stream", headers={"Authorization": f"Bearer {token('proxied')}"})
     answer = each.getresponse()

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Tests the server's requests to Apple's App Store Server API. The server requests a transaction if an app sends only
-the transaction's id, and it requests notifications that it missed. Apple's server stalls, returns wrong data, is busy,
-and stops."""
+its id, and requests notifications that it has missed. Apple's server stalls, returns wrong data, is busy, and stops."""
 
 import secrets
 import time
@@ -16,7 +15,7 @@ from signing_in import Suite
 
 suite = Suite(__doc__)
 
-# The server must answer within this time even if Apple does not answer. This time is shorter than an app's own timeout.
+# The server must answer an app within this time, even if Apple does not answer. An app's own timeout is longer.
 SECONDS_MAX = 20
 
 
@@ -25,8 +24,8 @@ def driver():
 
 
 def asking(lab, **environment):
-    """Starts a replacement for Apple's API. Also starts a second server with its own database, which may call this
-    API."""
+    """Starts a replacement for Apple's API, and a second server that may call it. The second server has its own
+    database."""
     api = lab.stack.enter_context(AppStoreAPI(lab.folder))
     return api, lab.start_server(f"asking-{secrets.token_hex(4)}", **api.environment(), **environment)
 
@@ -38,8 +37,7 @@ def coins(lab, server, buyer):
 
 
 def read_to(server):
-    """Returns for each environment the time up to which the server has read Apple's history, in milliseconds since
-    1970."""
+    """Returns for each environment how far the server has read Apple's history, in milliseconds since 1970."""
     return {name: int(at) for name, at in server.rows("SELECT environment, read_to_ms FROM notification_history")}
 
 
@@ -159,8 +157,8 @@ def _(lab):
         return lab.store.notification("ONE_TIME_CHARGE", transaction=lab.store.product(
             COINS, "Consumable", appAccountToken=mine))
     server.stop()
-    # The database now looks as if the server had been off for 40 days. Apple's sandbox keeps notifications for only 30
-    # days, so the server cannot get the older ones.
+    # Makes the database look as if the server had been off for 40 days. Apple's sandbox keeps notifications for only 30
+    # days, so those of the first ten days are lost.
     server.rows("UPDATE notification_history SET read_to_ms = read_to_ms - ?", 40 * DAY)
     before = read_to(server)
     api.history["production"] = [(now_ms() - 35 * DAY, bought(), True) for _ in range(45)]
@@ -172,8 +170,7 @@ def _(lab):
     server.start()
     wait_until(lambda: coins(lab, server, ann) == 40, 20, "the first two pages")
     lab.call("POST", "/apple/store-notifications", {"signedPayload": bought()}, server=server).expect(200)
-    # Reading the notifications of Apple's production environment fails. The server must still read those of the sandbox
-    # to the end.
+    # A page of Apple's production notifications fails. The server must still read all notifications of the sandbox.
     wait_until(lambda: read_to(server)["Sandbox"] > before["Sandbox"] + 39 * DAY, 20, "the sandbox")
     # Production is read up to the day with the failing page.
     assert before["Production"] <= read_to(server)["Production"] < before["Production"] + 6 * DAY
@@ -225,7 +222,7 @@ def _(lab):
         return server.log_path.read_text().count("certificate status is unavailable")
 
     # The server asks the OCSP responder about the certificate in the background. Each step therefore waits for the
-    # result of its question before the next step changes the responder's behaviour.
+    # answer before the next step changes the responder.
     responder.stop()
     show().expect(200)
     sql("UPDATE purchase_signer SET checked_at_ms = NULL")
@@ -234,7 +231,7 @@ def _(lab):
     wait_until(lambda: unanswered() > before, 10, "the check without a responder")
     assert len(found()) == 1, found()
     responder.start()
-    # If the body is not an OCSP response, for example a page of a proxy, the server acts as if there were no answer.
+    # A body that is not an OCSP response, such as a proxy's page, has the same effect as no answer.
     responder.says = "nonsense"
     before = unanswered()
     restart()

@@ -50,7 +50,7 @@ class Shop:
         return answer["changed_at"]
 
     def request(self, id=None, signed=None, environment="Production"):
-        """Sends Apple's notification. The server answers it at once and processes the request later."""
+        """Sends Apple's notification. The server answers the notification at once and processes the request later."""
         signed = signed or now_ms()
         transaction = self.lab.store.product(
             COINS, "Consumable", transactionId=id or self.id, environment=environment)
@@ -129,7 +129,7 @@ def _(lab):
     shop.server.kill()
     shop.api.stop()
     shop.server.start()
-    # Make the next attempt due now, because it is otherwise due only after eight or more seconds.
+    # Makes the next attempt due now. Otherwise, the test would wait eight or more seconds.
     due = f"UPDATE consumption_request SET next_attempt_at_ms = {now_ms()} WHERE outcome IS NULL"
     shop.sql(due)
     wait_until(lambda: shop.sql("SELECT attempt_count FROM consumption_request") == [(2,)], 20, "another failed attempt")

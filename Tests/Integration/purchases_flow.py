@@ -168,7 +168,8 @@ def _(lab):
     assert account_token(lab, ann) == mine != account_token(lab, eve)
     signed = lab.store.transaction(appAccountToken=mine.upper())
     post(lab, eve, signed).expect_problem(409, "purchase_owned_by_another")
-    # The server rejected eve's request. It stored the purchase for ann, because the purchase names ann's account token.
+    # The server rejected eve's request, but stored the purchase for ann, because the purchase names ann's account
+    # token.
     assert statuses(lab, ann) == {MONTHLY: "active"}
     post(lab, ann, signed).expect(200)
 
@@ -245,8 +246,8 @@ def documented_types():
 @suite.check("each documented type is taken, and one that nobody knows is kept")
 def _(lab):
     app = {"appAppleId": APPLE_ID, "bundleId": BUNDLE_ID, "environment": "Production"}
-    # Some notification types have their details in a member other than `data`. In `objects`, each key is such a type
-    # with its subtype. Each value is the name of the member and its content.
+    # Some notification types have their details in another member than `data`. `objects` maps such a type and its
+    # subtype to the name and the content of this member.
     objects = {
         "RENEWAL_EXTENSION SUMMARY": ("summary", {**app, "productId": MONTHLY, "succeededCount": 5, "failedCount": 0}),
         "RESCIND_CONSENT": ("appData", {**app, "signedAppTransactionInfo": "x.y.z"}),
@@ -269,8 +270,8 @@ def _(lab):
             payload = lab.store.notification(kind, subtype, transaction, notificationUUID=id)
         notify(lab, payload).expect(200).expect_no_store()
         rows = lab.sql("SELECT type, subtype, payload IS NOT NULL AS is_kept FROM store_notification WHERE uuid = ?", id)
-        # The server stores the payload only if its details are in a member of `objects`. It does not store the payload
-        # of a transaction, because the transaction has its own row.
+        # Of these types, the server stores the payload only for those in `objects`. A transaction has its own row, so
+        # the server does not store its payload too.
         assert rows == [(kind, subtype, what in objects)], (what, rows)
     notify(lab, lab.store.notification("FROM_THE_FUTURE", "X")).expect(200).expect_no_store()
     kept = lab.sql("SELECT payload FROM store_notification WHERE type = 'FROM_THE_FUTURE'")
@@ -338,8 +339,8 @@ def _(lab):
     post(lab, buyer, stranger.sign(store.transaction_claims())).expect_pointers("/signed_transaction")
     post(lab, buyer, store.transaction(bundleId="com.other")).expect_pointers("/signed_transaction")
     post(lab, buyer, store.transaction(), store.renewal("1")).expect_pointers("/signed_transaction")
-    # The last argument must be a signed renewal. A signed transaction in its place is rejected, although its signature
-    # is valid.
+    # The last argument must be a signed renewal. A signed transaction is rejected there, although its signature is
+    # valid.
     transaction = store.transaction()
     post(lab, buyer, transaction, transaction).expect_pointers("/signed_transaction")
     lab.call("POST", PURCHASES, {"transactionId": "1", "productId": "p", "originalTransactionId": "1"},
@@ -359,8 +360,8 @@ def _(lab):
     before = rows()
 
     def ends(text):
-        """Returns the lengths to which `text` is truncated. These are about 150 lengths spread over the text, the last
-        90, and those around each dot."""
+        """Returns the lengths to which the test truncates `text`: about 150 spread over the text, the last 90, and a
+        few around each dot."""
         dots = [place for place, character in enumerate(text) if character == "."]
         return sorted({*range(1, len(text), len(text) // 150), *range(len(text) - 90, len(text)),
                        *(place + step for place in dots for step in range(-2, 4))})

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the operator commands for purchases, beside a running server. They show purchases with the reason for their
+"""Tests the operator commands for purchases, beside a running server. They show purchases and the reasons for their
 status, move a purchase, and read notifications from a file. Also tests which purchase data remains after a deletion."""
 
 import json
@@ -104,7 +104,7 @@ def _(lab):
            "no remaining data")
     (kept,) = lab.sql("SELECT payload, signature FROM purchase_transaction WHERE transaction_id = ?", id)
     assert json.loads(as_bytes(kept[0]))["productId"] == MONTHLY and kept[1] is None, kept
-    # The deleted driver's subscription continues, and Apple signs new transactions for it. The server stores them, but
+    # The subscription of a deleted driver continues, and Apple signs new transactions for it. The server stores them
     # without the members that identify the person.
     name = {"appAccountToken": token, "appTransactionId": account}
     renewed = lab.store.transaction(transactionId=number(), originalTransactionId=id, **name)
@@ -117,8 +117,8 @@ def _(lab):
            "no remaining data")
     assert lab.sql("""SELECT count(*) FROM purchase_transaction JOIN purchase ON purchase.id = purchase
                       WHERE original_transaction_id = ? AND signature IS NULL""", id) == [(2,)]
-    # The same person signs in again and gets a new account. So far, the stored renewal and refund lack the members that
-    # identify a person. When the app sends them for the new account, the server stores them completely.
+    # The same person signs in again and gets a new account. The stored renewal and refund still lack the members that
+    # identify a person. When the new account's app sends them, the server adds these members.
     again = lab.apple_driver()
     buy(lab, again, refunded)
     assert statuses(lab, again) == {MONTHLY: "active"}

@@ -2,8 +2,7 @@
 """Tests the notifications about journeys, from the posted event to APNs and FCM (push_services.py). A journey causes
 notifications of every kind. Late or unwanted notifications are not sent.
 
-Also tests the delay between a deadline and its notification. After kill -9 or an outage, no notification may be
-lost."""
+Also tests how soon a notification follows its deadline. No notification may be lost after kill -9 or an outage."""
 
 import collections
 import concurrent.futures
@@ -17,8 +16,8 @@ from processes import UNLIMITED, Folder, Server, arguments, wait_until
 from push_services import FCM, APNs, error
 from report import Report
 
-# The server sends a warning three minutes before the grace period ends. With this grace period of 182 s, the warning is
-# due two seconds after the departure.
+# The server sends a warning three minutes before the end of the grace period. With 182 s, the warning is due two
+# seconds after the departure.
 GRACE_SECONDS = 182
 METRICS = "a-token-for-the-figures"
 
@@ -36,7 +35,6 @@ class Phones(APNs):
         return self.by_device.get(device_of(request), action)
 
     def of(self, driver, activity=False):
-        """Returns the notifications to the driver's phone in the order of their arrival."""
         address = hexadecimal(driver, activity)
         return [request for request in list(self.requests) if device_of(request) == address]
 
@@ -70,8 +68,8 @@ STEPS = {
 
 
 def post(server, driver, *steps, ago=0.0, session=None):
-    """Posts an event of the driver for each of `steps`. The events are a hundredth of a second apart, and the last one
-    occurred `ago` seconds ago. Returns the time of the last event in seconds since 1970."""
+    """Posts an event of the driver for each of `steps`, a hundredth of a second apart. The last event occurred `ago`
+    seconds ago. Returns its time in seconds since 1970."""
     now = time.time()
     with Client(server.port, token(driver)) as client:
         for index, step in enumerate(steps):
@@ -98,8 +96,7 @@ def figure(server, series):
 
 
 def expect(phones, driver, kinds, seconds=30):
-    """Waits until the driver's phone has as many notifications as `kinds`. Returns whether their kinds are exactly
-    `kinds`."""
+    """Waits until the driver's phone has `len(kinds)` notifications. Returns whether their kinds equal `kinds`."""
     try:
         wait_until(lambda: len(phones.of(driver)) >= len(kinds), seconds, f"{len(kinds)} notifications")
     except AssertionError:
@@ -148,8 +145,8 @@ def journey(report, server, phones):
 
 
 def followed(report, server, phones):
-    """A session ends while APNs is down, so the `end` event for its Live Activity is late. This late event must not end
-    the Live Activity of the next session."""
+    """A session ends while APNs is down, so the `end` event for its Live Activity is late. The next session has its own
+    Live Activity, which the late event must not end."""
     driver = "followed"
     first, second = hexadecimal(driver, activity=True), hexadecimal(driver + "-2", activity=True)
     register(server, driver, live_activity_token=first)
@@ -184,8 +181,8 @@ def returned(report, server, phones):
 
 
 def killed(report, server, phones):
-    """Checks the notifications to a phone whose app is killed after the departure. The server must announce the end of
-    the session, because the app cannot detect it."""
+    """Checks the notifications to a phone whose app is killed after the departure. The app cannot detect the end of the
+    session, so the server must announce it."""
     delays = []
     for number in range(8):
         driver = f"killed-{number}"
@@ -207,8 +204,8 @@ def killed(report, server, phones):
 
 
 def silent(report, server, phones):
-    """Checks that no notification is sent for late events, for simulated drivers, or for kinds that the driver has
-    turned off. Devices of the platform `web` also get none."""
+    """Checks that late events and simulated drivers cause no notifications. Devices of the platform `web` get none. No
+    device gets a kind that its driver has turned off."""
     register(server, "late")
     post(server, "late", "near", "anchored", "active", ago=65)
     register(server, "quiet", notifications={"quiet": True})
@@ -244,8 +241,8 @@ def android(report, server, fcm):
 
 
 def gone(report, server, phones):
-    """Checks the status 410 of Apple. The server removes the device if it registered before the timestamp in the
-    response."""
+    """Checks Apple's status 410. The server must remove a device only if the device registered before the response's
+    timestamp."""
     register(server, "gone")
     register(server, "again")
     phones.by_device[hexadecimal("gone")] = error(410, "Unregistered", timestamp=int((time.time() + 1) * 1000))
@@ -284,8 +281,8 @@ def outage(report, server, phones, count):
     wait_until(lambda: drain() or sum(delivered.values()) > count / 4, 90, "the first deliveries")
     server.kill()
     server.start()
-    # When the server was killed, it was sending some entries of push_outbox. They stay reserved for up to 45 seconds,
-    # so the wait is longer.
+    # The killed server had reserved the entries of push_outbox that it was sending. A reservation lasts up to 45
+    # seconds, so the test waits longer.
     wait_until(drain, 90, "every delivery")
     wait_until(lambda: rows(server, "SELECT count(*) FROM push_outbox") == [(0,)], 60, "the empty outbox")
     drain()

@@ -26,8 +26,6 @@ PROJECT, ACCOUNT = "chargers-1234", "push@chargers-1234.iam.gserviceaccount.com"
 
 
 class Request:
-    """One request of the client: its fields, its body, and the number of its connection."""
-
     def __init__(self, connection, fields):
         self.connection = connection
         self.fields = fields
@@ -49,8 +47,8 @@ class HTTP2Server:
     "reset", "refuse"       the stream is reset; "refuse" says that it was not processed (REFUSED_STREAM)
     "close"                 the connection is closed
     "hold"                  200, as soon as `hold` streams of the connection wait for it
-    "goaway"                GOAWAY with this stream as the last one, which is then answered with 200. Later streams of
-                            the connection are never answered
+    "goaway"                GOAWAY that names this stream as the last one, and 200 for this stream. Later streams of
+                            the connection get no answer
     "goaway before"         GOAWAY that says that this stream was not processed"""
 
     def __init__(self, folder, streams=1000, alpn=("h2",)):
@@ -198,8 +196,8 @@ class Connection:
         if action in ("reset", "refuse"):
             self.h2.reset_stream(stream, codes.INTERNAL_ERROR if action == "reset" else codes.REFUSED_STREAM)
         elif action in ("goaway", "goaway before"):
-            # The test writes the GOAWAY frame itself. If the h2 library sent the frame, the library would then refuse
-            # to send the response below.
+            # Writes the GOAWAY frame without the h2 library. If the library itself sent GOAWAY, it would refuse to send
+            # the response below.
             self.last_stream = stream if action == "goaway" else stream - 2
             frame = GoAwayFrame(0, last_stream_id=max(0, self.last_stream), error_code=codes.NO_ERROR)
             self.socket.sendall(self.h2.data_to_send() + frame.serialize())
@@ -219,9 +217,8 @@ def error(status, reason, **more):
 
 
 class APNs(HTTP2Server):
-    """`script` contains the actions for the next requests, in order, whatever their device. When it is empty, `always`
-    is the action for every valid request, or 200 if it is None. `complaints` lists the violations of Apple's documented
-    rules."""
+    """`script` has the actions for the next requests, for any device. If `script` is empty, a valid request gets
+    `always`, or 200 if `always` is None. `complaints` lists the violations of Apple's documented rules."""
 
     def __init__(self, folder, **options):
         super().__init__(folder, **options)
@@ -282,7 +279,7 @@ class APNs(HTTP2Server):
 
 class FCM(HTTP2Server):
     """`script` works as in `APNs`. The path /token issues access tokens over HTTP/1.1 on the same port. If
-    `token_answer` (status, body) is set, /token responds with it instead."""
+    `token_answer` (status, body) is set, it replaces the response of /token."""
 
     def __init__(self, folder, **options):
         super().__init__(folder, alpn=("h2", "http/1.1"), **options)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests how `dwell push-test` sends notifications to the APNs and FCM of push_services.py. Checks what is sent, the
-effect of every answer, and that many notifications use one connection.
+"""Tests how `dwell push-test` sends notifications to the APNs and FCM of push_services.py. Checks the requests and the
+effect of every answer. Many notifications must use one connection.
 
 The services also stall, close connections, reset streams and send GOAWAY."""
 
@@ -155,8 +155,8 @@ def one_connection(report, options, folder):
         report.check(len(apns.tokens) == 1, "and one provider token", len(apns.tokens))
         report.note(f"1000 at once: {ended[1].splitlines()[-1]}")
     with APNs(folder / "held") as apns:
-        # Dwell sends a single notification and waits for its answer before it sends others at the same time. APNs
-        # therefore answers the first one at once, and holds all others.
+        # Dwell waits for the answer to its first notification before it sends several at the same time. APNs therefore
+        # answers the first one at once, and holds all others.
         apns.script.append((200, {}, b""))
         apns.always, apns.hold = "hold", 500
         ended = push(options, apns, "--token", TOKEN, "--count", "1001")
@@ -171,11 +171,11 @@ def one_connection(report, options, folder):
 
 
 def disturbed(report, options, folder, name, actions, count, allowed, connections, in_flight=1000):
-    """Sends `count` notifications. For some of them, the APNs performs one of the `actions`. Each notification must be
-    reported as delivered, or as unavailable with one of the words in `allowed`.
+    """Sends `count` notifications, and the APNs disturbs some of them with `actions`. Dwell must report each
+    notification as delivered, or as unavailable with a word in `allowed`.
 
-    The time limit of 10 s begins when Dwell hands a notification to libcurl. A slow machine must be able to send
-    `count` notifications in this time."""
+    The time limit of 10 s begins when Dwell hands a notification to libcurl. `count` must be so small that a slow
+    machine sends all notifications in this time."""
     with APNs(folder / name.replace(" ", "-")) as apns:
         apns.script.extend([(200, {}, b"")] * 20)
         for action in actions:
@@ -189,8 +189,7 @@ def disturbed(report, options, folder, name, actions, count, allowed, connection
                      f"{name}: every notification has an outcome", output, errors)
         report.check(apns.connections <= connections and seconds < 30, f"{name}: at most {connections} connections",
                      apns.connections, seconds, output)
-        # If the answer to a notification is lost, libcurl sends the notification a second time. It may therefore arrive
-        # twice, but not more often.
+        # If the answer to a notification is lost, libcurl sends the notification a second time, but not more often.
         report.check(found.get("delivered", 0) <= len(apns.requests) <= 2 * count, f"{name}: none is sent again and again",
                      len(apns.requests), output)
         report.note(f"{name}: {dict(found)}, {len(apns.requests)} requests, {apns.connections} connections, {seconds:.1f} s")
@@ -206,8 +205,8 @@ def disturbances(report, options, folder):
     report.check(found.get("delivered") == 400, "a stream that GOAWAY excludes is sent again", found)
     found, _, _ = disturbed(report, options, folder, "refused streams", ["refuse"] * 10, 400, {"unreachable"}, 12)
     report.check(found.get("delivered") == 400, "a refused stream is sent again", found)
-    # Requests that follow each other use the same handle of libcurl, which Dwell resets before each request. Without
-    # the reset, libcurl 7.88 adds up the repetitions of all these requests, and fails at the sixth repetition.
+    # One handle of libcurl sends all these requests, and Dwell resets it before each request. Without the reset,
+    # libcurl 7.88 counts the repetitions of all requests together, and fails at the sixth.
     found, _, _ = disturbed(report, options, folder, "refused one by one", ["refuse"] * 8, 200, {"unreachable"}, 12,
                             in_flight=1)
     report.check(found.get("delivered") == 200, "a handle's requests are sent again however often others were", found)
@@ -215,8 +214,8 @@ def disturbances(report, options, folder):
     disturbed(report, options, folder, "closed connections", ["close"] * 3, 400, {"unreachable"}, 12)
     found, _, seconds = disturbed(report, options, folder, "stalled streams", ["stall"] * 5, 200,
                                      {"timed_out", "unreachable"}, 1)
-    # When the first stalled stream times out, its connection has been silent for long, so Dwell closes it. The other
-    # stalled streams of this connection may then end shortly before their own time limits.
+    # When the first stalled stream times out, Dwell closes its connection, which has long been silent. The connection's
+    # other stalled streams may then end shortly before their own time limits.
     report.check(found.get("delivered") == 195 and found.get("unavailable timed_out", 0) >= 1
                  and 9.5 < seconds < 15,
                  "stalled streams end by their time limit, and the others are not delayed", found, seconds)

@@ -222,10 +222,10 @@ expect_remaining() {
     stop_server
 }
 
-# The batch consists of pairs of events with the same key. The limiter charges only the first event of each pair. The
-# store then rejects this event, and the limiter refunds the charge.
+# In each pair of events, both have the same key, and the limiter charges only the first. The store rejects the first
+# event, and the limiter refunds the charge.
 #
-# After this refund, the limiter must charge the second event of the pair.
+# After the refund, the limiter must charge the second event of the pair.
 @test "an event beside a refused one with its key is charged" {
     limited_server
     sign_in b
@@ -265,8 +265,8 @@ expect_remaining() {
     stop_server
 }
 
-# The store rejects all events of the batch. Each refund makes room for one more event. If the server then decided about
-# all remaining events again, it would make about 125,000 decisions.
+# The store rejects all 500 events of the batch, and each refund makes room for one more event. If each refund led to a
+# new decision about all remaining events, there would be about 125,000 decisions.
 @test "a batch whose events pass one place on is decided about in linear time" {
     limited_server METRICS_PORT="$(free_port)"
     sign_in b
@@ -300,7 +300,8 @@ expect_remaining() {
     pre_session p2
     pre_session p3
     expect_rate_limited
-    # Rejected events have a separate limit, which 0 does not turn off. After 600 rejected events, every event gets 429.
+    # Rejected events have a separate limit, which the value 0 does not turn off. After 600 rejected events, every event
+    # gets 429.
     for attempt in 1 2; do
         post /native/events/batch "$(gojq -cn '{events: [range(500) | {}]}')"
         expect_json '.results | length == 500 and all(.status_code == 400)'
@@ -373,14 +374,13 @@ expect_remaining() {
     post /api/push/register-token '{"token":"ef56"}'
     expect_rate_limited
     [[ $(sql "SELECT push_token FROM device") == ab12 ]] || fail "The devices changed all the same."
-    # The three paths for pings share one limit. Requests that read data have another limit, so they use up nothing of
-    # it.
+    # The three paths for pings share one limit. Reads have another limit, so they do not use up the limit for pings.
     for path in /native/background-ping /v1/native/background-ping /v1/charging-sessions/background-ping; do
         post "$path" '{}'
         if [[ $path == /v1/charging-sessions/* ]]; then expect_rate_limited; else expect_status 204; fi
         expect_field RateLimit-Policy '"pings";q=2;w=600'
     done
-    # The driver's exhausted limits do not affect events or another driver's requests. Reading the configuration has no
+    # The driver's exhausted limits do not affect the driver's events or other drivers. Reading the configuration has no
     # limit.
     pre_session k1
     expect_status 200

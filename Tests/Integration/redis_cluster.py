@@ -51,7 +51,7 @@ def event(key):
 
 
 class Servers:
-    """Two servers with separate databases. Only Redis can combine their counts of a driver's events."""
+    """Two servers with separate databases and one shared group of Redis servers."""
 
     def __init__(self, options, folder, urls, timeout_milliseconds=2000):
         self.all = []
@@ -86,8 +86,8 @@ class Servers:
         return [self.post(self.all[index % 2], driver, f"{driver}-{prefix}{index}") for index in range(count)]
 
     def fill(self, driver):
-        """Posts more events of the driver to the first server than the limit allows. The driver is then over the limit
-        in Redis, and also in this server's memory."""
+        """Exhausts the driver's limit at the first server. The driver is then over the limit in Redis and in this
+        server's memory."""
         return [self.post(self.all[0], driver, f"{driver}-full-{index}") for index in range(LIMIT + 2)]
 
     def figure(self, server, name, label=""):
@@ -98,8 +98,7 @@ class Servers:
         return float(found[1]) if found else None
 
     def by(self, which):
-        """Returns the number of decisions that `which` made, as the sum over both servers. `which` is "redis" or
-        "process"."""
+        """Returns how many decisions `which` ("redis" or "process") made, as the sum over both servers."""
         return sum(
             self.figure(server, "dwell_redis_decisions_total", f'{{by="{which}"}}') or 0 for server in self.all)
 
@@ -122,13 +121,13 @@ class Servers:
             return (self.connected(server) == (nodes, 0)
                     and self.figure(server, "dwell_redis_breaker_state", '{state="closed"}') == 1)
         except ConnectionRefusedError:
-            # The server opens the port for metrics shortly after the port for requests, so it may not be open yet.
+            # The server opens the port for metrics shortly after the port for requests.
             return False
 
 
 def check_shared(report, servers, drivers, what, is_complete=True):
-    """Checks that both servers together allow each driver only as many events as the limit. `is_complete` says whether
-    all nodes of Redis work. If so, Redis must make every decision."""
+    """Checks that both servers together allow each driver only LIMIT events. If `is_complete` is true, all nodes of
+    Redis work, and Redis must make every decision."""
     before = servers.by("process")
     for driver in drivers:
         statuses = servers.alternate(driver, LIMIT + 2)
@@ -139,8 +138,8 @@ def check_shared(report, servers, drivers, what, is_complete=True):
 
 
 def check_refusals(report, servers, driver, what):
-    """Checks that the servers share the limit on rejected events. A server compares this limit with a count in its
-    memory. When the server charges an event, Redis's reply updates this count."""
+    """Checks that the servers share the limit on rejected events. A server decides by a count in its memory. When the
+    server charges an event, Redis replies with the shared count, which replaces the server's own."""
     invalid = {"event": "chargerTargeted"}
     one, two = servers.all
 
@@ -155,7 +154,7 @@ def check_refusals(report, servers, driver, what):
     statuses = [post(one), post(two)]
     report.check(
         statuses == [429, 400], f"{what}: after 600 refused events, the other server reads only the first body", statuses)
-    # The other server's first charge brings Redis's reply with the total count. On a busy machine, this reply arrives a
+    # After the other server's first charge, Redis replies with the total count. On a busy machine, this reply arrives a
     # few responses late, so the test posts until it gets 429.
     read = 1
     while read < 50 and post(two) != 429:
@@ -221,7 +220,7 @@ def move_slot(report, servers, cluster, drivers):
     old_driver = drivers.third(0)
     moving = slot(old_driver)
     same_slot = lambda number: number == moving
-    # These three drivers are in the slot that moves. None of them has a key in Redis before the move.
+    # These three drivers have the slot that moves. They have no keys in Redis before the move.
     new_driver, last_driver, after = (drivers.one(same_slot) for _ in range(3))
     source, target = cluster.nodes[0], cluster.nodes[1]
     source_id, target_id = source.ask("CLUSTER", "MYID"), target.ask("CLUSTER", "MYID")
@@ -231,8 +230,8 @@ def move_slot(report, servers, cluster, drivers):
         statuses = servers.alternate(old_driver, 2, "before-")
         target.ask("CLUSTER", "SETSLOT", str(moving), "IMPORTING", source_id)
         source.ask("CLUSTER", "SETSLOT", str(moving), "MIGRATING", target_id)
-        # The source node has the window of `old_driver`, and answers TRYAGAIN for it. It answers ASK for `new_driver`,
-        # so the server creates that window on the target node.
+        # The source node has the window of `old_driver`, and answers TRYAGAIN for it. For `new_driver`, the source node
+        # answers ASK, so the server creates this driver's window on the target node.
         statuses += servers.alternate(old_driver, 2, "migrating-")
         new_statuses = servers.alternate(new_driver, 3, "migrating-")
         report.check(
@@ -260,15 +259,14 @@ def move_slot(report, servers, cluster, drivers):
 
 
 def kill_primary(report, servers, cluster, drivers):
-    """Kills one primary. The other shards keep working. The shard of the killed primary works again when its replica is
-    promoted."""
+    """Kills one primary. Its shard works again when its replica is promoted. The other shards must keep working."""
     full = drivers.third(2)
     servers.fill(full)
     victim = cluster.primary(slot(full))
     with under_load(report, servers, "a primary is killed"):
         victim.kill()
-        # Redis waits for NODE_TIMEOUT_MILLISECONDS before a replica replaces the dead primary. Until then, /readyz
-        # reports the loss.
+        # A replica replaces the dead primary only after NODE_TIMEOUT_MILLISECONDS. Until then, /readyz reports the
+        # loss.
         report.run("a primary is killed: readyz says that a part of Redis is lost", lambda: wait_until(
             lambda: all(servers.ready(server) == (200, "partly_lost") for server in servers.all), 10,
             "readyz with partly_lost"))
@@ -289,7 +287,7 @@ def kill_primary(report, servers, cluster, drivers):
 
 def check_shared_by_others(report, servers, drivers):
     """Checks the servers while one of three primaries is dead, before its replica is promoted."""
-    # For the dead primary's drivers, each server decides with the counts in its memory.
+    # For the drivers of the dead primary, each server decides by the counts in its own memory.
     alone = drivers.third(2)
     statuses = servers.alternate(alone, LIMIT)
     report.check(statuses == [200] * LIMIT, "a primary is killed: its drivers go on", statuses)
@@ -328,7 +326,6 @@ def stop_everything(report, servers, cluster, drivers):
 
 
 def command(options, server, *words):
-    """Runs a command of dwell with the server's settings. Returns its status and its output."""
     done = subprocess.run(
         [options.dwell.resolve(), *words], env=server.environment, cwd=server.folder, timeout=60,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -336,8 +333,8 @@ def command(options, server, *words):
 
 
 def erase_everywhere(report, servers, drivers, options):
-    """Checks, for each node, that `verify-erased` finds a driver's keys and that `driver erase` deletes them. The
-    commands must do this while the server runs, and also after it has stopped."""
+    """For each node, `verify-erased` must find a driver's keys, and `driver erase` must delete them. Both must work
+    while the server runs, and also after it has stopped."""
     server = servers.all[0]
     for index, is_running in ((0, True), (1, True), (2, True), (0, False), (1, False), (2, False)):
         what = f"shard {index}, with{'' if is_running else 'out'} a server"
@@ -461,8 +458,8 @@ def check_tls(report, options):
 
         (folder / "wrong").mkdir()
         with TLSRedis(folder / "wrong", authority, "127.0.0.1") as redis:
-            # Both connections must fail. The first URL has a host name that is not in the certificate. The second URL
-            # has an authority that did not sign the certificate.
+            # Both connections must fail. The certificate does not contain the first URL's host name. The authority in
+            # the second URL did not sign the certificate.
             urls = [redis.url_over_tls("localhost"), redis.url_over_tls(authority=stranger)]
             with Servers(options, folder / "wrong", urls) as servers:
                 for server, mistake in zip(servers.all, ("another host", "another authority")):

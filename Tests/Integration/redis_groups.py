@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from ports import free_port
 from processes import Redis, wait_until
 
-# Each Redis in this module requires this password. The sentinels require SENTINEL_PASSWORD instead.
+# The password of each Redis in this module. The sentinels have SENTINEL_PASSWORD.
 PASSWORD = "redis-p4ss,w/rd"
 ESCAPED_PASSWORD = "redis-p4ss,w%2Frd"
 SENTINEL_PASSWORD = "sentinel-p4ss"
@@ -24,13 +24,11 @@ SLOTS = 16384
 
 
 def slot(driver):
-    """Returns the slot of the keys of a driver whose id has only letters, digits and hyphens."""
+    """Returns the slot of a driver's keys. The driver's id may have only letters, digits and hyphens."""
     return binascii.crc_hqx(driver.encode(), 0) % SLOTS
 
 
 class GroupedRedis(Redis):
-    """A Redis with a password. Commands are sent to it with redis-cli."""
-
     def __init__(self, folder, name, arguments, password=PASSWORD):
         super().__init__(folder)
         self.name = name
@@ -66,7 +64,7 @@ class GroupedRedis(Redis):
 class Cluster:
     """Three primaries with one replica each. A context manager."""
 
-    # Redis declares a node failed when it was silent for this long.
+    # Redis declares a node failed after a silence of this length.
     NODE_TIMEOUT_MILLISECONDS = 1500
 
     def __init__(self, folder):

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Makes Redis unavailable under load: killed, restarted empty, hung, slow, read-only, full, flushed. Events are stored
-and answered correctly, no request waits noticeably longer, and a driver over the limit stays over it. The test ignores
---redis-url.
+"""Makes Redis unavailable under load: killed, restarted empty, hung, slow, read-only, full, flushed. All events must be
+stored and answered without noticeably longer waits, and a driver over the limit must stay over it. Ignores --redis-url.
 
-The database is in memory while waits are measured, because other programs slow down a disk. If requests wait too long
+While waits are measured, the database is in memory, because other programs slow down a disk. If requests wait too long
 in a phase, all phases are repeated with a new server and Redis.
 
-The check of a phase's waits fails only if they were too long in all three attempts. If Redis is the cause, this happens
-in every attempt. If the machine is the cause, it usually does not."""
+A phase fails only if its requests wait too long in all three attempts. If Redis is the cause, every attempt is slow. A
+busy machine rarely makes all three slow."""
 
 import os
 import pathlib
@@ -26,8 +25,8 @@ from report import Report
 LIMIT = 500
 PER_SECOND = 10
 REDIS_TIMEOUT_SECONDS = 0.05
-# When Redis goes away or comes back, the server must adapt within this time. The median waiting time includes only
-# requests after this time.
+# When Redis goes away or comes back, the server must adapt within this time. Requests within this time do not count in
+# the median wait.
 SETTLED_SECONDS = 1
 ATTEMPTS = 3
 MEMORY = pathlib.Path("/dev/shm")
@@ -57,8 +56,8 @@ def pre_session_event(key, milliseconds_ago=0):
 
 
 def use_up(client, report):
-    """Posts as many events as the limit allows a driver. Each event has a different millisecond, because the server
-    orders hundreds of events of one millisecond more slowly."""
+    """Posts as many events as the limit allows a driver, each in a millisecond of its own. The server orders hundreds
+    of events of one millisecond more slowly."""
     events = [pre_session_event(f"greedy-{index}", milliseconds_ago=LIMIT - index) for index in range(LIMIT)]
     status, answer = client.post("/native/events/batch", {"events": events})
     stored = [result for result in answer["results"] if result["status_code"] == 200] if status == 200 else []
@@ -68,8 +67,8 @@ def use_up(client, report):
 
 
 def check_phase(report, name, exchanges, started, baseline, tolerance):
-    """Checks the `exchanges` of one phase. `baseline` is (median, maximum) of the waits in the first phase, in seconds.
-    Returns whether requests of this phase waited too long."""
+    """Checks the `exchanges` of one phase. `baseline` has the median and the maximum wait of the first phase, in
+    seconds. Returns whether requests of this phase waited too long."""
     report.note(f"Redis {name}: {len(exchanges)} requests, {latencies(exchanges)}")
     refused = [exchange for exchange in exchanges if exchange.status != 200]
     report.check(exchanges and not refused, f"Redis {name}: every answer is 200", *refused)
@@ -78,8 +77,8 @@ def check_phase(report, name, exchanges, started, baseline, tolerance):
     allowed = baseline[1] + 0.1 + tolerance
     if slowest > allowed:
         late.append(f"Redis {name}: somebody waited {slowest * 1000:.1f} ms, over {allowed * 1000:.0f} ms")
-    # After SETTLED_SECONDS, the circuit breaker is open or Redis is available again. If requests still waited for
-    # Redis, most would take the whole timeout. The check ignores a few long waits, such as the breaker's probes.
+    # After SETTLED_SECONDS, Redis is available again or the circuit breaker is open. If requests still waited for
+    # Redis, most would take the whole timeout. A few may wait long, such as the breaker's probes.
     later = [exchange.seconds for exchange in exchanges if exchange.at > started + SETTLED_SECONDS]
     allowed = baseline[0] + REDIS_TIMEOUT_SECONDS / 2
     if not later or percentile(later, 0.5) > allowed:

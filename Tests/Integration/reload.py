@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests that operators see three results of a reload: it fails, a changed setting needs a restart, or a name is
-misspelled. The log, /metrics, /ops, `dwell config history` and `dwell config show` must report them.
+"""Tests that operators see the results of a reload: it fails, a changed setting needs a restart, or a name is
+misspelled. The log, /metrics, /ops, `dwell config history` and `dwell config show` must report each.
 
 Also tests two servers with different settings on one database."""
 
@@ -38,7 +38,6 @@ def command(server, *words):
 
 
 def reload(server, path, text, message):
-    """Writes the file, sends SIGHUP, and waits for the log line about the reload."""
     before = len(lines_of(server, message))
     path.write_text(text)
     server.process.send_signal(signal.SIGHUP)
@@ -144,8 +143,7 @@ def two_servers(report, options, folder):
 
 
 def reload_one_by_one(report, options, folder):
-    """Checks that each server compares its own settings with the other server's, also after a reload has changed
-    them."""
+    """Checks that both servers list the settings in which they differ, also after a reload has changed a setting."""
     name = "NATIVE_GRACE_PERIOD_SECONDS"
     servers, files = [], []
     for instance in ("one", "two"):
@@ -160,8 +158,8 @@ def reload_one_by_one(report, options, folder):
         return [{state["name"]: state["differences"] for state in picture(server)["instances"]} for server in servers]
 
     def expect(one, two, what):
-        """`one` lists the settings that server one shows as different on server two. `two` lists those that server two
-        shows as different on server one."""
+        """`one` lists the settings that server one must show as different on server two. `two` lists those that server
+        two must show as different on server one."""
         expected = [{"one": [], "two": one}, {"one": two, "two": []}]
         try:
             wait_until(lambda: differences() == expected, 20, what)

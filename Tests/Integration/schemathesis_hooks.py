@@ -1,5 +1,5 @@
-"""Corrects a request of Schemathesis before it is sent, if the description cannot express a rule or a generated value
-is wrong. The checks stay the same, and requests that are generated to be rejected stay invalid."""
+"""Corrects a request of Schemathesis if the description cannot express a rule or a generated value is wrong. The checks
+stay the same, and requests that must be rejected stay invalid."""
 
 import re
 
@@ -17,8 +17,8 @@ def before_call(context, case, kwargs):
         # Only the driver of the token is accepted.
         if is_positive and isinstance(case.body, dict) and isinstance(case.body.get("driver_id"), str):
             case.body["driver_id"] = "made-up"
-        # The coverage phase of Schemathesis considers the value "0" valid for X-Sent-At. The value does not match the
-        # header's pattern, so this hook removes the header.
+        # The coverage phase of Schemathesis takes the value "0" for a valid X-Sent-At. The header's pattern does not
+        # allow this value, so the hook removes the header.
         if is_positive and not SENT_AT.match(str(case.headers.get("X-Sent-At", ""))):
             case.headers.pop("X-Sent-At", None)
 

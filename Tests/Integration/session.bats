@@ -30,7 +30,7 @@ teardown() {
     end_server
 }
 
-# depart NAME: driver NAME goes from IDLE to IN_TRANSIT now, in a session named after the driver.
+# depart NAME: takes driver NAME from IDLE to IN_TRANSIT now, in a session named after the driver.
 depart() {
     local name
     sign_in "$1"
@@ -43,8 +43,8 @@ depart() {
     expect_verdict IN_TRANSIT applied
 }
 
-# event_now NAME KEY [JQ-FILTER]: like event, but the time has milliseconds. Two events of the same second are therefore
-# in order.
+# event_now NAME KEY [JQ-FILTER]: like event, but the time has milliseconds, so that two events of one second are in
+# order.
 event_now() {
     event "$1" "$2" ".occurred_at = \"$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)\" | ${3:-.}"
 }

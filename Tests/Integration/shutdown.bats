@@ -80,7 +80,7 @@ connection = connect()
 connection.sendall(request("/native/config"))
 status, head, _ = answer(connection)
 assert status == 200 and "connection: close" not in head, head
-# Without a second connection with an incomplete request, the drain would end at once.
+# This second connection has an incomplete request. Without it, the drain would end at once.
 busy = connect()
 busy.sendall(request("/native/events", event)[:-10])
 time.sleep(0.2)

@@ -2,7 +2,7 @@
 """Sends signals at many moments of a start. SIGHUP never ends the server. SIGTERM and SIGINT end it with status 0 and
 without damage to the database.
 
-Before the dynamic linker has finished, the server cannot catch a signal, so the signal may end the process. SigCgt in
+Until the dynamic linker has finished, the server cannot catch a signal, so a signal may end the process. SigCgt in
 /proc/PID/status shows whether the server already catches signals."""
 
 import pathlib
@@ -14,8 +14,8 @@ import time
 from processes import Folder, Server, arguments, wait_until
 from report import Report
 
-# The moments at which the signal is sent, in milliseconds after the start. On a slow machine, they are multiplied, so
-# that the server catches signals within half of the longest moment.
+# The moments at which the signal is sent, in milliseconds after the start. On a slow machine, all moments are
+# multiplied by `stretch_of`. The server then catches signals before half of the longest moment.
 MOMENTS = [0, 1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, 140, 150]
 HELD = 1 << (signal.SIGHUP - 1) | 1 << (signal.SIGINT - 1) | 1 << (signal.SIGTERM - 1)
 
@@ -86,8 +86,8 @@ def second_signal(report, server):
     busy = socket.create_connection(("127.0.0.1", server.port))
     busy.sendall(b"POST /auth/otp/start HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
     time.sleep(0.2)
-    # The kernel merges two pending SIGTERM into one. The second is therefore sent only when the log says that the drain
-    # has begun. `earlier` is the size of the log of earlier starts.
+    # The kernel merges two pending SIGTERM into one. The test therefore sends the second only after the log says that
+    # the drain has begun. The first `earlier` bytes of the log belong to earlier starts.
     earlier = server.log_path.stat().st_size
     server.process.send_signal(signal.SIGTERM)
     wait_until(lambda: b"draining" in server.log_path.read_bytes()[earlier:], 20, "the drain")
@@ -132,8 +132,8 @@ def broken_pipe(report, server):
 
 
 def others_end(report, options, folder):
-    """Checks that SIGTERM ends `dwell simulate` as it ends other programs. The command waits for a response that a
-    listener never sends, so only the signal can end it."""
+    """Checks that SIGTERM ends `dwell simulate` as it ends other programs. The command waits for a response that never
+    comes, so only the signal can end it."""
     server = Server(options, folder, {})
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(20)
@@ -153,7 +153,7 @@ def others_end(report, options, folder):
 
 def main():
     # If a shell runs this script in the background, the script and its child processes ignore SIGINT. This call makes
-    # them react to SIGINT again.
+    # SIGINT effective again.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     options = arguments(__doc__).parse_args()
     report = Report("signals")

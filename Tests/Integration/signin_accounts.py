@@ -274,8 +274,8 @@ def _(lab):
         reader.execute("SELECT count(*) FROM event").fetchone()
         erase(lab, lab.apple_driver()).expect(200)
         after = seconds("after")
-    # A reader of the database prevents the truncation of the WAL after the deletion. If each of the forty events waited
-    # a tenth of a second for the truncation, all of them would take four seconds longer.
+    # A reader of the database prevents the truncation of the WAL. If each of the forty events waited a tenth of a
+    # second for the truncation, they would take four seconds longer.
     assert after < 3 * before + 2, (before, after)
 
 
@@ -357,8 +357,8 @@ def _(lab):
     identifying = [subject, phone, phone.lstrip("+"), name, email, push, key, session, note, agent, request_id,
                    apple["user"]["id"], otp["user"]["id"]]
     identifying += [claims_of(pair["access_token"])["sid"] for pair in (apple, otp)]
-    # For each sent code, the audit has a line with the request's address. The first line is older than the driver's
-    # account. The deletion must remove the address from this line too.
+    # The audit has a line for each sent code, with the address of the request. The first line is older than the
+    # driver's account. The deletion must remove the address from this line too.
     assert lab.sql("SELECT count(*) FROM audit WHERE action = 'otp_send' AND address IS NOT NULL") != [(0,)]
     before = b"".join(lab.bytes_on_disk().values())
     assert POSTGRES or all(part.encode() in before for part in (subject, phone, name, push, key, session, note, agent)), "found nothing"
@@ -400,8 +400,8 @@ def _(lab):
 
 @contextlib.contextmanager
 def holding_last_event(lab, driver):
-    """Makes a deletion last long enough to be observed. On PostgreSQL, another session locks the driver's last event,
-    and the deletion waits for this lock. On SQLite, a deletion is slow enough without a lock."""
+    """Makes a deletion last long enough to be observed. On PostgreSQL, the deletion waits for another session's lock on
+    the driver's last event. On SQLite, a deletion is slow enough without a lock."""
     if not POSTGRES:
         yield
         return

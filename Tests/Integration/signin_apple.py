@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests Sign in with Apple (contract, section 6). Apple's key set, token endpoint and revoke endpoint are replaced on
-loopback, where they are slow, return wrong data, or stop. Attacks with identity tokens must all be rejected."""
+"""Tests Sign in with Apple (contract, section 6). Replacements for Apple's key set, token endpoint and revoke endpoint
+are slow, return wrong data, or stop. Attacks with identity tokens must all be rejected."""
 
 import pathlib
 import re
@@ -130,7 +130,7 @@ def refuse_all(lab, attacks):
 
 
 def variants(lab, *changes):
-    """Takes changes (why, claims, header). Yields an attack (why, token, raw nonce) for each."""
+    """Yields an attack (why, token, raw nonce) for each change (why, claims, header)."""
     for why, claims, header in changes:
         raw = nonce()
         yield why, lab.apple.identity_token(subject(), raw, header=header, **claims), raw

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests one-time codes (contract, section 6). The server sends them by a signed webhook to a receiver that rejects,
-stalls and stops. Attackers guess codes, one at a time or a thousand at once.
+"""Tests one-time codes (contract, section 6). The server sends them by a signed webhook to a receiver that rejects
+requests, stalls or stops. Attackers guess codes, one at a time or a thousand at once.
 
 The codes that the server sends are limited per phone number, per address and in total."""
 
@@ -147,8 +147,8 @@ def _(lab):
 
 
 def next_different(lab, phone):
-    """Requests a code and returns it. The new code may equal the old one, so the function waits for another call to the
-    receiver. Calls for other numbers do not count, because the server may repeat them at any time."""
+    """Requests a code and returns it. The new code may equal the old one, so the function counts the receiver's calls.
+    Calls for other numbers do not count, because the server may repeat them at any time."""
     def codes():
         calls = [json.loads(body) for _, body in list(lab.receiver.calls)]
         return [call["code"] for call in calls if call["phone"] == phone]
@@ -399,8 +399,8 @@ def _(lab):
     statuses = collections.Counter(
         start(new_phone(), f"2001:db8:0:{number * 64:x}::1").status for number in range(74) for _ in range(3))
     assert statuses == {200: 100, 429: 122}, statuses
-    # The numbers of a loop have the same prefix, and each request has another address. A prefix may get 200 messages.
-    # After that, the server still responds with 200, but sends no message.
+    # All numbers of a loop have the same prefix, but each request has another address. A prefix may get 200 messages.
+    # Further requests get 200, but the server sends no message.
     for number in range(150):
         start(f"+491511{number:07}", f"198.51.{number}.1").expect(200)
     for number in range(250):

@@ -19,7 +19,7 @@ suite = Suite(__doc__)
 EVENTS = 3000
 # Metadata may have at most 8 KiB in JSON.
 TEXT = "x" * (8 * 1024 - 40)
-# A batch may have at most 1 MiB. This number of events stays below this limit.
+# This many events stay below the limit of 1 MiB for a batch.
 BATCH = 120
 GROWTH_KIB_MAX = 25 * 1024
 PATH = "/auth/me/export"
@@ -28,8 +28,7 @@ PATH = "/auth/me/export"
 def store(lab, pair, count=EVENTS):
     """Stores events with nearly the largest possible metadata. Returns their keys."""
     keys = [f"export-{secrets.token_hex(4)}-{number}" for number in range(count)]
-    # The events are sent in the order of their times. No event is therefore late, and the server does not have to fold
-    # earlier events again.
+    # Sends the events in the order of their times. No event is late, so the server does not fold earlier events again.
     first = int(time.time() * 1000) - count
     occurred_at = {key: rfc3339(first + number) for number, key in enumerate(keys)}
     with Client(lab.server.port, pair["access_token"]) as client:
@@ -56,7 +55,7 @@ class Exporting:
 
     def __init__(self, lab, pair):
         self.connection = http.client.HTTPConnection("127.0.0.1", lab.server.port, timeout=20)
-        # With a small receive buffer, the server soon notices that the client does not read.
+        # With a small receive buffer on the client's side, the server soon notices that the client does not read.
         self.connection.sock = socket.socket()
         self.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
         self.connection.sock.settimeout(20)
@@ -88,8 +87,8 @@ def expect_whole(document, pair, keys):
 def _(lab):
     pair = lab.apple_driver()
     keys = store(lab, pair)
-    # With its first response, the server allocates memory that it keeps. The test makes this request before it
-    # measures.
+    # The server's first response allocates memory that the server keeps. The test therefore makes this request before
+    # it measures.
     lab.me(pair["access_token"]).expect(200)
     forget_peak(lab)
     before = memory_kib(lab, "VmRSS")
@@ -197,8 +196,7 @@ def _(lab):
         read += export.answer.read()
     document = json.loads(read)
     assert [event["event_id"] for event in document["events"]] in (keys, keys + later)
-    # The driver may export again, because the previous export was read completely. The reader of the next export
-    # disconnects, after which the driver may also export again.
+    # After a complete export, the driver may export again. After an interrupted export, the driver may do so too.
     with Exporting(lab, pair) as export:
         assert export.answer.status == 200
         export.answer.read(1000)

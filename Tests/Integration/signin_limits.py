@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Tests the limit of the sign-in routes (contract, sections 4 and 8). RATE_LIMIT_AUTH limits the requests to all these
-routes per address and window, and the RateLimit fields report it. It never fails open, and it is independent of the
-limits on events."""
+routes per address and window. It never fails open, and the limits on events are independent of it."""
 
 import re
 import time
@@ -118,7 +117,6 @@ def _(lab):
         server = servers[0]
 
         def statuses_from(address, count, asked):
-            """Sends `count` requests from `address` to the servers in turn. Returns their statuses."""
             return [lab.refresh("unknown", server=asked[index % len(asked)], headers={"X-Forwarded-For": address}).status
                     for index in range(count)]
 
@@ -132,7 +130,7 @@ def _(lab):
             assert statuses == [401] * LIMIT + [429] * 2, ("each process decides by itself", statuses)
         redis.start()
         wait_for_redis(lab, servers)
-        # The restarted Redis has no counts. The first server still has its own count of the requests.
+        # The restarted Redis has no counts, but the first server still has its own count.
         assert lab.refresh("unknown", server=server).status == 429
         statuses = statuses_from("192.0.2.2", LIMIT + 4, servers)
         assert statuses == [401] * LIMIT + [429] * 4, ("both agree", statuses)
@@ -141,12 +139,12 @@ def _(lab):
 @suite.alone("two servers with one Redis share the limit", limits=True, RATE_LIMIT_AUTH="0")
 def _(lab):
     with Folder() as folder, Redis(folder) as redis:
-        # If a busy Redis needs longer than the timeout, each server decides by its own counts. The default timeout is
-        # therefore too short for this test.
+        # If Redis needs longer than the timeout, each server decides by its own counts. A busy machine would often
+        # exceed the default timeout, so this test sets a longer one.
         settings = {"RATE_LIMIT_AUTH": str(LIMIT), "REDIS_URL": redis.url, "REDIS_TIMEOUT_MS": "2000",
                     "METRICS_TOKEN": METRICS_TOKEN}
         servers = [lab.start_server(name, **settings) for name in ("one", "two")]
-        # A server is ready before it has a connection to Redis, and decides by its own counts until then.
+        # A ready server may still lack a connection to Redis. Without this connection, it decides by its own counts.
         wait_for_redis(lab, servers)
         statuses = [lab.refresh("unknown", server=servers[index % 2]).status for index in range(LIMIT + 4)]
         assert statuses == [401] * LIMIT + [429] * 4, statuses

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the operator commands that find a driver, sign a driver out, delete a driver, and repeat deletions after a
-restore. Their output and the audit are the same whether the command or the server makes the change.
+"""Tests the operator commands that find, sign out and delete drivers, and repeat deletions after a restore. The change
+may be made by the command or by the server. Output and audit must be the same.
 
 With SQLite, a command asks a running server to make the change, through the control socket. If the server is stopped,
 the command changes the database file itself. With PostgreSQL, the command always changes the database itself."""
@@ -34,15 +34,15 @@ def post_event(lab, token, key):
     return lab.call("POST", "/native/events", body, token)
 
 
-# If a command changes the SQLite file itself, it fails with status 78 without the signing key. An environment without
-# this key therefore proves that a running server made the change. PostgreSQL needs the key, because the command always
-# makes the change.
+# Without the signing key, a command that changes the SQLite file itself fails with status 78. A command that succeeds
+# without the key has therefore asked the server. With PostgreSQL, every command makes the change itself and needs the
+# key.
 KEYLESS = {} if POSTGRES else {"JWT_SECRET": ""}
 
 
 def expect_refused_soon(lab, token):
-    """Expects that the server rejects the token. With SQLite, the server itself has made the change, so it must reject
-    the token at once. With PostgreSQL, it must notice the command's change within two seconds."""
+    """Expects that the server rejects the token. With SQLite, the server itself made the change, so it must reject the
+    token at once. With PostgreSQL, the server must notice the command's change within two seconds."""
     if POSTGRES:
         wait_until(lambda: lab.call("GET", "/native/config", token=token).status == 401, 2, "the server reads of the change")
     lab.expect_refused(token)
@@ -124,8 +124,8 @@ def _(lab):
     driver = pair["user"]["id"]
     expect(lab.dwell("driver", "erase", "--id", driver), 1, "confirm with --yes", phone)
     lab.expect_alive(pair["access_token"])
-    # The limiter charges the driver for this event. The charge is in the server's memory and, if there is a Redis, also
-    # in Redis, so that the deletion must remove it.
+    # The limiter charges the driver for this event. The charge is in the server's memory, and also in Redis if there is
+    # one. The deletion must remove the charge.
     post_event(lab, pair["access_token"], f"k-{driver}").expect(200)
     run = expect(lab.dwell("driver", "erase", "--id", driver, "--yes", **KEYLESS), 0, "receipt rcp_")
     receipt = run.stdout.split("receipt ")[1].strip()
@@ -188,7 +188,7 @@ def _(lab):
     lab.expect_alive(second["access_token"])
     expect(lab.dwell("driver", "sign-out", "--id", second["user"]["id"], **KEYLESS), 0, "1 sign-in session ended")
     lab.expect_refused(second["access_token"])
-    # An ordinary file now has the path of the control socket. The server must keep this file, and log that it has no
+    # Puts an ordinary file at the path of the control socket. The server must keep this file, and log that it has no
     # control socket.
     lab.server.stop()
     control_socket(lab.server).write_text("mine")
@@ -202,7 +202,7 @@ def _(lab):
 
 @suite.alone("a server on another database is not asked", on=["sqlite"])
 def _(lab):
-    # The driver is also signed in on the other server, because its database is a copy.
+    # The other server's database is a copy, so the driver is signed in there too.
     pair, copy = lab.phone_driver(), lab.folder / "copy.sqlite3"
     driver = pair["user"]["id"]
     expect(lab.dwell("backup", str(copy)), 0)
@@ -236,7 +236,8 @@ def _(lab):
     shutil.copy(copy, lab.server.database_path)
     expect(lab.dwell("driver", "sign-out", "--id", pair["user"]["id"]), 1, "another file than the one that this server has open")
     lab.call("GET", "/native/config", token=pair["access_token"]).expect(200)
-    # GET /auth/me may store an account token. The server refuses to write, because its path names another file.
+    # GET /auth/me may store an account token. The path of the database now names another file, so the server refuses to
+    # write.
     lab.me(pair["access_token"]).expect_problem(503, "store_unavailable")
     lab.server.database_path.unlink()
     moved.rename(lab.server.database_path)
@@ -315,8 +316,8 @@ def _(lab):
     old = run.stdout.split("the previous database is now ")[1].splitlines()[0]
     assert f"dwell driver repeat-erasures --from {old}" in run.stdout, run.stdout
     expect(lab.dwell("driver", "find", "--phone", phones[1]), 0)
-    # The server is stopped, so the command changes the database file. It first repeats one deletion, from a list in a
-    # text file. It then repeats the other deletion, from the old database that the restore has kept.
+    # The server is stopped, so the command changes the database file. The first deletion is repeated from a list in a
+    # text file. The other deletion is repeated from the old database that the restore has kept.
     erasures.write_text(lines[0] + "\n")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures)), 1, "confirm with --yes")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 0, "1 driver deleted again")

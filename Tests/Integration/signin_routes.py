@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests every route of openapi.json, except those for operators. Each route gets every kind of invalid credential, and
-a valid credential with another driver's data. The test fails if a route has no entry in CASES.
+"""Tests every route of openapi.json, except those for operators. Sends every kind of invalid credential, and requests
+another driver's data with a valid credential. The test fails if a route has no entry in CASES.
 
 (PageTests checks that openapi.json has every route.)"""
 
@@ -35,16 +35,15 @@ def ping(driver):
 
 @dataclasses.dataclass
 class Case:
-    """A request for a route, and the expected results. The path and the body name data of one driver, who is the
-    argument of `body`."""
+    """A request for a route, and the expected results. `body` takes a driver. The path and the body name this driver's
+    data."""
     body: typing.Callable = lambda driver: None
-    # Whether the route needs a driver's access token. The other routes need no token.
+    # Whether the route needs a driver's access token.
     driver: bool = True
     # The status for a request that names another driver's data. None: the request cannot name such data.
     others: typing.Optional[int] = None
     streams: bool = False
-    # The status with which the server rejects this request even with a valid token, for another reason. None: the
-    # server accepts the request.
+    # The status if the server rejects this request even with a valid token. None: the server accepts the request.
     refused: typing.Optional[int] = None
 
 
@@ -100,8 +99,8 @@ CASES = {
     "POST /v1/auth/refresh": Case(lambda driver: {"refresh_token": "x"}, driver=False),
 
     "POST /api/auth/apple": Case(lambda driver: {"identity_token": "x", "nonce": "n"}, driver=False),
-    # Clients of /api/auth have a single token. Other clients have a pair of an access token and a refresh token. This
-    # route accepts the single token, but no token of a pair.
+    # Clients of /api/auth have a single token, and this route accepts it. Other clients have a pair of an access token
+    # and a refresh token, and this route accepts neither.
     "POST /api/auth/refresh": Case(),
     "POST /api/auth/validate": Case(),
     "GET /api/auth/me": Case(),
@@ -127,7 +126,7 @@ def described(lab):
 
 
 def routes():
-    """Returns (route, case) for each route. The first check fails if these routes are not those of openapi.json."""
+    """Returns (route, case) for each route. The first check of the suite compares these routes with openapi.json."""
     return CASES.items()
 
 
@@ -226,8 +225,8 @@ def _(lab):
     theirs = somebody(lab)
     before = standing(lab, theirs)
     for route, case in routes():
-        # If a driver registers a push token, it moves to this driver from any other, because it belongs to the phone.
-        # signin_accounts.py tests this.
+        # A push token belongs to a phone. If another driver registers it, the token moves to that driver
+        # (signin_accounts.py).
         if not case.driver or case.streams or route.startswith("PUT /native/devices"):
             continue
         mine = somebody(lab)
@@ -275,8 +274,8 @@ def _(lab):
         expected = ask(lab, route, case, nobody, None).status
         for what, token in tokens:
             status = ask(lab, route, case, nobody, token).status
-            # The loop requests and guesses many codes for one phone number. Some requests therefore get 429 instead of
-            # the expected status.
+            # The loop requests and guesses many codes for one phone number, so some requests get 429, not the expected
+            # status.
             if status != expected and 429 not in (status, expected):
                 wrong.append(f"{route} with {what}: {status} instead of {expected}")
     assert not wrong, "\n".join(wrong)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Tests sign-in sessions (contract, section 6): refresh, sign-out, the list of sessions, single tokens of shipped
-clients, and published keys. For ten seconds, a client may use a refresh token again. Some tests use kill -9, races, or
-a second server."""
+clients, and published keys. Some tests use kill -9, races, or a second server."""
 
 import collections
 import datetime
@@ -77,8 +76,8 @@ def _(lab):
         lab.refresh(first["refresh_token"]).expect_pair()
         lab.restart()
         answer = lab.refresh(first["refresh_token"])
-        # The second refresh must come within ten seconds of the first. If the machine was too slow for this, the loop
-        # tries again.
+        # The second refresh must come within ten seconds of the first. If a slow machine took longer, the loop tries
+        # again.
         if time.monotonic() - started < REPEAT_SECONDS:
             break
     pair = answer.expect_pair()
@@ -400,8 +399,7 @@ def _(lab):
         lab.expect_alive(pair["access_token"], second)
         end(pair)
         started = time.monotonic()
-        # On /native/config, only a rejected token can cause a 401. On /auth/me, the deleted account could also be the
-        # cause.
+        # On /native/config, only a rejected token causes a 401. On /auth/me, a deleted account would also cause it.
         wait_until(lambda: lab.call("GET", "/native/config", token=pair["access_token"], server=second).status == 401,
                    30, "the other server's refusal")
         print(f"# signin_sessions: the other server refused after {time.monotonic() - started:.2f} s")

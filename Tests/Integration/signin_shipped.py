@@ -94,8 +94,8 @@ def _(lab):
     claims = claims_of(pair["access_token"])
     assert pair["expires_in"] == claims["exp"] - claims["iat"] == 86400, pair
 
-    # The test waits until an access token of /auth has expired. At this time, the token of /v1/auth is still valid,
-    # because it lasts a day. The native part of the web app uses only this token.
+    # Waits until an access token of /auth has expired. The token of /v1/auth lasts a day, so it is still valid. The
+    # native part of the web app uses only this token.
     short = lab.phone_driver()["access_token"]
     time.sleep(max(0, claims_of(short)["exp"] - time.time()) + 0.1)
     lab.expect_refused(short)

@@ -104,7 +104,7 @@ def keep_exchange(answer):
 
 
 def same_refusal(answers):
-    """Checks that all responses are the same rejection. Ignores the request id, the date, the content length and the
+    """Checks that all responses are the same rejection, apart from the request id, the date, the content length and the
     RateLimit field."""
     def essence(answer):
         fields = {name: value for name, value in answer.headers.items()
@@ -150,7 +150,6 @@ class Lab:
         return self.stack.__exit__(*exception)
 
     def start_server(self, name="server", **environment):
-        """Starts a server with its own directory, which is named after the server."""
         folder = self.folder / name
         folder.mkdir()
         server = Server(self.options, folder, {**self.environment, **environment})
@@ -180,8 +179,8 @@ class Lab:
         return answer
 
     def remember(self, body, token, answer):
-        """Records the secrets and phone numbers of a request and its response. Later, `leaks` searches for them in logs
-        and files."""
+        """Records the secrets and phone numbers of a request and its response. `leaks` searches logs and files for
+        them."""
         sent = body if isinstance(body, dict) else {}
         said = answer.json if answer.body[:1] == b"{" else {}
         names = ("identity_token", "nonce", "authorization_code", "refresh_token", "access_token", "token")
@@ -221,8 +220,8 @@ class Lab:
         return self.call("GET", "/auth/me", token=token, server=server)
 
     def user(self, token):
-        """Returns the user without the account token for purchases. The sign-in responses lack this token too, because
-        only /auth/me returns it."""
+        """Returns the user without the account token for purchases. Only /auth/me returns this token, so the user then
+        equals that of a sign-in response."""
         user = self.me(token).expect(200).json
         user.pop("app_account_token", None)
         return user
@@ -230,7 +229,6 @@ class Lab:
     # --- signed-in drivers
 
     def apple_driver(self, subject=None, **body):
-        """Signs in with Apple as this `subject`, or as a new one, and returns the token pair."""
         return self.apple_sign_in(subject or f"apple.{secrets.token_hex(8)}", body).expect_pair()
 
     def phone_driver(self, phone=None):
@@ -263,8 +261,8 @@ class Lab:
         return self.server.rows(statement, *values)
 
     def bytes_on_disk(self):
-        """Returns the contents of all files in the server's directory, except the log. With SQLite, the database and
-        its WAL are among them. With PostgreSQL, the database is elsewhere."""
+        """Returns the contents of all files in the server's directory, except the log. With SQLite, these include the
+        database and its WAL."""
         return {path.name: path.read_bytes() for path in sorted(self.server.folder.iterdir())
                 if path.is_file() and path.name != "log"}
 
@@ -347,8 +345,8 @@ def at_once(*bodies):
 
 
 class Suite:
-    """A list of checks, which are functions with a lab as argument. Checks added with `check` share a lab. Each check
-    added with `alone` has a lab of its own."""
+    """A list of checks. Each check is a function with a lab as argument. Checks added with `check` share a lab, and
+    each check added with `alone` has its own."""
 
     def __init__(self, description, **lab):
         self.description = description

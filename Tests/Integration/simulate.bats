@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Tests dwell simulate. A correct server passes, even if its limits are low or it is killed during the run. A server
-# with one wrong response fails, and a run with the printed seed finds the same failure.
+# with one wrong response fails, and a second run with the printed seed finds the same failure.
 
 load lib
 
@@ -22,8 +22,8 @@ simulate() {
     printf '%s\n' "$err" "$out"
 }
 
-# start_liar: starts a proxy in front of the server. The proxy changes one verdict in the scenario force-quit. Sets
-# liar_url and liar_pid.
+# start_liar: starts a proxy that changes one verdict of the server in the scenario force-quit. Sets liar_url and
+# liar_pid.
 start_liar() {
     local port
     port=$(free_port)
@@ -86,7 +86,7 @@ start_liar() {
     [[ $(sql "SELECT (SELECT count(*) FROM driver), (SELECT count(*) FROM event)") == "1|1" ]]
     simulate --clean
     [[ $ended == 0 && $out == "simulated data removed: 0 drivers, "* ]]
-    # After the removal, the server works as before. Drivers may appear again with the ids of removed ones.
+    # After the removal, the server works as before. New drivers may have the ids of removed ones.
     simulate --drivers 2 --rate 1000 --seed 42
     [[ $ended == 0 ]]
     post /native/events "$(event chargerTargeted k2)"

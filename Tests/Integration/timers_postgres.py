@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests deadlines that pass while all four servers on one PostgreSQL are down. When all servers then start together,
-each expiry must be stored exactly once. In every second round, SIGKILL ends the servers, and PostgreSQL is killed while
-the servers store the expiries."""
+"""Tests deadlines that pass while all four servers on one PostgreSQL are down. When the servers start again, each
+expiry must be stored exactly once. Every second round uses SIGKILL, and also kills PostgreSQL while the servers store
+the expiries."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ def events(driver, departs, deadline):
 
 
 def begin(servers, drivers, deadline):
-    """Sends the events of all drivers. Each driver uses one of the servers. Returns the responses without the expected
+    """Sends the events of all drivers, each driver's to one server. Returns the responses that lack the expected
     state."""
     wrong = []
 
@@ -68,12 +68,12 @@ def expiries(url):
 
 
 def run(report, postgres, servers, number, count, kills):
-    """Plays one round. `kills`: whether SIGKILL ends the servers, and PostgreSQL is killed while the restarted servers
-    store the expiries."""
+    """Plays one round. If `kills` is true, SIGKILL ends the servers, and PostgreSQL is killed while the restarted
+    servers store the expiries."""
     what = f"round {number}, {'SIGKILL' if kills else 'SIGTERM'}"
     url = servers[0].database_url
-    # All servers must be down before the deadlines. A busy machine may need longer for this, so each further attempt
-    # gives it more seconds.
+    # All servers must be down before the deadlines. If a busy machine stops them too slowly, a further attempt has
+    # later deadlines.
     for seconds in (8, 40, 200):
         before = {tuple(row) for row in expiries(url)}
         drivers = [(f"timer-{os.getpid()}-{number}-{seconds}-{index}", index % 2 == 0) for index in range(count)]

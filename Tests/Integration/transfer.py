@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Moves a server from SQLite to PostgreSQL under load with `dwell migrate --from sqlite`. The command is killed once
-and run again. When it asks for the stop of the SQLite server, that server is killed, and a PostgreSQL server replaces
-it.
+and run again. When it asks for the stop of the SQLite server, the test kills that server and starts a PostgreSQL
+server.
 
 The phones repeat events that were not acknowledged. No acknowledged event is lost, and none is stored twice. A stream
 continues on the new server, and refresh tokens remain valid there."""
@@ -23,8 +23,8 @@ from two_servers_postgres import Stream
 
 
 class FollowedStream(Stream):
-    """A stream that remembers the id of the last change that it received. With `after`, it begins after the change with
-    this id."""
+    """A stream that remembers the id of the newest change that it received. If `after` is given, the stream begins
+    after the change with this id."""
 
     def __init__(self, port, driver, after=None):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
@@ -121,8 +121,8 @@ def move(report, options, old, new, receiver):
     acknowledged |= first.acknowledged()
     report.note(f"{len(acknowledged)} events before the move")
 
-    # If a driver sends events during the transfer, the transfer copies this driver again. It therefore copies these
-    # busy drivers several times, and all others once.
+    # The transfer copies a driver again if the driver has sent events meanwhile. It therefore copies these busy drivers
+    # several times, and all others once.
     busy = [Phone(f"busy-{os.getpid()}-{index}") for index in range(options.connections)]
     second = Load(old.port, busy, per_second=20, repeat_every=10)
     run = Move(old, new.environment["DATABASE_URL"], old.folder)

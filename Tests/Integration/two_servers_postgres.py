@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests two servers on one PostgreSQL. The same drivers send events to both. First one server is killed, and later
+"""Tests two servers on one PostgreSQL, while each driver sends events to both servers. One server is killed. Later,
 PostgreSQL is killed and started again.
 
 No acknowledged event is lost, and none is stored twice. A stream on one server also shows the changes from events that
@@ -22,7 +22,7 @@ SCRAPE_SECONDS_MAX = 5
 
 
 class SharedPhone(Phone):
-    """One of two phones of the same driver. The two phones use different event keys, but the same sessions."""
+    """One of two phones of a driver. Both phones use the same sessions, but different event keys."""
 
     def __init__(self, driver, suffix):
         super().__init__(driver)
@@ -48,8 +48,8 @@ class Stream:
         self.socket.close()
 
     def wait_for(self, text):
-        """Waits until the stream has sent the text. Then forgets everything that it has received, so that the next call
-        waits for new text."""
+        """Waits until the stream has sent the text. Then discards all received text, so that the next call waits for
+        new text."""
         while text not in self.received:
             more = self.socket.recv(65536)
             if not more:
@@ -119,7 +119,6 @@ class Run:
 
 
 def start_together(servers):
-    """Starts the servers at the same time. If one cannot start, raises the first error."""
     errors = []
 
     def start(server):
@@ -138,8 +137,8 @@ def start_together(servers):
 
 
 def start_on_empty_database(servers):
-    """Checks that both servers become ready, and that one of them applied all migrations. In this case, the database
-    has the same time for all migrations."""
+    """Checks that both servers become ready, and that only one of them applied the migrations. A server stores the same
+    time for all migrations that it applies together."""
     tables = psql(servers[0].database_url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
     assert not tables, tables
     start_together(servers)
@@ -190,8 +189,8 @@ def instances(server):
 def metrics_in_outage(report, what, server, before):
     """Checks that the server still serves /metrics while PostgreSQL does not respond. `before` contains the line of
     `dwell_instances` from before the outage."""
-    # The server uses the result of a test write for one second. After that, a result from before the outage is no
-    # longer used.
+    # The server reuses the result of a test write for one second. After this wait, it no longer reuses a result from
+    # before the outage.
     time.sleep(1.1)
     scrapes = [metrics(server) for _ in range(3)]
     seconds = [round(seconds, 1) for _, seconds in scrapes]

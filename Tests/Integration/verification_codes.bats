@@ -159,8 +159,8 @@ verify() {
     local rows
     rows=$(sql "SELECT * FROM session_code")
     [[ -n $rows ]] || fail "No code is stored."
-    # The six digits of the code may also occur inside a longer number, such as a time. The search therefore finds the
-    # code only as a whole number.
+    # The six digits of the code may also occur in a longer number, such as a time. The search therefore ignores longer
+    # numbers.
     run -1 grep -E "(^|[^0-9])$code([^0-9]|$)" <<<"$rows"
     get /auth/me/export
     expect_json '.session_codes | length == 1 and (.[0] | has("code_digest") | not)'

@@ -14,8 +14,8 @@ struct ClockCorrectionTests {
     private struct Driver {
         var memory = ClockMemory()
 
-        /// Returns the correction of an event that the server receives `at` milliseconds after an arbitrary start. Each
-        /// other parameter is a time of the phone's clock, given as milliseconds before this moment.
+        /// Returns the correction of an event. The server receives the event `at` milliseconds after an arbitrary
+        /// start. Each `…Ago` parameter is a time of the phone's clock, in milliseconds before `at`.
         mutating func event(
             at: Int64 = 0, occurredAgo: Int64, sentAgo: Int64? = nil, timestampAgo: Int64? = nil
         ) -> ClockCorrection {
@@ -29,8 +29,8 @@ struct ClockCorrectionTests {
             return result
         }
 
-        /// Returns the correction of an event whose `timestamp` equals its `occurred_at`, because the phone sends it
-        /// when it occurs.
+        /// Returns the correction of an event that the phone sends when it occurs. Its `timestamp` therefore equals its
+        /// `occurred_at`.
         mutating func live(at: Int64 = 0, ago: Int64) -> ClockCorrection {
             event(at: at, occurredAgo: ago, timestampAgo: ago)
         }
@@ -119,8 +119,8 @@ struct ClockCorrectionTests {
         #expect(stale.correctionMilliseconds == 0)
         #expect(stale.skewMilliseconds == 320_000)
         #expect(driver.live(at: 900_000, ago: 400).rule == .rightClock)
-        // The `timestamp` of this event is later than its `occurred_at`, so the phone sent the event late. The event is
-        // not corrected, because the phone's clock is known to be right.
+        // The phone sends this event long after it occurred. The event is not corrected, because the events before it
+        // show that the phone's clock is right.
         #expect(driver.event(at: 950_000, occurredAgo: hour, timestampAgo: 500_000).correctionMilliseconds == 0)
     }
 

@@ -1,6 +1,6 @@
-// Tests of activations and verified visits, which only a service may confirm (contract, section 3, "Services"). An
-// app's event that claims one of them changes nothing. The evidence in an app's event does not prove an activation, in
-// whatever order the events arrive.
+// Tests that only a service can confirm activations and verified visits (contract, section 3, "Services"). If an app's
+// event claims a confirmation, it changes nothing. An app's evidence proves no activation, in whatever order the events
+// arrive.
 
 import JourneyModel
 import TestSupport
@@ -41,8 +41,8 @@ struct ConfirmationTests {
     }
 
     @Test func `a service's activation with evidence counts before the dwell of a phone whose clock is ahead`() {
-        // The phone's clock is 2 s ahead, so the dwell that it reports at 122 s was complete at 120 s. The service
-        // activates the session 0.8 s later.
+        // The phone's clock is 2 s ahead. The phone reports the dwell at 122 s, but it was complete at 120 s. The
+        // service activates the session at 120.8 s.
         func visit(_ evidence: JourneyState?) -> [OrderedEvent] {
             [
                 .client(.enteredChargerIntentZone, at: .at(0), id: "a", was: .idle, from: .unconfirmedApp),

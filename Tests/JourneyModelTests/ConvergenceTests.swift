@@ -1,12 +1,11 @@
-// Tests of convergence (contract, section 1). However the deliveries of a journey's events are ordered, repeated or
-// delayed, the journey ends in the same state. Its events also get the same verdicts.
+// Tests of convergence (contract, section 1). The order, repeats and delays of deliveries change neither the final
+// state of a journey nor the verdicts on its events.
 //
-// The journeys are random, legal or illegal, with many deadlines and many events of the same time. The test appends
-// their events to a JourneyLog in random order with repeats, while the expiry worker runs at random times. The result
-// must equal one fold of all events in order.
+// The test appends the events of random journeys to a JourneyLog, in random order and with repeats. Between the events,
+// it runs the expiry worker at random times. The result must equal one fold of all events in order.
 //
-// Set DWELL_PROPERTY_JOURNEYS=100000 for a long run. A failure prints its seed. If DWELL_PROPERTY_SEED is set to this
-// seed, the next run begins with it.
+// Set DWELL_PROPERTY_JOURNEYS=100000 for a long run. A failure prints its seed. To begin the next run with this seed,
+// set DWELL_PROPERTY_SEED to it.
 
 import JourneyModel
 import TestSupport
@@ -102,7 +101,6 @@ struct ConvergenceTests {
         #expect(staleExpiries > 10)
     }
 
-    /// Returns the events in random order. Some events occur twice, and up to two of them three times.
     private func deliveries(of events: [OrderedEvent], _ random: inout SeededRandom) -> [OrderedEvent] {
         let repeats = events.filter { _ in random.chance(1, in: 4) }
         return (events + repeats + repeats.prefix(2)).shuffled(using: &random)
@@ -114,8 +112,7 @@ struct ConvergenceTests {
         return deliveries.filter { keys.insert($0.idempotencyKey).inserted }
     }
 
-    /// Appends the deliveries to a log. Between the deliveries, the expiry worker runs, with a clock that jumps forward
-    /// and back.
+    /// Appends the deliveries to a log. After some of them, runs the expiry worker at a random time.
     private func arrive(_ deliveries: [OrderedEvent], _ random: inout SeededRandom) -> JourneyLog {
         var log = JourneyLog()
         for event in deliveries {

@@ -1,5 +1,5 @@
 // Tests of deadlines (contract, section 1). A deadline takes effect before the first event that comes after it. If a
-// late event moves or clears a deadline, the verdict on the expiry that was stored for this deadline changes.
+// late event moves or clears a deadline, the verdict on the deadline's stored expiry changes.
 
 import JourneyModel
 import Testing

@@ -1,6 +1,5 @@
-// Tests the event names against a handwritten copy of the contract's table (section 1). For each name, the tests check
-// both spellings, the lifecycle rank and whether a session is required. They also check whether errors point to /event
-// or to /session_id.
+// Tests the event names against a handwritten copy of the contract's table (section 1). Each name has two spellings, a
+// lifecycle rank, and may require a session. Errors must point to /event or to /session_id.
 
 import JourneyModel
 import Testing
@@ -17,7 +16,7 @@ struct EventNameTests {
         }
     }
 
-    /// The rows, with the lowest lifecycle rank first, as in the contract.
+    /// The rows of the contract's table, in ascending order of lifecycle rank.
     static let rows = [
         Row(.chargerTargeted, "chargerTargeted", "charger_targeted", session: false),
         Row(.enteredChargerIntentZone, "enteredChargerIntentZone", "entered_charger_intent_zone", session: false),

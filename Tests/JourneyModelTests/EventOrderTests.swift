@@ -1,13 +1,13 @@
-// Tests of the contract's total order of events (section 1). The tests check each criterion by itself. They also check
-// that the order is total if the events have no `sequence`.
+// Tests of each criterion of the contract's total order of events (section 1). The order must be total even for events
+// without a `sequence`.
 
 import JourneyModel
 import TestSupport
 import Testing
 
 struct EventOrderTests {
-    /// Events in ascending order. Exactly one criterion of the order decides between each event and the next one. By
-    /// all criteria after it, the two events would be equal or in the opposite order.
+    /// Events in ascending order. Exactly one criterion decides between each event and its successor. By all criteria
+    /// of lower priority, the two events would be equal or in the opposite order.
     static let ascending: [OrderedEvent] = [
         .client(.diagnostic("z"), at: .at(0.999), sequence: 9, id: "z"),
         .client(.diagnostic("z"), at: .at(1), id: "z"),

@@ -1,5 +1,5 @@
-// Tests of implied steps, for each row of the table "What is implied" (contract, section 1), and of steps that are
-// never implied.
+// Tests of implied steps: each row of the table "What is implied" (contract, section 1), and the steps that are never
+// implied.
 
 import JourneyModel
 import Testing
@@ -60,7 +60,7 @@ struct EvidenceTests {
         }
     }
 
-    /// A visit that ended with a verification, followed by the phone's events up to the anchoring in the next journey.
+    /// First a visit that ends with a verification. Then the phone's events of the next journey, up to the anchoring.
     private static let anchoredAgain: [OrderedEvent] = [
         .client(.exclusiveActivatedByWeb, at: .at(0), session: "one", id: "a", was: .anchored),
         .client(.visitVerifiedByWeb, at: .at(10), session: "one", id: "b", was: .inTransit),
@@ -149,9 +149,8 @@ struct EvidenceTests {
         #expect(steps[0].journey.closing(by: steps[1].journey) == .superseded)
     }
 
-    /// The service reports the activation, and its clock is right. The phone's clock is four minutes ahead. In the
-    /// order, the phone's entry event therefore comes after the activation, although the driver entered the zone before
-    /// it.
+    /// The phone's clock is four minutes ahead, and the service's clock is right. The driver enters the zone before the
+    /// service reports the activation. In the order of events, the entry still comes after the activation.
     @Test func `an entry of a phone whose clock is ahead does not end the session that a service began`() {
         let events: [OrderedEvent] = [
             .client(.exclusiveActivatedByWeb, at: .at(0), session: "one", id: "a", was: .anchored),

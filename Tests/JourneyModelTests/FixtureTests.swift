@@ -1,9 +1,9 @@
-// Runs the scripted journeys of Tests/Fixtures/journeys without a server: decodes the events, corrects their times,
-// puts them in order and folds them. Verdicts, states and expiries must be those of the file.
+// Runs the scripted journeys of Tests/Fixtures/journeys without a server. Decodes, corrects, orders and folds the
+// events. Verdicts, states and expiries must equal those in the file.
 //
-// The events arrive in the order of the file, and in each order that the file lists in `deliveries`. Unless the file
-// forbids other orders, the events also arrive in random orders with repeats. Short journeys then also arrive in every
-// possible order.
+// The events arrive in the order of the file, and in each order that `deliveries` lists. If the file permits other
+// orders, the events also arrive in random orders with repeats. If the journey is also short, every possible order is
+// tested.
 
 import Foundation
 import JourneyModel
@@ -36,8 +36,8 @@ struct FixtureTests {
         }
     }
 
-    /// A permutable journey with at most this many events is tested in every order of its events. Six events already
-    /// have 720 orders.
+    /// The largest number of events for which a permutable journey is tested in every order. Six events have 720
+    /// orders.
     private static let everyOrderEventsMax = 6
 
     private static func everyOrder(of events: [Int]) -> [[Int]] {

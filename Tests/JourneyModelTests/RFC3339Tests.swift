@@ -1,5 +1,5 @@
-// Tests of times in the form of RFC 3339, section 5.6, with the examples of section 5.8. The expected values are
-// computed without Foundation. They can be checked with `date -u -d ... +%s`.
+// Tests of RFC 3339 times (section 5.6), with the examples of section 5.8. The expected values do not come from
+// Foundation. To check one, run `date -u -d ... +%s`.
 
 import JourneyModel
 import Testing

@@ -1,5 +1,5 @@
-// Tests of the eight settings (contract, section 2): the table, which is written by hand; the limits of each range; and
-// invalid numbers.
+// Tests of the eight settings (contract, section 2): a handwritten copy of the contract's table, the limits of each
+// range, and invalid numbers.
 
 import JourneyModel
 import Testing
@@ -139,13 +139,13 @@ struct SettingsTests {
     @Test("The version is a function of the values: the same for the same, another for any other")
     func version() throws {
         #expect(Settings().version == Settings().version)
-        // The version is the 64-bit FNV-1a hash of the JSON that the test above checks. Clients and stored events refer
-        // to the settings by this version, so a change of the code must not alter it by accident.
+        // Clients and stored events refer to the settings by this version, so it must not change by accident. It is the
+        // 64-bit FNV-1a hash of the settings' JSON.
         #expect(Settings().version == "2dc2c112dbf76568")
         var versions: Set<String> = [Settings().version]
         for row in Self.rows {
-            // Each round sets one setting to a value that is not its default. The value is also valid beside the
-            // defaults of the other settings, because some settings limit each other.
+            // Each round sets one setting to a value other than its default. Some settings limit each other, so the
+            // value must also be valid beside the defaults of the others.
             versions.insert(
                 try make([
                     row.variable: row.variable == "NATIVE_HARD_TIMEOUT_SECONDS"

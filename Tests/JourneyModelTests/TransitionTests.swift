@@ -3,8 +3,9 @@
 //
 // - A letter stands for the state to which the event leads. "." means that the event is accepted and changes no state.
 // - "x" is a rejection as no_such_transition, "na" as not_anchored, "nm" as not_at_merchant, "md" as must_depart_first.
-// - "r+N" leads to NEAR_CHARGER with an implied reset, "l+I" to IDLE with an implied loss of the anchor.
-// - "dm+E" leads to SESSION_ENDED with an implied departure and arrival, "m+E" with an implied arrival.
+// - "r+N" leads to NEAR_CHARGER with an implied reset. "l+I" leads to IDLE with an implied loss of the anchor.
+// - "dm+E" leads to SESSION_ENDED with an implied departure and arrival. "m+E" leads to SESSION_ENDED with only an
+//   implied arrival.
 
 import JourneyModel
 import Testing
@@ -30,15 +31,14 @@ struct TransitionTests {
         diagnostic                .     .     .     .     .     .     .
         """
 
-    /// The rows of the table. A row whose name is not an event name is left out, and `gridIsComplete` then fails.
+    /// The rows of the table. If a row's name is not an event name, the row is left out and `gridIsComplete` fails.
     static let grid: [(EventName, [String])] = table.split(separator: "\n").dropFirst().compactMap { line in
         let cells = line.split(separator: " ").map(String.init)
         let name = allNames.first { "\($0)" == cells[0] || "\($0)".hasPrefix(cells[0] + "(") }
         return name.map { ($0, Array(cells.dropFirst())) }
     }
 
-    /// The events that never change the state. Their verdict is the same whether they name the session in progress or
-    /// another one.
+    /// The events that never change the state. Whichever session such an event names, its verdict is the same.
     static let neverMoving: Set<EventName> = [
         .chargerTargeted, .activationRejected, .sessionRestored, .diagnostic("teleport_detected"),
     ]

@@ -1,8 +1,8 @@
-// Tests of visits with lost events (contract, section 1, "What is implied"). One or two events of a visit are lost, but
-// a later event proves that they happened. The visit must end as the complete visit does, in any order of arrival.
+// Tests of visits of which one or two events are lost (contract, section 1, "What is implied"). A later event proves
+// that the lost events happened. In any order of arrival, the visit must end as the complete visit does.
 //
-// DWELL_PROPERTY_JOURNEYS sets the number of journeys. A failure prints its seed. If DWELL_PROPERTY_SEED is set to this
-// seed, the next run begins with it.
+// DWELL_PROPERTY_JOURNEYS sets the number of journeys. A failure prints its seed. To begin the next run with this seed,
+// set DWELL_PROPERTY_SEED to it.
 
 import JourneyModel
 import TestSupport
@@ -42,8 +42,8 @@ struct VisitTests {
             var log = JourneyLog()
             for event in (left + repeats).shuffled(using: &random) {
                 log.append(event)
-                // The server's clock is set to long after the visits, so every deadline that follows from the events so
-                // far has passed. The server stores an expiry for each of these deadlines.
+                // This time is long after the visits. The server therefore stores an expiry for every deadline that
+                // follows from the events so far.
                 if random.chance(1, in: 2) { log.expire(before: .at(1_000_000)) }
             }
             let client = log.points.filter { $0.event.origin == .client }

@@ -1,5 +1,5 @@
-// Tests that a revocation is retried until Apple confirms it, including while Apple or the queue is unavailable. A
-// revocation that cannot be delivered does not delay the others.
+// Tests that a revocation is retried until Apple confirms it, even while Apple or the queue is unavailable. A
+// revocation that cannot be delivered must not delay others.
 
 import Foundation
 import Identity

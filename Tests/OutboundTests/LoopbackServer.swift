@@ -1,5 +1,5 @@
-// A loopback server that misbehaves as real servers do: it stalls, sends wrong data, disconnects, or sends a response
-// without an end. It reads and records whole requests; each test chooses the responses.
+// A loopback server that misbehaves as real servers do: it stalls, sends wrong data, disconnects, or sends an endless
+// response. Each test chooses the response to each request.
 
 import Foundation
 import Outbound
@@ -41,7 +41,7 @@ enum Behaviour: Sendable {
     case stall(after: String = "")
     /// Sends chunks until the client disconnects.
     case endless
-    /// Sends one field line, or one byte of the body, every 20 ms.
+    /// Every 20 ms, sends one field line (`inHead`) or one byte of the body.
     case drip(inHead: Bool)
 
     static func text(_ text: String) -> Behaviour { .bytes(Array(text.utf8)) }
@@ -72,7 +72,6 @@ final class LoopbackServer: ConnectionHandler, Sendable {
         self.script = script
     }
 
-    /// Runs the body with a server that follows the script, and with a client that is closed afterwards.
     static func with(
         _ script: Script,
         _ body: (_ server: LoopbackServer, _ url: URL, _ http: OutgoingHTTP) async throws -> Void
@@ -116,7 +115,7 @@ final class LoopbackServer: ConnectionHandler, Sendable {
         }
     }
 
-    /// Sends the response. Returns true if the connection can take another request.
+    /// Returns true if the connection can take another request.
     private func behave(_ behaviour: Behaviour, _ connection: Connection) async throws -> Bool {
         switch behaviour {
         case .answer(let status, let body, let fields):

@@ -1,5 +1,5 @@
-// Tests the limits of outgoing calls. The server stalls, sends wrong data, disconnects, or sends a response without an
-// end. No test measures time: if a call's deadline had no effect, the test would exceed its own time limit.
+// Tests the limits of outgoing calls, with a server that misbehaves. No test measures time: if a call's deadline had no
+// effect, the test would exceed its own time limit.
 
 import Foundation
 import Testing
@@ -19,7 +19,6 @@ import Testing
         }
     }
 
-    /// Returns the result of one GET from a server with this behaviour.
     private func outcome(
         _ behaviour: Behaviour, timeoutMilliseconds: Int = 20_000
     ) async throws -> Result<OutgoingResponse, OutgoingFailure>? {
@@ -213,8 +212,8 @@ import Testing
         #expect(await outcome(http, OutgoingRequest(.get, try await deadURL())) == .failure(.unreachable))
     }
 
-    /// The server closes a connection that the next call would reuse. That call must fail at once instead of waiting
-    /// for its timeout.
+    /// The server answers the first request on a connection, and ends the connection without an answer after the
+    /// second. The second call must fail at once, and must not be sent again.
     @Test func aConnectionThatEndsBetweenCalls() async throws {
         try await LoopbackServer.with(.each { _, number in number % 2 == 1 ? .answer(200) : .text("") }) {
             server, url, http in
@@ -255,8 +254,8 @@ import Testing
             #expect(await outcome(http, OutgoingRequest(.get, other)) == .failure(.busy))
             for call in calls { call.cancel() }
             for call in calls { _ = await call.value }
-            // A cancelled call counts against `callsMax` until its thread has ended. The next call may therefore still
-            // fail as busy.
+            // A cancelled call counts against `callsMax` until its thread has ended. Meanwhile, another call may fail
+            // as busy.
             var last = await outcome(http, OutgoingRequest(.get, other))
             while last == .failure(.busy) {
                 await Task.yield()

@@ -1,4 +1,4 @@
-// A TLS server with an untrusted certificate, run by the openssl command.
+// A TLS server with an untrusted certificate. The openssl command runs it.
 
 import Foundation
 
@@ -10,7 +10,6 @@ struct UntrustedServer {
     private let process: Process
     private let folder: URL
 
-    /// Creates a self-signed certificate for 127.0.0.1 and localhost, valid for a day, and starts the server.
     init() throws {
         folder = FileManager.default.temporaryDirectory.appending(path: "dwell-tls-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -20,8 +19,7 @@ struct UntrustedServer {
             "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out",
             certificate,
         ]).output
-        // The output ends when the process ends, so this read waits for the process. `waitUntilExit` would need a
-        // thread with a run loop.
+        // This read ends when the process ends. `waitUntilExit` would need a thread with a run loop.
         _ = try making.readToEnd()
         let (server, output) = try Self.start(["s_server", "-accept", "0", "-www", "-key", key, "-cert", certificate])
         process = server

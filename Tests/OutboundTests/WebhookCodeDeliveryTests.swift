@@ -1,5 +1,5 @@
-// Tests the delivery of sign-in codes. The request for a code does not wait for the delivery, which is retried until
-// the code expires.
+// Tests the delivery of sign-in codes. A request for a code does not wait for the code's delivery. The delivery is
+// retried until the code expires.
 //
 // The number of waiting codes is bounded. At shutdown, each waiting code gets one last attempt and is then dropped. No
 // log line contains a code.
@@ -110,8 +110,8 @@ import Testing
             let last = server.requests.suffix(2).map(\.text)
             #expect(last.contains { $0.contains("111111") })
             let firstOfNew = try #require(server.requests.firstIndex { $0.text.contains("543210") })
-            // The newer code for this number replaces the older one. After the newer code, the older one may arrive at
-            // most once, in a call that was already in progress.
+            // The second code for this phone number replaces the first. A call with the first code may already be in
+            // progress, so that code may arrive once more.
             #expect(server.requests[firstOfNew...].filter { $0.text.contains("012345") }.count <= 1)
         }
     }

@@ -44,8 +44,8 @@ struct CheckTests {
         }
     }
 
-    /// The check reads a driver's events in parts of five. If events after the fifth share its second, they belong to
-    /// the same part. Here the parts are the events 1 to 5, 6 to 12 and 13 to 17, and an empty part.
+    /// The check reads a driver's events in parts of five. A part is longer if further events share the second of its
+    /// fifth event. The parts here are the events 1 to 5, 6 to 12 and 13 to 17, and an empty part.
     @Test func `a divergence is named in whatever part of a driver's events it is`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database, tailMax: 4) { (stores) async throws in
@@ -78,16 +78,15 @@ struct CheckTests {
             }
             #expect(try await Self.check(store) == whole)
 
-            // The settings of all events in the first part are missing. The events of the other parts must be checked
-            // nevertheless.
+            // The settings of all events in the first part are missing. The other parts must still be checked.
             _ = try await database.rows("UPDATE event SET settings_version = 'missing' WHERE seq <= 5")
             let rest = try await Self.check(store)
             #expect(rest.events == 12 && rest.problems == ["5 events were stored with settings that are missing"])
         }
     }
 
-    /// After the first piece of the deletion, the driver's row and about half of the events have new ids. The other
-    /// events still have the old ids.
+    /// The deletion gives the driver's row and events new ids. After its first piece, about half of the events still
+    /// have the old ids.
     @Test func `a driver whose deletion is in progress is counted and not folded`() async throws {
         let database = try await StoreFixture.database()
         let driver = DriverID("drv_marta")

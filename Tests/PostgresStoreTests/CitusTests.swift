@@ -1,5 +1,5 @@
-// Tests of what is different on Citus. They run only if DWELL_TEST_CITUS_URL names a cluster. The other tests of this
-// target then run on the cluster too, except those that start a server of their own.
+// Tests of behaviour that only Citus has. They run only if DWELL_TEST_CITUS_URL names a cluster. If it does, the
+// target's other tests use the cluster too, except those that start their own server.
 
 import Engine
 import JourneyModel
@@ -32,12 +32,11 @@ struct CitusTests {
     // MARK: One task
 
     private static let drivers = (0..<40).map { DriverID("one-task-\($0)") }
-    /// An option that is appended to a database's URL. It makes Citus reject each statement that goes to several
-    /// shards.
+    /// An option for the end of a database's URL. It makes Citus reject each statement that goes to several shards.
     static let noFanOut = "%20-ccitus.multi_task_query_log_level%3Derror"
 
-    /// With `noFanOut`, Citus rejects each statement that goes to more than one shard. Citus decides this when a
-    /// statement arrives, so the test covers every statement exactly as the store sends it.
+    /// With `noFanOut`, Citus itself rejects each statement that goes to more than one shard. The test therefore checks
+    /// the exact statements that the store sends.
     @Test func `no statement of a driver's requests goes to more than one shard`() async throws {
         let database = try await StoreFixture.database()
         let user = try PostgresConfiguration(url: database.url + Self.noFanOut)
@@ -47,7 +46,7 @@ struct CitusTests {
                 try await store.earliestDeadline()
             }
             for round in 0..<3 {
-                // Round 0 opens sessions, round 1 adds late events, round 2 repeats the events of round 1.
+                // Round 0 opens sessions. Round 1 adds late events. Round 2 repeats the events of round 1.
                 let outcomes = await withTaskGroup(of: [EventOutcome].self) { group in
                     for driver in Self.drivers {
                         group.addTask { await store.append(Self.requests(round, of: driver)) }
@@ -106,14 +105,14 @@ struct CitusTests {
 
     // MARK: The feed
 
-    /// The test runs PREPARE TRANSACTION on a worker, which is a server other than the coordinator. The transaction
-    /// stays prepared while the test reads the feed.
+    /// The test runs PREPARE TRANSACTION on a worker, which is a server other than the coordinator. While this
+    /// transaction is prepared, the feed must not return an event that was stored after it.
     ///
-    /// A transaction that writes on several servers is prepared on a worker until the worker commits it, which happens
-    /// after the coordinator's commit. If the coordinator crashes in between, the transaction can stay prepared.
+    /// If a transaction writes on several servers, each worker prepares it, and commits it after the coordinator's
+    /// commit. If the coordinator crashes between the two commits, the transaction may stay prepared.
     ///
-    /// Citus itself ends a prepared transaction whose name contains the coordinator's group number. The name in this
-    /// test therefore contains another group number.
+    /// Citus itself ends a prepared transaction whose name contains the coordinator's group number. This test uses
+    /// another group number.
     @Test func `readers of the feed wait for transactions that are prepared on another server`() async throws {
         let database = try await StoreFixture.database()
         let other = try await database.rows(

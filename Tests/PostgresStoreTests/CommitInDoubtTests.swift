@@ -1,8 +1,8 @@
 // Tests of connections that are lost during COMMIT. The connection is lost at one of these two moments:
 //
-// - Before the transaction is committed, because a deferred trigger, which runs before the commit, sleeps.
-// - After the transaction is committed on the primary, but before the answer, because the COMMIT waits for a standby
-//   that does not exist.
+// - Before the transaction is committed: a deferred trigger sleeps within the COMMIT.
+// - After the transaction is committed on the primary, but before the answer: the COMMIT waits for a standby that does
+//   not exist.
 
 import Engine
 import JourneyModel
@@ -29,7 +29,7 @@ struct CommitInDoubtTests {
             async let outcome = stores[0].append(request)
             let pid = try await database.backend(waitingFor: "SyncRep")
             try await database.rows("SELECT pg_terminate_backend(\(pid))")
-            // After the loss of the connection, the store has found the event in the database. It now waits until the
+            // The store has lost its connection, but has found the event in the database. It now waits until the
             // standby has the event too.
             _ = try await database.backend(waitingFor: "SyncRep")
             try await database.setStandby("")
@@ -46,8 +46,8 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event WHERE idempotency_key = 'k'") == ["1"])
     }
 
-    /// Two servers store the same event at the same time, and both lose their connections. Afterwards both find the
-    /// event in the database. The server that has not stored it must answer that the event is a repeat.
+    /// Two servers try to store the same event at the same time, and both lose their connections. Both later find the
+    /// event in the database. The server that has not stored it must answer that it is a repeat.
     ///
     /// The driver is new, so both servers insert the driver's row. The second insert therefore waits for the first
     /// server's transaction.
@@ -58,8 +58,6 @@ struct CommitInDoubtTests {
             try await database.setStandby("nobody")
             async let first = stores[0].append(request)
             let committed = try await database.backend(waitingFor: "SyncRep")
-            // The second server's batch adds the same driver, so it waits until the transaction of the first server's
-            // batch ends.
             async let second = stores[1].append(request)
             let waiting = try await database.backend(waitingFor: "transactionid")
             try await database.rows("SELECT pg_terminate_backend(\(waiting))")
@@ -108,8 +106,8 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*), max(seq) FROM event") == ["1|1"])
     }
 
-    /// If the backend that waits for the standby ends, other sessions see the event, even if the standby does not have
-    /// it. The same happens after a crash and recovery of the database server.
+    /// While a COMMIT waits for the standby, its backend may be terminated. Other sessions then see the event, although
+    /// the standby does not have it. A crash of the database server has the same effect.
     @Test func `a repeat is not acknowledged before the standby has the event`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
@@ -139,8 +137,8 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event") == ["1"])
     }
 
-    /// Before the event is stored, the server that later gets the repeat commits a write on the same connections. This
-    /// earlier commit does not prove that the standby has the event.
+    /// The store that gets the repeat has already committed another event on the same connection. That commit does not
+    /// prove that the standby has the repeated event.
     @Test func `a repeat is not acknowledged because of an earlier commit of the connection`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
@@ -166,8 +164,8 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event WHERE idempotency_key = 'k'") == ["1"])
     }
 
-    /// If a batch has only repeats and events of locked drivers, it writes nothing, so its COMMIT waits for no standby.
-    /// The repeat comes in one batch with an event of a locked driver, or afterwards on the same connection.
+    /// A batch that has only repeats and events of locked drivers writes nothing, so its COMMIT waits for no standby.
+    /// The repeat is in one batch with an event of a locked driver, or follows it on the same connection.
     @Test(arguments: [false, true])
     func `a repeat is not acknowledged because of a batch that wrote nothing`(isSameBatch: Bool) async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
@@ -211,8 +209,8 @@ struct CommitInDoubtTests {
         }
     }
 
-    /// After the connection is lost, an instance of a newer release refolds the driver. The older instance then leaves
-    /// the driver alone, so it cannot find out whether its own batch has stored the event.
+    /// After the connection was lost, an instance of a newer release has refolded the driver. The older instance must
+    /// not touch this driver, so it cannot find out whether its batch stored the event.
     @Test(arguments: [false, true])
     func `an event in doubt of a driver of a newer release is answered as unknown`(isInDoubt: Bool) async throws {
         var row = StoredDriver(new: driver)

@@ -24,8 +24,8 @@ extension StoreFixture.Database {
         }
     }
 
-    /// Makes each transaction that inserts into `table` sleep for a minute in its COMMIT, before anything is committed.
-    /// To let later transactions commit at once, a test deletes the row of the table `slow`.
+    /// Makes the COMMIT of each transaction that inserts into `table` sleep for a minute before anything is committed.
+    /// If a test deletes the row of the table `slow`, later COMMITs do not sleep.
     func slowCommits(of table: String) async throws {
         _ = try await rows(
             """
@@ -40,8 +40,7 @@ extension StoreFixture.Database {
 
     /// Waits until a backend of this database waits for `event`, and returns its process id.
     ///
-    /// - Parameter condition: an SQL condition that the backend's row of `pg_stat_activity` must also satisfy. By
-    ///   default, there is no further condition.
+    /// - Parameter condition: an SQL condition that the backend's row of `pg_stat_activity` must also satisfy.
     func backend(waitingFor event: String, and condition: String = "true") async throws -> String {
         while true {
             let found = try await rows(

@@ -1,5 +1,5 @@
-// Tests of corrections of settings. A trial and the refold itself report the same counts. The corrected rows equal the
-// fold with the other settings, and a correction can be undone.
+// Tests of corrections of settings. A trial of a correction reports the same counts as the correction. The corrected
+// rows equal the fold with the new settings, and a correction can be undone.
 
 import Engine
 import JourneyModel
@@ -40,8 +40,7 @@ struct CorrectionTests {
         } while request.after != nil
     }
 
-    /// Begins a correction, or continues the unfinished one, and completes it. Returns the correction's counts, its id,
-    /// and whether it was an unfinished one.
+    /// Completes a correction: a new one, or the one that was left unfinished (`continues`).
     private static func correct(
         _ order: CorrectionOrder, in store: PostgresEventStore
     ) async throws -> (counts: RefoldCounts, id: Int64, continues: Bool) {
@@ -96,8 +95,8 @@ struct CorrectionTests {
 
             let order = CorrectionOrder(since: Self.received, settings: .current)
             let tried = try await store.tryRefold(.correction(order), now: Self.end) { _, _ in }
-            // A trial covers the events that were received up to its `now`. Here `now` is earlier than the receipt of
-            // every event, so the trial covers none.
+            // A trial covers only the events that were received before its `now`. This `now` is earlier than the
+            // receipt of every event.
             #expect(tried.counts.events == 0)
             let trial = try await store.tryRefold(.correction(order), now: Self.now) { _, _ in }
             let inParts = try await StoreFixture.withStores(on: database, tailMax: 1) { (stores) async throws in
@@ -165,7 +164,8 @@ struct CorrectionTests {
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             let store = stores[0]
             let stored = try await Self.store(3, in: store)
-            // For all events except the last, set the time of receipt to before the correction's time span.
+            // Only the event with the latest time stays in the correction's time span. For all other events, the time
+            // of receipt is moved to before the span.
             _ = try await database.rows(
                 """
                 UPDATE event SET received_at_ms = received_at_ms - 500000000
@@ -182,8 +182,8 @@ struct CorrectionTests {
         }
     }
 
-    /// A check, a trial and the search may read the events of all drivers, or of up to a thousand drivers. Their
-    /// statements may therefore take long.
+    /// These statements may read the events of all drivers, or of up to a thousand drivers, and may therefore take
+    /// long.
     @Test(.enabled(if: CitusCluster.named == nil, "on Citus, the table of events cannot become a view"))
     func `a check, a trial and the search for a driver to refold may exceed the session's limit for a statement`()
         async throws
@@ -288,8 +288,8 @@ struct CorrectionTests {
         }
     }
 
-    /// Runs a trial in which every event gets a grace period and a hard timeout of one second each. Returns the trial's
-    /// counts, and the events for which the trial asked for these durations.
+    /// Runs a trial with a grace period and a hard timeout of one second. `events` are the events for which the trial
+    /// asked for these durations.
     private static func tryShorter(
         since: Moment, in store: PostgresEventStore
     ) async throws -> (events: [TrialEvent], counts: RefoldCounts) {
@@ -326,8 +326,8 @@ struct CorrectionTests {
         }
     }
 
-    /// The events before the driver's floor are deleted. A late event before the floor has no effect, so the trial must
-    /// not begin with the journey that is stored after it.
+    /// The events before the driver's floor are deleted. A late event before the floor is stored, but has no effect.
+    /// The trial must therefore not begin with the journey in that event's row.
     @Test func `a trial that begins after the floor continues the journey at the floor`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database) { (stores) async throws in

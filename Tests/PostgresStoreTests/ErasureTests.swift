@@ -1,5 +1,5 @@
 // Tests of the deletion of a driver's events and sessions. The deletion runs in pieces and can be resumed. For some
-// time after it, an event does not create the driver again.
+// time after a deletion, the driver's events do not create the driver again.
 
 import Crypto
 import Engine
@@ -20,8 +20,8 @@ struct ErasureTests {
             arguments: [digests.driver(driver), now.millisecondsSinceEpoch])
     }
 
-    /// Begins the deletion of a driver's events. The account remains; only `Erasing`, which the server uses, also
-    /// deletes the account. Returns the id of the driver's row, or nil if the driver has no row.
+    /// Begins the deletion of a driver's events, but not of the account (`Erasing` deletes both). Returns the id of the
+    /// driver's row, or nil if the driver has no row.
     static func begin(
         _ driver: DriverID, pseudonym: String, at now: Moment, in store: PostgresEventStore
     ) async throws -> Int64? {
@@ -42,8 +42,8 @@ struct ErasureTests {
         }
     }
 
-    /// Returns `count` requests of a driver. Every text that a client may choose contains `word`. A search for `word`
-    /// therefore finds everything that the deletion has missed.
+    /// Returns `count` requests of a driver. All texts that a client can choose contain `word`, so a search for `word`
+    /// finds what the deletion has missed.
     static func requests(_ count: Int, of driver: DriverID, word: String) -> [AppendRequest] {
         (0..<count).map { index in
             let names: [EventName] = [
@@ -78,8 +78,8 @@ struct ErasureTests {
             #expect(place == before.count)
             let row = try #require(
                 try await Self.begin(driver, pseudonym: "erased-1", at: .sample.advanced(bySeconds: 9000), in: store))
-            // The first piece has rewritten only some of the events. The feed returns nothing until the last piece is
-            // complete.
+            // The first piece has rewritten only some of the events. Until the deletion is complete, the feed returns
+            // nothing.
             #expect(try await store.unfinished() == [row])
             #expect(try await store.storedEvents(after: 0, limit: 10) == [])
             #expect(try await store.leftovers(ofReceipt: "r")?.isEmpty == false)
@@ -93,8 +93,8 @@ struct ErasureTests {
             #expect(fed.count == before.count)
             #expect(Set(fed.map(\.eventID)).count == fed.count)
             #expect(fed.last?.sent.chargerID == "c")
-            // The remaining rows are consistent. The session of each event has a row of the event's driver, and this
-            // driver is also the session's owner.
+            // The remaining rows are consistent: each event's session has a row of the event's driver, and this driver
+            // owns the session.
             let unnamed = try await database.rows(
                 """
                 WITH owned AS MATERIALIZED (SELECT session_id, owner FROM session_owner),
@@ -110,7 +110,7 @@ struct ErasureTests {
     }
 
     /// The table is new and has no statistics, so PostgreSQL's planner does not know that the driver has many events.
-    /// Its plan must not read all of them again for each event that the piece rewrites.
+    /// Even so, the plan must not read all of them for each rewritten event.
     @Test func `a piece reads few rows beside those that it rewrites`() async throws {
         let database = try await StoreFixture.database()
         let driver = DriverID("drv_marta")
@@ -145,7 +145,7 @@ struct ErasureTests {
         try await StoreFixture.withStores(2, on: database, digests: Self.digests) { (stores) async throws in
             let row = try #require(row)
             #expect(try await stores[1].unfinished() == [row])
-            // Both stores complete the same deletion, as two instances do that start at the same time.
+            // Both stores complete the same deletion, as two instances do if they start at the same time.
             async let first: Void = stores[0].completeErasure(of: row)
             async let second: Void = stores[1].completeErasure(of: row)
             _ = try await (first, second)
@@ -200,9 +200,8 @@ struct ErasureTests {
         }
     }
 
-    /// A tombstone is the row that records a driver's deletion. The event's batch finds no tombstone and adds the
-    /// driver, so it waits for the deletion's transaction, which adds and removes the same driver. After this wait, the
-    /// batch must find the tombstone.
+    /// A tombstone is the row that records a driver's deletion. The event's batch reads before the tombstone is
+    /// committed, and then waits for the deletion's transaction. After this wait, the batch must find the tombstone.
     @Test func `an event that waits for a deletion of its unknown driver finds the tombstone`() async throws {
         let database = try await StoreFixture.database()
         let driver = DriverID("drv_marta")

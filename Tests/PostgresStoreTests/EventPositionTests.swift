@@ -1,5 +1,5 @@
-// Tests that a driver's events have the same order in the feed as by their numbers. This must also hold if a batch
-// waits for the driver's row while other transactions change the row.
+// Tests that the feed returns a driver's events in the order of their numbers. Meanwhile, a batch may wait for the
+// driver's row while other transactions change the row.
 
 import Engine
 import Foundation
@@ -16,17 +16,17 @@ struct EventPositionTests {
 
     private func request(_ key: String) -> AppendRequest { .sample(.sample(.diagnostic("d"), key: key), of: driver) }
 
-    /// The number of a batch's transaction decides the positions of the batch's events in the feed. In this test, the
-    /// batch waits for a lock on the driver's row. It gets its number when the transaction with the lock ends.
+    /// The number of a batch's transaction decides the positions of its events in the feed. Here, the batch waits for a
+    /// lock on the driver's row. When the lock is released, the batch gets its transaction number.
     ///
-    /// If another transaction has updated the row in the meantime, the batch waits a second time and already has its
-    /// number. During this second wait, a faster batch gets a later number.
+    /// A second transaction also locks the row, so the batch, which now has its number, waits again. During this wait,
+    /// a faster batch gets a higher number.
     @Test(.enabled(if: CitusCluster.named == nil, "the backends of a cluster may run on another machine"))
     func `a batch that got its number before a faster batch is run again with another one`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
-        // The test stops a backend with a signal. A backend must not be stopped while it looks for a deadlock, because
-        // it then holds locks that all others need. With this timeout, no backend looks for a deadlock.
+        // The test stops a backend with SIGSTOP. A backend that looks for a deadlock holds locks that all others need.
+        // With this timeout, no backend looks for a deadlock.
         try await database.rows("ALTER DATABASE \(database.name) SET deadlock_timeout = '1h'")
         try await StoreFixture.withStores(2, on: database) { (stores) async throws in
             _ = try await stores[0].appended(request("first"))
@@ -36,7 +36,7 @@ struct EventPositionTests {
                 next.close()
             }
             _ = try await update.run([.init(.begin), .init(Self.touch)])
-            // The row is locked, so the store repeats the batch. The fourth attempt waits for the lock on the row.
+            // The row is locked, so three attempts of the batch fail. The fourth attempt waits for the lock.
             async let slow = stores[0].append(request("slow"))
             let batch = try await database.backend(waitingFor: "transactionid")
             try await Self.whileStopped(batch) {
@@ -60,9 +60,9 @@ struct EventPositionTests {
         #expect(events == ["first|1", "fast|2", "slow|3"])
     }
 
-    /// On Citus, the coordinator gives a transaction its number, and a worker holds the locks on rows. The batch in
-    /// this test waits for the transaction `update`, which gets its number only just before its COMMIT. The batch must
-    /// get a higher number.
+    /// On Citus, the coordinator gives a transaction its number, and a worker holds the locks on rows. The batch waits
+    /// for the transaction `update`, which gets its number just before its COMMIT. The batch must get a higher number
+    /// than `update`.
     @Test(.enabled(if: CitusCluster.named != nil, "DWELL_TEST_CITUS_URL names no Citus cluster"))
     func `a batch on Citus gets its number when it has the driver's row`() async throws {
         let database = try await StoreFixture.database()
@@ -91,8 +91,8 @@ struct EventPositionTests {
         #expect(events == ["first|1", "slow|2"])
     }
 
-    /// Waits until a statement that begins with `sql` waits for a lock on a server of the cluster. Returns the global
-    /// process id of the backend that runs the statement on the coordinator.
+    /// Waits until a lock in the cluster blocks a statement that begins with `sql`. Returns the global process id of
+    /// the statement's backend on the coordinator.
     private static func backend(waitingWith sql: String, _ database: StoreFixture.Database) async throws -> String {
         while true {
             let found = try await database.rows(

@@ -23,8 +23,8 @@ struct FeedOrderTests {
             let connection = try await PostgresConnection.open(
                 try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
             defer { connection.close() }
-            // This transaction has a transaction number and is not committed yet, like a batch of another instance. The
-            // feed must not return events of later transactions.
+            // This transaction has a number and is not committed, like a batch of another instance. The feed must not
+            // return events of transactions with higher numbers.
             let open = PostgresStatement("open_number", "SELECT pg_current_xact_id()::text")
             _ = try await connection.run([.init(.begin), .init(open)], until: .inSeconds(10))
             try await Self.append("second", of: "b", to: store)
@@ -61,8 +61,8 @@ struct FeedOrderTests {
         }
     }
 
-    /// Reads the feed as a consumer does, each time from the last id that it got. Returns when a read gets no events,
-    /// and `count` events are read or a minute has passed.
+    /// Reads the feed as a consumer does, each time from the last id that it got. Stops at the end of the feed, when
+    /// `count` events are read or a minute has passed.
     private static func readAll(_ store: PostgresEventStore, count: Int) async throws -> [FeedEvent] {
         let end = ContinuousClock.now + .seconds(60)
         var events: [FeedEvent] = []
@@ -79,8 +79,8 @@ struct FeedOrderTests {
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             try await Self.append("before", of: "a", to: stores[0])
         }
-        // Simulates a dump (pg_dump) that is restored on a new server. The stored positions are then higher than all
-        // positions that the new server gives.
+        // Simulates a dump (pg_dump) that is restored on a new server. The stored positions are higher than those that
+        // the new server gives to new events.
         _ = try await database.rows("UPDATE event SET position = position + (1000000::int8 << 16)")
         _ = try await database.migrate()
         try await StoreFixture.withStores(on: database) { (stores) async throws in

@@ -69,8 +69,7 @@ struct InstancesTests {
                 for (index, journey) in sent.enumerated() {
                     for (number, store) in stores.enumerated() {
                         group.addTask {
-                            // Each instance gets every event. The two instances get the events in different orders and
-                            // in different batches.
+                            // Both instances get every event, but in different orders and in different batches.
                             var random = SeededRandom(seed: UInt64(index * 2 + number))
                             var left = journey.events.shuffled(using: &random)[...]
                             var count = 0
@@ -177,8 +176,7 @@ struct InstancesTests {
                         var random = SeededRandom(seed: UInt64(index))
                         for event in journey.events {
                             let request = AppendRequest.random(event, of: journey.driver)
-                            // Like a phone, the task sends the same event again, to any instance, until the event is
-                            // acknowledged.
+                            // As a phone does, sends the event again, to any instance, until it is acknowledged.
                             while true {
                                 let outcome = await stores.randomPick(&random).append(request)
                                 let kind =

@@ -36,8 +36,8 @@ struct JourneyReadingTests {
         PostgresQuery(PostgresStatement("sleep \(seconds)", "SELECT 1 FROM pg_sleep(\(seconds))"))
     }
 
-    /// A read may wait five seconds for a connection. The time limit of the read's call begins only after this wait.
-    /// Otherwise the call could time out, and a call that times out closes its connection.
+    /// A call that times out closes its connection. A read may wait five seconds for a connection, so the time limit of
+    /// its call must begin after this wait.
     @Test func `a read that has waited for a connection has the time of any other`() async throws {
         try await with { (store) async throws in
             _ = try await store.read([sleep(seconds: 0)])
@@ -99,7 +99,8 @@ struct JourneyReadingTests {
             for submission in events {
                 _ = await store.append(.sample(submission, of: driver, receivedAt: start.advanced(bySeconds: 5000)))
             }
-            // The second journey stops at SESSION_ACTIVE. The test posts the third one below.
+            // The second journey stops at SESSION_ACTIVE. The event of a third session, which the test appends below,
+            // ends it.
             let second = SampleJourney.whole(prefix: "f", session: "second", from: later)
             for submission in second.prefix(4) {
                 _ = await store.append(.sample(submission, of: driver, receivedAt: later.advanced(bySeconds: 500)))
@@ -123,8 +124,7 @@ struct JourneyReadingTests {
         }
     }
 
-    /// Adds `count` registered sessions: s1, s2 and so on. Each group of `together` sessions was opened in the same
-    /// millisecond.
+    /// Adds `count` registered sessions: s1, s2 and so on. Groups of `together` sessions have the same opening time.
     private func addSessions(_ count: Int, together: Int = 1, to database: StoreFixture.Database) async throws {
         try await database.rows(
             """

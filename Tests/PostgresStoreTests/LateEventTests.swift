@@ -1,5 +1,5 @@
-// Tests of late events: how many stored events the store folds again and writes, and how it charges the driver's rate
-// limit for them.
+// Tests of late events: how many stored events are folded again and written, and how they are charged to the driver's
+// rate limit.
 
 import Engine
 import JourneyModel
@@ -52,8 +52,8 @@ struct LateEventTests {
             }
             #expect(late.verdict == .applied && late.chargesRefold && late.journey.state == .nearCharger)
             #expect(charging.charged.withLock { $0 } == [120])
-            // This diagnostic event changes no state. The refold therefore stops at the next event, because the journey
-            // after that event equals the stored one.
+            // This diagnostic event changes no state. The refold therefore stops at the next event, whose stored
+            // journey stays the same.
             guard case .stored(let quiet) = await stores[0].append(request(.diagnostic("pong"), "quiet", at: 60)) else {
                 Issue.record("the quiet event")
                 return
@@ -77,7 +77,7 @@ struct LateEventTests {
         let count = 3_000
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             let events = (1...count).map { number in
-                // The journey after the 300th event does not depend on the events before that event.
+                // The journey after the 300th event is the same, whatever events come before it.
                 let name: EventName = number == 300 ? .chargerTargeted : .diagnostic("ping")
                 return request(name, "\(number)", at: number)
             }
@@ -113,11 +113,11 @@ struct LateEventTests {
         }
     }
 
-    /// If more than 100 events have the same time, each further event is charged to a rate limit. If the limit is off,
-    /// each further event must not need a batch of its own.
+    /// After the first 100 events of the same time, each further one is charged to a rate limit. If the limit is off,
+    /// these events must not each need a batch of their own.
     ///
-    /// Otherwise 500 events would need 400 batches. Each batch reads the stored events, so the request would exceed its
-    /// time limit.
+    /// If they did, 500 events would need 400 batches. Each batch reads the stored events, so the request would exceed
+    /// its time limit.
     @Test func `events of one time and without a limit share batches`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database, charging: Self.unlimited) { (stores) async throws in
@@ -127,9 +127,8 @@ struct LateEventTests {
         #expect(rows == ["500|t"])
     }
 
-    /// To fold a late event, a batch needs the stored events after it. Each batch reads the stored events after its
-    /// earliest late event, so it has them for its other late events too. Otherwise each of these 300 events would need
-    /// its own batch.
+    /// A batch reads all stored events after its earliest late event. These suffice to fold the batch's other late
+    /// events too, so the 300 late events do not need 300 batches.
     @Test(arguments: [120, 1_500])
     func `late events in any order share batches`(laterCount: Int) async throws {
         let database = try await StoreFixture.database()
@@ -156,7 +155,6 @@ struct LateEventTests {
         #expect(rows == ["200|t"])
     }
 
-    /// Permits the first `max` refolds that the store asks about, and refuses all later ones.
     private final class Permits: RefoldCharging {
         private let max: Int
         private let askedCount = Mutex(0)
@@ -173,9 +171,8 @@ struct LateEventTests {
         func charge(_ claim: AdmissionClaim, rowCount: Int) {}
     }
 
-    /// All drivers of a service share the service's limit. While the parts of this driver's refold are written, a batch
-    /// of another driver may use up the limit. Even then, the store must keep both the event and its refold, or
-    /// neither.
+    /// A service has one limit for all its drivers. While this driver's refold is written in parts, another driver's
+    /// event may use up the limit. The store must keep both the event and its refold, or neither.
     @Test func `a refold in parts is not committed without its event`() async throws {
         var permitted = 0
         while try await !isStored(permitting: permitted) {
@@ -185,9 +182,8 @@ struct LateEventTests {
         #expect(permitted > 1, "the limit was asked more than once")
     }
 
-    /// Appends a late event that comes before 1,200 stored events, and returns whether the event was stored. The rate
-    /// limit permits only the first `permitted` refolds. If the event is refused, expects that no stored event was
-    /// folded again.
+    /// Appends a late event before 1,200 stored events, under a limit of `permitted` refolds. Returns whether the event
+    /// was stored. If not, expects that no stored event was folded again.
     private func isStored(permitting permitted: Int) async throws -> Bool {
         let database = try await StoreFixture.database()
         let outcome = try await StoreFixture.withStores(on: database, charging: Permits(permitted), tailMax: 500) {
@@ -202,8 +198,8 @@ struct LateEventTests {
         return isStored
     }
 
-    /// The three late events have different positions, so the store reads different parts of the driver's events for
-    /// them. The rate limit refuses all three, so the store writes nothing.
+    /// For each of the three late events, the store reads another part of the driver's events. The rate limit refuses
+    /// all three, so the store writes nothing.
     @Test(.timeLimit(.minutes(2)))
     func `three late events far from each other that are refused are all answered`() async throws {
         let database = try await StoreFixture.database()
@@ -258,8 +254,8 @@ struct LateEventTests {
         #expect(rows == ["1201|1201"])
     }
 
-    /// The deadlines of both drivers have passed. The driver of the late event must get the expiry only after the
-    /// refold, but the other driver must get one at once.
+    /// The deadlines of both drivers have passed. The expiry of the late event's driver must wait for the refold. The
+    /// other driver's expiry must be stored at once.
     @Test(.enabled(if: CitusCluster.named == nil, "Citus has no triggers on distributed tables"))
     func `the deadlines of other drivers do not wait for a long refold`() async throws {
         let database = try await StoreFixture.database()
@@ -363,7 +359,7 @@ struct LateEventTests {
                 return
             }
             #expect(event.verdict == .applied && event.journey.state == .nearCharger)
-            // The refold ends at the event `entered`, because the journey was already in this state after it.
+            // The refold ends at the event `entered`, because the journey stored with it does not change.
             #expect(charging.charged.withLock { $0 } == [650, 351])
         }
         #expect(try await database.rows("SELECT count(*) FILTER (WHERE after_state = 1) FROM event") == ["1002"])

@@ -64,8 +64,7 @@ struct LockedDriverTests {
             _ = try await other.run([.init(.begin), .init(lock)])
             async let outcomes = stores[0].append(requests("second"))
             _ = try await database.backend(waitingFor: "transactionid")
-            // If the store wrongly lets the batch of the other locked driver wait too, that batch begins to wait during
-            // this pause.
+            // Without this pause, the test would not notice a second batch that wrongly waits for a locked driver.
             try await Task.sleep(for: .milliseconds(500))
             let begin = ContinuousClock.now
             let free = AppendRequest.sample(.sample(.diagnostic("d"), key: "k"), of: DriverID("free"))

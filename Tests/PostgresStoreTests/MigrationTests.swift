@@ -57,8 +57,8 @@ struct MigrationTests {
 
     @Test func `tables of an extension do not make a database another program's`() async throws {
         let database = try await StoreFixture.emptyDatabase()
-        // PostGIS has a table of this name. PostGIS is not always installed, so the test adds the table to another
-        // extension.
+        // PostGIS owns a table of this name. PostGIS is not always installed, so the test makes another extension own
+        // the table.
         _ = try await database.rows("CREATE TABLE spatial_ref_sys (srid int4)")
         _ = try await database.rows("ALTER EXTENSION plpgsql ADD TABLE spatial_ref_sys")
         #expect(try await database.migrate() == PostgresMigration.all.map(\.number))

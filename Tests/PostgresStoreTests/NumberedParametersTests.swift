@@ -1,4 +1,4 @@
-// Tests that parameters are numbered only outside of literals, names and comments.
+// Tests that a parameter gets a number only outside of literals, names and comments.
 
 import Postgres
 import Testing

@@ -46,13 +46,13 @@ struct OperatorReadingTests {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             let store = stores[0]
-            // The sleep is longer than the two seconds that the probe of /readyz may take.
+            // The probe of /readyz may take two seconds, so the sleep is longer.
             let sleep = PostgresStatement("sleep", "SELECT 1 FROM pg_sleep(6)")
             let reads = (0..<3).map { _ in
                 Task { _ = try? await store.readLong(PostgresQuery(sleep), seconds: 30) }
             }
             _ = try await database.backend(waitingFor: "PgSleep")
-            // If a second read wrongly had a connection, it would begin during this pause.
+            // If more than one long read had a connection, the second read would begin during this pause.
             try await Task.sleep(for: .milliseconds(300))
             try await store.checkWritable()
             for read in reads { read.cancel() }

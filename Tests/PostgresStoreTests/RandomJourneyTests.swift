@@ -1,8 +1,8 @@
 // Delivers the events of random journeys late, twice and in batches. PostgreSQL must give the same outcomes as the
 // store in memory. At the end, the stored events must equal the fold of all events in order.
 //
-// DWELL_POSTGRES_JOURNEYS sets the number of journeys. A failure names its seed; DWELL_PROPERTY_SEED=<seed> with
-// DWELL_POSTGRES_JOURNEYS=1 repeats only the failed journey.
+// DWELL_POSTGRES_JOURNEYS sets the number of journeys. A failure names its seed. To repeat only the failed journey, set
+// DWELL_PROPERTY_SEED=<seed> and DWELL_POSTGRES_JOURNEYS=1.
 
 import Engine
 import JourneyModel
@@ -23,10 +23,10 @@ struct RandomJourneyTests {
         var expected: [ExpectedEvent] = []
     }
 
-    /// To fold a late event, the store first reads `tailBegin` of the driver's events. If these are too few, it reads
-    /// more. A journey has at most 30 events of clients, so 64 are nearly always enough, and 1 is often too few.
+    /// To fold a late event, the store first reads `tailBegin` stored events, and more if these are too few. A journey
+    /// has at most 30 events of clients. 64 are therefore nearly always enough, but 1 is often too few.
     ///
-    /// If `tailMax` permits only 2 events in memory, most refolds are done in parts.
+    /// With a `tailMax` of 2, most refolds are done in parts.
     @Test(arguments: [(64, 4_096), (1, 4_096), (1, 2)])
     func `outcomes are those of the store in memory, and the table is the fold in order`(
         tailBegin: Int64, tailMax: Int64

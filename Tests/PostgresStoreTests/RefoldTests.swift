@@ -1,4 +1,5 @@
-// Tests that drivers whom an older release has folded are folded again, in the background or with their next event.
+// Tests of drivers that an older release has folded. They are folded again, either in the background or with their next
+// event.
 
 import Engine
 import JourneyModel

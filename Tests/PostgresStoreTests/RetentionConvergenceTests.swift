@@ -1,6 +1,5 @@
-// Tests retention together with the fold, on random journeys and with two instances. Events arrive late and in any
-// order, expiries are stored, and the oldest rows are deleted in between. The remaining rows must be as if nothing had
-// been deleted.
+// Tests the fold while retention deletes the oldest rows, with random journeys and two instances. Events arrive late
+// and in any order. The remaining rows must be the same as without the deletions.
 //
 // Set DWELL_RETENTION_JOURNEYS=1000 for a long run.
 
@@ -17,8 +16,8 @@ struct RetentionConvergenceTests {
 
     private static func receivedAt(turn: Int) -> Moment { .sample.advanced(bySeconds: 1_000_000 + 1000 * turn) }
 
-    /// A driver, and the events that arrive in each turn. An event that arrives below the driver's floor has no effect;
-    /// `counting` has the other events, in order of arrival. The expected rows are the fold of `counting`.
+    /// A driver, and the events that arrive in each turn. `counting` has the events that were not below the driver's
+    /// floor when they arrived. The expected rows are the fold of `counting`.
     private struct Driver {
         let id: DriverID
         var turns: [[OrderedEvent]]

@@ -1,4 +1,4 @@
-// Tests to which driver a session belongs if another instance claims it for a new driver at the same time.
+// Tests that a session is a new driver's own if another instance claims it for this driver at the same time.
 
 import Engine
 import JourneyModel
@@ -13,7 +13,7 @@ import Testing
 struct SessionClaimTests {
     private let driver = DriverID("claiming")
 
-    /// The rows that a batch of another instance has committed: a driver, and a session that this driver has claimed.
+    /// The rows that a batch of another instance commits: a new driver, and this driver's claim of the session `s`.
     private struct Claim {
         let id: Int64
         let lane: Int16
@@ -50,7 +50,7 @@ struct SessionClaimTests {
         case event, registration
     }
 
-    /// Sends the request to the store. Returns whether the store treats the session as the driver's own.
+    /// Returns whether the store treats the session as the driver's own.
     private func isOwn(
         _ request: Request, of driver: DriverID, in store: PostgresEventStore
     ) async throws -> Bool {
@@ -71,8 +71,8 @@ struct SessionClaimTests {
         }
     }
 
-    /// Sends the request to a store and makes its batch wait before it reads `table`. During this wait, another
-    /// instance commits `statements`. Expects that the store then treats the session as the driver's own.
+    /// Sends the request, and makes its batch wait before it reads `table`. During this wait, another instance commits
+    /// `statements`. The session must then be the driver's own.
     private func expectOwn(
         _ request: Request, committing statements: [String], beforeReading table: String,
         in database: StoreFixture.Database
@@ -81,8 +81,8 @@ struct SessionClaimTests {
             try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
         defer { other.close() }
         try await StoreFixture.withStores(on: database) { (stores) async throws in
-            // This request makes the connection prepare its statements before the table is locked. Otherwise the next
-            // batch would already wait while it prepares them, and not in the middle of its reads.
+            // This request makes the connection prepare its statements before the table is locked. Without it, the
+            // batch would already wait in the preparation.
             let warm = EventSubmission.sample(.sessionRestored, key: "k", session: "other")
             _ = try await stores[0].appended(.sample(warm, of: DriverID("other")))
             let lock = PostgresStatement("lock", "LOCK TABLE \(table) IN ACCESS EXCLUSIVE MODE")
@@ -98,8 +98,8 @@ struct SessionClaimTests {
         }
     }
 
-    /// While the batch reads, another instance commits the new driver and the claim. At this moment, the batch either
-    /// has read that the driver does not exist, or has not read the driver yet.
+    /// While the batch reads, another instance commits the new driver and the claim. The batch has either read that the
+    /// driver does not exist, or has not read the driver yet.
     @Test(arguments: Request.allCases)
     func `a session that is claimed between two reads of a batch is its driver's own`(_ request: Request) async throws {
         let database = try await StoreFixture.database()
@@ -128,9 +128,8 @@ struct SessionClaimTests {
         }
     }
 
-    /// On Citus, the claim of a session and the session's row are on different servers too. In this test, an event has
-    /// opened the session. If the store answered the registration before it sees the session's row, the registered
-    /// charger would be lost.
+    /// On Citus, the claim of a session and the session's row are on different servers too. A registration must wait
+    /// until it sees the session's row. If it did not, the registered charger would be lost.
     @Test func `a registration waits for the row of a session of which it sees only the claim`() async throws {
         let database = try await StoreFixture.database()
         let claim = Claim(driver)
@@ -145,8 +144,8 @@ struct SessionClaimTests {
         #expect(try await database.rows("SELECT registered_charger FROM session WHERE session_id = 's'") == ["c"])
     }
 
-    /// While the batch reads, another instance deletes the session, which is registered but has no event yet. At this
-    /// moment, the batch has read the session's owner, but neither the driver nor the session.
+    /// The session is registered but has no event. Another instance deletes it when the batch has read the session's
+    /// owner, but neither the driver nor the session.
     @Test func `an event opens its session again if it is deleted between two reads of a batch`() async throws {
         let database = try await StoreFixture.database()
         let claim = Claim(driver)
@@ -159,8 +158,8 @@ struct SessionClaimTests {
         #expect(try await database.rows("SELECT count(*) FROM session WHERE session_id = 's'") == ["1"])
     }
 
-    /// On Citus, the claim of a deleted session may stay visible for a moment after the driver was locked. The batch is
-    /// therefore run again. If it still sees the claim, it stores the driver's event nevertheless.
+    /// On Citus, the claim of a deleted session may stay visible for a moment after the driver is locked. The batch is
+    /// therefore run again. If the second run also sees the claim, it stores the event nevertheless.
     @Test(arguments: [0, DriverGroup.conflictsBeforeLock, DriverGroup.conflictsBeforeLock + 1])
     func `a late event under the lock waits for a session of which only the claim is seen`(conflictCount: Int) async {
         let row = StoredDriver(new: driver)

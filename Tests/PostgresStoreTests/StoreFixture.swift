@@ -1,5 +1,5 @@
-// Gives each test a new database, on the shared PostgreSQL or in a Citus cluster. Also runs the test's stores on this
-// database; each store stands for one instance of the server.
+// Gives each test a new database, on the shared PostgreSQL server or in a Citus cluster. Runs the test's stores on this
+// database. Each store stands for one instance of the server.
 
 import Engine
 import Identity
@@ -18,7 +18,6 @@ enum StoreFixture {
         do { return try EventLoopGroup(count: 2) } catch { preconditionFailure("no event loop: \(error)") }
     }()
 
-    /// Where a database is: on a PostgreSQL server, or in a Citus cluster as a schema.
     enum Place: Sendable {
         case server(PostgresServer)
         case citus(CitusCluster)
@@ -37,7 +36,6 @@ enum StoreFixture {
             self.init(place: .server(server), name: name)
         }
 
-        /// The PostgreSQL server of the database; nil if the database is in a Citus cluster.
         var server: PostgresServer? { if case .server(let server) = place { server } else { nil } }
 
         var url: String {
@@ -51,15 +49,14 @@ enum StoreFixture {
             get throws { try PostgresConfiguration(url: url) }
         }
 
-        /// Returns the configuration, but with this time limit for each statement of a request.
         func configuration(statementMilliseconds: Int) throws -> PostgresConfiguration {
             var configuration = try configuration
             configuration.statementTimeoutMilliseconds = statementMilliseconds
             return configuration
         }
 
-        /// From now on, a statement that reads the table takes a second for each row. A view takes the place of the
-        /// table, so this does not work on Citus.
+        /// From now on, each read of the table takes a second for each row. This does not work on Citus, because a view
+        /// takes the place of the table.
         func slowDown(_ table: String) async throws {
             try await rows(
                 """
@@ -75,8 +72,8 @@ enum StoreFixture {
             return output.split(separator: "\n").map(String.init)
         }
 
-        /// Returns how many rows of a table PostgreSQL has fetched through indexes. PostgreSQL adds the last counts of
-        /// a connection when the connection ends, so this function first waits until all connections have ended.
+        /// Returns how many rows of a table PostgreSQL has fetched through indexes. A connection's counts are complete
+        /// when the connection has ended, so this function first waits until none is open.
         func fetchedRows(of table: String) async throws -> Int {
             let connections =
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -112,8 +109,7 @@ enum StoreFixture {
     /// - Parameters:
     ///   - tailBegin: how many of a driver's events a store reads at first when it folds a late event.
     ///   - tailMax: the maximum number of a driver's events in memory during a fold.
-    ///   - user: the configuration with which the stores connect to PostgreSQL. If nil, the stores connect with
-    ///     `database.configuration`.
+    ///   - user: the configuration of the stores; if nil, `database.configuration`.
     static func withStores<Value: Sendable>(
         _ count: Int = 1, on database: Database, requestSeconds: Int = 30, digests: KeyedHashes? = nil,
         charging: (any RefoldCharging)? = nil, tailBegin: Int64 = PostgresEventStore.tailBegin,
@@ -148,7 +144,7 @@ enum StoreFixture {
     }
 }
 
-/// An event as the table of events must contain it, according to the fold of all events in order.
+/// An event with the values that its row must have, according to the fold of all events in order.
 struct ExpectedEvent: Hashable, Sendable {
     var key: String
     var transition: Int64
@@ -174,8 +170,8 @@ struct ExpectedEvent: Hashable, Sendable {
         return expected
     }
 
-    /// Reads all drivers' events in the stored order, with one statement. Leaves out expiries without effect: if a late
-    /// event moved a deadline, the expiry of the old deadline has no effect.
+    /// Reads all drivers' events in the stored order, with one statement. Leaves out expiries without effect: a late
+    /// event has moved their deadlines.
     static func stored(in database: StoreFixture.Database) async throws -> [DriverID: [ExpectedEvent]] {
         let rows = try await database.rows(
             """
@@ -195,8 +191,8 @@ struct ExpectedEvent: Hashable, Sendable {
 }
 
 extension AppendRequest {
-    /// Returns the request of a random event. The time of receipt is later than the time of every event, so that no
-    /// event is ahead of the server's clock.
+    /// Returns the request of a random event. The request is received later than any event, so no event is ahead of the
+    /// server's clock.
     static func random(_ event: OrderedEvent, of driver: DriverID) -> AppendRequest {
         let submission = EventSubmission.sample(
             event.name, key: event.idempotencyKey, eventID: event.eventID, session: event.sessionID,

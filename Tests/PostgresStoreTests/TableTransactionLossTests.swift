@@ -112,7 +112,7 @@ struct TableTransactionLossTests {
                 }
             }
             try await database.setStandby("")
-            // Even if the pool lends an idle connection that the crash has ended, the change must succeed.
+            // The pool may lend an idle connection that ended with the crash. The change must succeed nevertheless.
             _ = try await insert(stores[0])
         }
         #expect(try await database.rows("SELECT count(*) FROM sample") == ["2"])

@@ -58,9 +58,8 @@ struct TableTransactionTests {
         }
     }
 
-    /// The server's API rejects control characters, so no text of a client contains U+0000. If a text contained U+0000,
-    /// this database would refuse the text, because PostgreSQL cannot store the character. GRDB on SQLite would cut the
-    /// text off at U+0000.
+    /// PostgreSQL cannot store U+0000 and refuses the text. GRDB on SQLite would cut the text off there. The server's
+    /// API rejects control characters, so no client's text contains U+0000.
     @Test func `a text with U+0000 is refused, and the connection remains usable`() async throws {
         try await StoreFixture.withStores(on: try await database()) { (stores) async throws in
             let runs = Mutex(0)
@@ -208,8 +207,8 @@ struct TableTransactionTests {
         }
     }
 
-    /// A statement that times out closes its connection. The statements of a transaction must therefore have enough
-    /// time, even if the transaction has waited long for a connection.
+    /// A statement that times out closes its connection. A transaction that has waited long for a connection must still
+    /// have enough time for its statements.
     @Test func `a transaction that has waited for a connection has time for its statements`() async throws {
         try await StoreFixture.withStores(on: try await database(), requestSeconds: 5) { (stores) async throws in
             let store = stores[0]

@@ -35,7 +35,7 @@ struct UnfinishedErasureTests {
             try await store.completeErasure(of: row)
             #expect(try await store.find(["marta"]) == [])
             #expect(try await store.leftovers(ofReceipt: "r") == [])
-            // If a refold left out this driver during the deletion, the driver is refolded now.
+            // A refold may have left out this driver during the deletion, so the driver is refolded now.
             var refold = RefoldRequest(now: Self.now)
             while let next = try await store.refold(refold).next { refold.after = next }
             #expect(try await store.hasUnfinishedRefolds() == false)

@@ -9,8 +9,8 @@ import Testing
 @testable import PostgresStore
 
 struct WorkQueueTests {
-    /// Returns work with one event for each element of `drivers`. Each event has a key of its own. When all events are
-    /// answered, `waiting` is resumed with their outcomes.
+    /// Returns the work of one event for each element of `drivers`. When all events are answered, `waiting` is resumed
+    /// with their outcomes.
     private func works(
         of drivers: [DriverID], _ waiting: CheckedContinuation<[EventOutcome], Never>
     ) -> [(driver: DriverID, work: Work)] {
@@ -58,8 +58,7 @@ struct WorkQueueTests {
                 let take = { @Sendable in await queue.take(worksMax: 12)?.map(\.driver.rawValue) }
                 #expect(await take() == ["contended"])
                 #expect(await take() == ["plain"])
-                // The only work that is left needs a second slow batch, which must wait. This call therefore waits for
-                // other work.
+                // Only slow work is left, and a slow batch is in progress. This call therefore waits for other work.
                 async let next = take()
                 try await Task.sleep(for: .milliseconds(50))
                 try queue.add(last)
@@ -76,8 +75,8 @@ struct WorkQueueTests {
         #expect(outcomes.count == drivers.count)
     }
 
-    /// Adds the check of the driver's deadline to the queue, then calls `body`. All work that `body` returns gets a
-    /// failure as its answer. Returns the answer to the check.
+    /// Adds the check of the driver's deadline to the queue, then calls `body` and refuses all work that it returns.
+    /// Returns the answer to the check.
     private func check(
         _ driver: DriverID, in queue: WorkQueue, then body: () -> [Work] = { [] }
     ) async -> Result<Bool, StoreFailure> {
@@ -104,8 +103,7 @@ struct WorkQueueTests {
                 var group = try #require(await queue.take(worksMax: 12)?.first)
                 group.works[0].isLong = true
                 let undone = group.works
-                // While the check waits, the driver's batch finds out that its work needs a long batch, and gives the
-                // work back to the queue.
+                // While the check waits, the driver's work turns out to need a long batch and goes back to the queue.
                 let behind = await check(driver, in: queue) { queue.giveBack(driver, undone: undone) }
                 #expect(behind == .failure(.unavailable("returned")))
                 let whileItWaits = await check(driver, in: queue)

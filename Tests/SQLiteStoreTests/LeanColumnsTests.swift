@@ -1,4 +1,4 @@
-// Tests that every column of `event` is read as it was sent, even if it is stored in a smaller form.
+// Tests that `event` returns every column as the client sent it. The store keeps some columns in a smaller form.
 
 import Engine
 import Foundation
@@ -29,8 +29,6 @@ struct LeanColumnsTests {
         }
     }
 
-    /// Half of the moments are from all years that RFC 3339 can express. The others are between shortly before 1970 and
-    /// 2033.
     @Test func `a time reads back as it was sent`() throws {
         var random = SeededRandom(seed: 7)
         try withEvents { db in

@@ -1,5 +1,5 @@
-// Tests of backup, restore and check on real files: the files they reject and the problems they find.
-// Tests/Integration/maintenance.bats tests the commands beside a running server.
+// Tests of backup, restore and check on real files. Tests/Integration/maintenance.bats tests the commands while a
+// server runs.
 
 import Engine
 import Foundation
@@ -20,7 +20,6 @@ struct MaintenanceTests {
         path = folder.file("db")
     }
 
-    /// Stores the complete journeys of two drivers. Moves the keys of most events to `event_key`.
     private func fill() async throws {
         let pool = try DatabaseOpening.open(path: path, nowMilliseconds: 0)
         let store = try SQLiteEventStore(pool: pool, newestKeys: NewestKeys(countMax: 1))
@@ -44,7 +43,7 @@ struct MaintenanceTests {
         return try queue.read { db in try DatabaseCopy.rowCounts(db) }
     }
 
-    /// Changes the file directly, not through the store, and without checks of foreign keys.
+    /// Executes `sql` on the file without the store. Foreign keys are not checked.
     private func doctor(_ sql: String) throws {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
@@ -65,8 +64,8 @@ struct MaintenanceTests {
         check.close()
     }
 
-    /// After the rebuild of an old database, the check runs before the drivers are refolded. The stored verdicts are
-    /// then still those of the older release's rules.
+    /// After an old database is rebuilt, the check runs before the refold of the drivers. At that time, the stored
+    /// verdicts follow the rules of the old release.
     @Test func `before a refold by new rules, check examines the chains but not the verdicts`() async throws {
         try await fill()
         try doctor("UPDATE driver SET rules = rules - 1")
@@ -175,7 +174,7 @@ struct MaintenanceTests {
         #expect(aged.events.count >= 40)
         #expect(try await fixture.store.delete(aged.events[...]) == aged.events.count)
         #expect(try problems(file) == [])
-        // Retention has deleted events of driver-4, so a floor is stored for this driver. Now delete the driver.
+        // Retention has deleted events of driver-4. The database therefore has a floor for this driver.
         let receipt = try await fixture.own.erase(Caller(driver: DriverID("driver-4")), from: .at(start))
         #expect(try problems(file) == [])
         #expect(try ErasureScan(path: file).leftovers(ofReceipt: receipt.id) == [])
@@ -206,8 +205,7 @@ struct MaintenanceTests {
         #expect(!DatabaseCopy.exists(file + ".partial"))
     }
 
-    /// A program had the earlier backup open and was killed, so the WAL of this backup was left. SQLite would apply
-    /// that WAL to the new backup.
+    /// A killed program left the WAL of the earlier backup. SQLite would apply this WAL to the new backup.
     @Test(arguments: ["intact", "damaged", "gone"])
     func `a backup removes the WAL of the backup that it replaces`(_ earlier: String) async throws {
         try await fill()
@@ -308,7 +306,7 @@ struct MaintenanceTests {
         #expect(try await before.read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM event") } == 15)
     }
 
-    /// The database was moved away by hand, but its WAL was left. SQLite would apply that WAL to the restored backup.
+    /// An operator moved the database away but left its WAL. SQLite would apply this WAL to the restored backup.
     @Test func `a restore sets aside the WAL of a database that is gone`() async throws {
         try await fill()
         let file = folder.file("backup")
@@ -387,7 +385,7 @@ struct MaintenanceTests {
         #expect(!DatabaseCopy.exists("\(path).before-restore-x"))
         #expect(try problems() == [])
         if kind == "zero bytes" {
-            // A start accepts an empty file, because a new database begins as an empty file too.
+            // The server accepts an empty file, because SQLite creates a new database as an empty file.
             let store = try SQLiteEventStore(path: file, nowMilliseconds: 0)
             await store.close()
         } else {
@@ -422,7 +420,7 @@ struct MaintenanceTests {
         #expect(plan.loss == "The backup has 8 events and 1 driver fewer than the database.")
     }
 
-    /// The database has a migration that this binary does not know, as after a downgrade of the binary.
+    /// After a downgrade of the binary, the database has a migration that the binary does not know.
     @Test func `a restore over a newer database counts the deletions that it undoes, and they can be read`()
         async throws
     {
@@ -447,8 +445,8 @@ struct MaintenanceTests {
         #expect(try ErasureRecords.read(path).isEmpty)
     }
 
-    /// The link and the database are in different folders, which could be on different disks. The restore must
-    /// therefore write its file next to the database, not next to the link.
+    /// The folder of the link and the folder of the database could be on different disks. The restore must therefore
+    /// write its file next to the database.
     @Test(arguments: [false, true])
     func `a restore through a symbolic link replaces the file to which it leads`(isDamaged: Bool) async throws {
         try await fill()
@@ -495,7 +493,6 @@ struct MaintenanceTests {
         #expect(reason.contains("run a newer one"), "\(reason)")
     }
 
-    /// Overwrites the root page of the table `erased_driver`, or the page with the schema.
     @Test(arguments: ["erased_driver", "sqlite_schema"])
     func `a restore over a damaged database is possible, and says that its deletions are unknown`(
         table: String
@@ -567,7 +564,6 @@ struct MaintenanceTests {
         let file = folder.file("backup")
         try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
         var bytes = try Data(contentsOf: URL(fileURLWithPath: file))
-        // Overwrite the middle of the file, which has pages of tables and indexes.
         for index in bytes.indices.dropFirst(bytes.count / 3).prefix(8192) { bytes[index] = 0x5A }
         let broken = folder.file("broken")
         try bytes.write(to: URL(fileURLWithPath: broken))

@@ -1,5 +1,5 @@
-// Tests that the files in `migrations/`, the migrations in the binary, and the database that these migrations create
-// agree. A database with migrations that the binary does not know is rejected.
+// Tests that the files in `migrations/`, the binary's migrations and the migrated database agree. The binary rejects a
+// database with migrations that it does not know.
 
 import Engine
 import Foundation
@@ -92,7 +92,7 @@ struct MigrationTests {
         #expect(try DatabaseOpening.status(path: scratch.file("db")).count == Migration.all.count)
     }
 
-    /// The expected value is the digest that `sha256sum` prints for an empty file.
+    /// `sha256sum` prints this digest for an empty file.
     @Test func `the checksum is SHA-256`() {
         let empty = Migration(number: 1, name: "empty", sql: "")
         #expect(empty.checksum == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")

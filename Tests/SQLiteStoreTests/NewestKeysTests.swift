@@ -1,5 +1,4 @@
-// Tests of the keys of the newest events: in memory, after a rollback, after a start, and while they are moved to
-// `event_key`. StoreConvergenceTests, FaultTests and the contracts run with small numbers of keys in memory as well.
+// Tests of the idempotency keys that the store holds in memory before it moves them to `event_key`.
 
 import Engine
 import GRDB
@@ -29,8 +28,8 @@ struct NewestKeysTests {
                 model.removeAll { $0.event > last }
                 next = max(1, last + 1)
             }
-            // There are only 200 different places, so many entries get the same place. As in the store, the high bits
-            // of a place come from the driver and the low bits from the hash of the key.
+            // There are only 200 places, so many entries share a place. The driver determines the high bits of a place,
+            // and the hash of the key determines the low bits.
             let place = Int64.random(in: 0..<50, using: &random) << 24 | Int64.random(in: 0..<4, using: &random)
             placed.add(PlacedEvents.Entry(place: place, event: next))
             model.append(PlacedEvents.Entry(place: place, event: next))
@@ -46,8 +45,8 @@ struct NewestKeysTests {
         try await keys.append(1...100, to: store)
         #expect(try keys.listed().rows == [])
         try await keys.expectRepeats(1...100, in: store)
-        // The store now has as many keys in memory as it may have. From here on, two more keys become due with each
-        // event. When 64 keys are due, the store writes them to `event_key`.
+        // The store now has 100 keys in memory, the maximum. Each further event makes two keys due. When 64 keys are
+        // due, the store writes them to `event_key`.
         try await keys.append(101...140, to: store)
         #expect(try keys.listed().rows.count == 64 && keys.listed().through == 0)
         try await keys.expectRepeats(1...140, in: store)
@@ -122,8 +121,8 @@ struct NewestKeysTests {
         await again.close()
     }
 
-    /// During an update, two processes have the file open for a while: the new server has started, and the old one
-    /// still has connections.
+    /// During an update, the old server still has connections after the new server has started. For this time, both
+    /// processes have the file open.
     @Test(arguments: [1, 20, 1000])
     func `two processes know each other's keys`(countMax: Int) async throws {
         let stores = [try keys.open(countMax: countMax), try keys.open(countMax: countMax)]
@@ -138,8 +137,7 @@ struct NewestKeysTests {
         #expect(try keys.problems() == [])
     }
 
-    /// Event 6 is rolled back, so its row number is free again. The other process then stores events 7 to 9, which get
-    /// the row numbers from 6 on.
+    /// The rollback of event 6 makes row number 6 free again. The other process stores events 7 to 9 in rows 6 to 8.
     @Test(arguments: ["ROLLBACK", "ABORT"])
     func `after a rollback, events that another process stores are found`(raise: String) async throws {
         let store = try keys.open(countMax: 1000)

@@ -1,4 +1,4 @@
-// Tests the error for a path where no database file can be read. The error must name the cause.
+// Tests the error for a path that has no readable database file. The error must name the cause.
 
 import Foundation
 import GRDB
@@ -15,8 +15,7 @@ struct OpeningObstacleTests {
         path = folder.file("db")
     }
 
-    /// Opens the file in four ways and returns the four errors. The ways are those of the server, of a command that
-    /// only reads, of `dwell check` and of `dwell backup`.
+    /// Returns the errors of the server, of a command that only reads, of `dwell check` and of `dwell backup`.
     private func errors() -> [String] {
         let copy = folder.file("copy")
         let attempts: [() throws -> Void] = [

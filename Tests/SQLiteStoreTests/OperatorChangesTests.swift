@@ -1,5 +1,5 @@
-// Tests of operator commands that work on the file of a running server. The commands find a driver, sign a driver out,
-// delete a driver, and delete a driver again after a restore.
+// Tests of operator commands on the file of a running server. The commands find, sign out and delete drivers. After a
+// restore, a command repeats the deletions that the restore undid.
 
 import Foundation
 import GRDB
@@ -14,7 +14,7 @@ import Testing
 struct OperatorChangesTests {
     private let now = AccountFixture.start
 
-    /// Opens a second store on the fixture's file, as the process of a command does. The caller must close this store.
+    /// Opens a second store on the fixture's file, as a command's process does. The caller must close this store.
     private func beside(_ fixture: AccountFixture) throws -> StoredAccounts {
         let store = try SQLiteEventStore(existing: fixture.folder.file("db"), digests: fixture.digests)
         return StoredAccounts(store: store, digests: fixture.digests)
@@ -82,8 +82,8 @@ struct OperatorChangesTests {
         await fixture.close()
     }
 
-    /// The command cannot truncate the WAL while another connection reads the database, as a backup does. After the
-    /// reader has ended, the server's next write truncates the WAL.
+    /// A reader prevents the command from truncating the WAL. After the reader has ended, the server truncates the WAL
+    /// at its next write.
     @Test func `what a command could not cut from the WAL, the running server cuts`() async throws {
         let fixture = try await AccountFixture()
         let driver = try await fixture.signIn(phone: "+4915112345678").user.id
@@ -140,7 +140,7 @@ struct OperatorChangesTests {
         let backup = fixture.folder.file("backup")
         try DatabaseBackup.make(of: path, to: backup, replacing: false) { _ in }
         let receipt = try await erase(gone, 2)
-        // The tokens of this driver come from another service, and nothing is stored about the driver.
+        // This driver's tokens come from another service. The database has no row of the driver.
         _ = try await erase(DriverID("external"), 3)
         await fixture.close()
 

@@ -1,5 +1,5 @@
-// Tests of the lists behind the operator's counts, read from real rows. Every query plan uses a key or an index. No
-// query scans a whole table, so reading the lists does not slow down the writer.
+// Tests of the operator's lists. Every query uses a key or an index. A scan of a whole table would slow down the
+// writer.
 
 import Engine
 import GRDB
@@ -164,7 +164,6 @@ import Testing
                 $0.since = now.advanced(bySeconds: -400)
                 $0.until = now.advanced(bySeconds: -150)
             } == ["b anchorDwellComplete"])
-        // The page reaches the beginning of the time range, so there is no next page.
         var recent = EventFilter()
         recent.since = now.advanced(bySeconds: -150)
         #expect(try await store.events(recent, before: nil, limit: 50).next == nil)
@@ -214,11 +213,11 @@ import Testing
             return try Row.fetchAll(statement).map { $0["detail"] as String }
         }
         #expect(!plan.isEmpty)
-        // No query may scan a table. A query for a list of ids scans only this list, which is its parameter.
+        // The only allowed scan is of a query's parameter, a list of ids.
         let scans = plan.filter { $0.hasPrefix("SCAN ") && !$0.contains("CONSTANT ROW") }
         #expect(scans.allSatisfy { $0.hasPrefix("SCAN listed VIRTUAL TABLE") }, "\(plan)")
-        // A query that sorts reads all its rows before it returns the first one. Queries for the history of operations
-        // or for a list of ids may sort, because they have few rows.
+        // A query that sorts reads all its rows before it returns a row. The two exceptions have few rows: the history
+        // of operations and a list of ids.
         if !sql.contains("operation_count"), !sql.contains("listed") {
             #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(plan)")
         }

@@ -1,4 +1,4 @@
-// Tests that the counts of the operator page are read from real rows, and that later events update them.
+// Tests of the operator page's counts, on real rows. New events change the counts.
 
 import Engine
 import GRDB
@@ -49,10 +49,10 @@ import Testing
         let second = try await picture.current(at: later)
         #expect(second.drivers == [.anchored: 1, .idle: 1])
         #expect(second.tallies.map(\.count).reduce(0, +) == 4)
-        // Forty minutes later, two of the four events are at least an hour old.
+        // After forty minutes, two of the four events are at least an hour old.
         let third = try await picture.current(at: now.advanced(bySeconds: 40 * 60))
         #expect(third.tallies.map(\.count).reduce(0, +) == 2)
-        // The next read comes two hours later. By then all events are older than an hour.
+        // After 160 minutes, all events are older than an hour.
         let fourth = try await picture.current(at: now.advanced(bySeconds: 160 * 60))
         #expect(fourth.tallies.isEmpty)
         await store.close()

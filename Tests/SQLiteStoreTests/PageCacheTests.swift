@@ -1,5 +1,5 @@
-// Tests of the layer over SQLite's page cache. An ordinary transaction scans no page of the cache. A transaction that
-// shrinks the database leaves no removed page in the cache.
+// Tests of the layer over SQLite's page cache. An ordinary transaction scans no page of the cache. If a transaction
+// shrinks the database, the cache keeps none of the removed pages.
 
 import CSQLiteVFS
 import GRDB
@@ -64,7 +64,7 @@ struct PageCacheTests {
             default: try queue.write { db in try insert(60, &random, db) }
             }
             let found = try queue.read { db in try String.fetchAll(db, sql: rows) }
-            // A new connection reads from the file, not from the cache of `queue`.
+            // A new connection reads from the file. `queue` would read from its cache.
             expected = try DatabaseQueue(path: folder.file("db")).read { db in try String.fetchAll(db, sql: rows) }
             #expect(found == expected)
         }

@@ -1,5 +1,5 @@
-// Tests of purchases in a real file: what a deletion of the driver leaves of them, the export, and the records.
-// Tests/SharedTablesTests has the tests that run on each database.
+// Tests of purchases in a real file: deletion of the driver, export, and records. Tests/SharedTablesTests has the tests
+// for both databases.
 
 import Engine
 import Foundation
@@ -37,7 +37,7 @@ struct PurchaseTests: PurchaseSamples {
         let scan = ErasureScan(path: fixture.folder.file("db"))
         #expect(try scan.find([token, "70000000000000001"]).isEmpty)
         #expect(try scan.leftovers(ofReceipt: receipt.id) == [])
-        // A refund that arrives after the deletion is stored without an owner.
+        // After the deletion, a refund is stored without an owner.
         let refund = Self.notification(5, try Self.transaction(token: token, signed: 5, revoked: 5), type: "REFUND")
         #expect(try await purchases.take(refund, at: Self.at(5)) == .taken(owner: nil))
         let again = ShownPurchase(transaction: fact)
@@ -48,9 +48,8 @@ struct PurchaseTests: PurchaseSamples {
         await fixture.close()
     }
 
-    /// The row of a signer (a certificate) says whether the certificate is revoked. If a deletion removed this row but
-    /// kept a fact that the certificate signed, the server would trust the fact again. The purchase's next owner would
-    /// get entitlements from a stolen key.
+    /// The row of a signer (a certificate) says whether the certificate is revoked. If a deletion removed only this
+    /// row, the server would trust the signer's facts again. A stolen key would then give entitlements.
     @Test func `a deletion keeps no fact of a revoked signer`() async throws {
         let fixture = try await AccountFixture()
         let purchases = StoredPurchases(accounts: fixture.accounts)

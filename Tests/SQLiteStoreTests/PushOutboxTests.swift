@@ -1,5 +1,5 @@
-// Tests of the outbox of notifications on a real database. They check which changes of journeys are read, whether each
-// change is queued only once, and what removes entries.
+// Tests of the outbox of notifications on a real database. They test which changes of journeys are read, that each
+// change is queued only once, and what removes an entry.
 
 import Engine
 import GRDB
@@ -24,8 +24,8 @@ import Testing
             push: PushSettings(locale: "de-AT", notifications: notifications, liveActivityToken: activity))
     }
 
-    /// Returns a driver with one device, and with the first `count` events of a journey that begins at `start`. A
-    /// journey's state after four events is SESSION_ACTIVE, after five IN_TRANSIT.
+    /// Creates a driver with one device and stores the first `count` events of a journey. After four events, the state
+    /// is SESSION_ACTIVE. After five, the state is IN_TRANSIT.
     private func driver(
         _ name: String = "driver", events count: Int, in fixture: AccountFixture, device: Device? = nil
     ) async throws -> Caller {
@@ -48,7 +48,7 @@ import Testing
 
     private func states(_ changes: PushChanges) -> [JourneyState] { changes.changes.map(\.after.state) }
 
-    /// Queues the entries that `PushRules` makes at the time `now` from all changes. Returns whether this call moved
+    /// Applies `PushRules` to all changes at the time `now`, and queues the entries. Returns whether this call moved
     /// the position up to which changes are queued.
     private func queue(in fixture: AccountFixture, at now: Moment) async throws -> Bool {
         let page = try await changes(in: fixture)
@@ -111,7 +111,7 @@ import Testing
     }
 
     @Test func `the change by a late event is not skipped while its refold is not complete`() async throws {
-        // After twenty of the sixty events, the refold pauses for the rest of the test.
+        // The refold stops after twenty of the sixty events. The pause is longer than the test.
         let fixture = try await AccountFixture(
             pace: RefoldPace(rowsPerLateEvent: 10, rowsPerPiece: 10, pauseFactor: 1_000_000, quiet: .seconds(3600)))
         let caller = try await driver(events: 4, in: fixture)
@@ -132,16 +132,16 @@ import Testing
         #expect(states(meanwhile) == [.nearCharger, .anchored, .sessionActive])
         #expect(meanwhile.last == 64 && !meanwhile.hasMore)
         #expect(try await changes(after: 64, in: fixture).last == 64)
-        // A refold may never complete, for example because the server was replaced. Readers of changes therefore wait
-        // at most half a minute for a refold.
+        // If a server is replaced during a refold, the refold never completes. Readers of changes therefore wait at
+        // most half a minute for a refold.
         let wait = Int(PushChangeRows.refoldWaitMilliseconds / 1000)
         let minuteBefore = received.advanced(bySeconds: -60)
         let atEnd = minuteBefore.advanced(bySeconds: wait)
         #expect(try await fixture.store.pushChanges(after: 64, since: atEnd).last == 64)
         let after = atEnd.advanced(byMilliseconds: 1)
         #expect(try await fixture.store.pushChanges(after: 64, since: after).last == 69)
-        // After the clock was set back, the event's time of receipt may be more than a minute in the future. In this
-        // case, readers do not wait either.
+        // If the clock was set back, an event's time of receipt may be more than a minute in the future. Readers do not
+        // wait for the refold of such an event.
         let setBack = minuteBefore.advanced(byMilliseconds: -ServerClocks.differenceMillisecondsMax)
         #expect(try await fixture.store.pushChanges(after: 64, since: setBack).last == 64)
         let setBackFurther = setBack.advanced(byMilliseconds: -1)
@@ -192,7 +192,7 @@ import Testing
         #expect(due.first?.device == device(activity: "ab"))
         #expect(due.first?.sessionID == "session-driver")
         #expect(due.first?.entry.expiresAt == start.advanced(bySeconds: 90 + 3600))
-        // The remaining entries are the Live Activity's updates for both changes, and then the warning.
+        // Three entries remain: two updates of the Live Activity, and the warning.
         try await finish(due, .remove, in: fixture)
         var kinds: [PushKind] = []
         for moment in [now, now, warningAt.advanced(byMilliseconds: -1), warningAt] {
@@ -241,8 +241,8 @@ import Testing
         }
         for minute in [0, 5, 19, 20, 21, 39, 40, 59, 60] { try await wake(at: minute) }
         #expect(try await fixture.count("push_outbox") == 4)
-        // The last wake-up was at minute 60, so the next one is allowed at minute 80. A new registration of the device
-        // does not allow an earlier wake-up.
+        // A device was woken at minute 60, so a wake-up is allowed from minute 80 on. A new registration of the device
+        // does not change this.
         #expect(try await fixture.devices.put(device(), of: caller, from: .at(start)) == false)
         try await wake(at: 79)
         #expect(try await fixture.count("push_outbox") == 4)

@@ -1,5 +1,5 @@
-// Tests with a database of version 6. Release 6 ignored the states that the phone reported, and had no order for the
-// events within a second. After the migration, a driver is refolded with its next event, or in a refold of all drivers.
+// Tests with a database of version 6. Release 6 ignored the states that phones reported, and did not order the events
+// within a second. After the migration, a driver's next event or a refold of all drivers corrects this.
 
 import Engine
 import Foundation
@@ -12,9 +12,10 @@ import Testing
 
 struct RefoldTests {
     /// Creates a database with two visits as release 6 stored them:
-    /// - The dwell event of driver 1 was lost, so activation, departure, arrival and verification were rejected.
-    /// - Driver 2 left the zone and came back within one second. Release 6 ordered these two events by rank, so it put
-    ///   the return before the exit.
+    /// - The dwell event of driver 1 was lost. Release 6 therefore rejected the activation, departure, arrival and
+    ///   verification.
+    /// - Driver 2 left the zone and came back within one second. Release 6 put the return before the exit, because it
+    ///   ordered these events by rank.
     private func version6(_ scratch: ScratchFolder) throws -> String {
         let path = scratch.file("db")
         let old = MigrationRun(Array(Migration.all.prefix(6)))
@@ -114,8 +115,8 @@ struct RefoldTests {
             try Int64.fetchAll(db, sql: "SELECT id FROM event WHERE driver = 1 AND second_place IS NULL ORDER BY id")
         }
         #expect(unread == [4, 5])
-        // The refold has not read events 4 and 5 yet. They lack values that the target of a transfer could not compute.
-        // The last pass of a transfer must therefore wait for the refold.
+        // Events 4 and 5 have no `second_place` yet, and a transfer cannot compute it. The final pass of a transfer
+        // must therefore wait for the refold.
         let source = try SQLiteTransferSource.open(path)
         #expect(try source.obstacle(isFinal: false) == nil)
         #expect(try source.obstacle(isFinal: true) != nil)
@@ -145,8 +146,8 @@ struct RefoldTests {
         let store = try SQLiteEventStore(path: try version6(scratch), nowMilliseconds: 0)
         let (visit, second) = (DriverID("lost-dwell"), DriverID("one-second"))
         #expect(try await store.driversAwaitingRefold(among: [visit, second, DriverID("nobody")]) == [visit, second])
-        // The database has recorded no change of either driver's journey. A stream therefore gets the current state,
-        // and the id of this change is 0.
+        // The database has recorded no change of the two journeys. A stream therefore gets the current state as a
+        // change with the id 0.
         #expect(
             try await store.changes(of: visit, after: nil)
                 == .newest(JourneyChange(id: 0, journey: Journey(state: .nearCharger), cause: nil)))

@@ -1,4 +1,5 @@
-// Tests of the writer's cache of recent drivers. The cache must not hide changes that others make to the drivers' rows.
+// Tests of the writer's cache of recent drivers. If other code changes a driver's row, the writer must not use the old
+// row.
 
 import Engine
 import GRDB
@@ -49,8 +50,8 @@ struct RememberedDriverTests {
         await store.close()
     }
 
-    /// U+212A, the Kelvin sign, is canonically equivalent to K. The two are equal as Swift Strings, but are different
-    /// ids here.
+    /// U+212A, the Kelvin sign, is canonically equivalent to K. Swift compares the two as equal Strings, but they are
+    /// different ids.
     @Test func `ids that only look the same are two`() async throws {
         let store = try open()
         for id in ["K", "\u{212A}"] {

@@ -1,8 +1,8 @@
-// Tests of retention and the fold on random journeys. Events arrive late and twice, and expiries are stored. In
-// between, the oldest rows are deleted, in steps of any size that may be interrupted anywhere.
+// Tests of retention and the fold on random journeys. Events arrive late and twice, and the server stores expiries.
+// Retention deletes the oldest rows in steps of random size, and may stop after any step.
 //
-// If an event is below its driver's floor when it arrives, it is too late and is not folded. The expected rows come
-// from a fold of all other events, including those deleted later. The remaining rows must equal them.
+// If an event arrives below its driver's floor, it is too late and is not folded. The expected rows come from a fold of
+// all other events, including deleted ones. The stored rows must equal these rows.
 //
 // Set DWELL_RETENTION_JOURNEYS=10000 for a long run. A failure prints its seed.
 
@@ -32,13 +32,10 @@ struct RetentionConvergenceTests {
             seen.add(round.seen)
         }
         guard seeds.count >= 2 * Int(Self.journeysPerRound) else { return }
-        // Checks that the test covered its cases: rows were deleted, events arrived too late, and journeys were
-        // refolded from their floor.
         #expect(seen.deleted > seeds.count && seen.tooLate > 50 && seen.refoldedFromFloor > 50)
     }
 }
 
-/// Many drivers in one database. All their events arrive within a few turns.
 private final class RetentionRound {
     struct Seen {
         var deleted = 0
@@ -58,7 +55,8 @@ private final class RetentionRound {
     private var random: SeededRandom
     private let folder: ScratchFolder
     private let store: SQLiteEventStore
-    /// For each journey, its events that arrived at or above the floor, in the order of arrival.
+    /// For each journey, the events that were at or above the floor when they arrived. The order is the order of
+    /// arrival.
     private var counting: [[OrderedEvent]]
 
     init(seeds: Range<UInt64>, turnCount: Int) throws {
@@ -168,8 +166,8 @@ private final class RetentionRound {
             let stored = try await store.timeline(of: journey.driver).map(DeliveredJourney.Point.init)
                 .filter { $0.at >= floor && ($0.key.first != "\u{A7}" || $0.verdict == .applied) }
             var points = expected.points.filter { $0.at >= floor }
-            // The journey's last deadline may lie after the times that the server has seen so far. Its expiry is then
-            // not stored yet. At the end of the round, every deadline has passed.
+            // Before the end of the round, the journey's final deadline may not have passed. Its expiry is then not
+            // stored yet.
             while !atEnd, points.count > stored.count, points.last?.key.first == "\u{A7}" { points.removeLast() }
             if stored != points { differences.append("\(journey): stored \(stored) instead of \(points)") }
         }

@@ -1,5 +1,5 @@
 // Tests of the rows that retention deletes and keeps, in a real file with a manual clock. RetentionConvergenceTests
-// shows on random journeys that retention does not change the rows it keeps.
+// uses random journeys.
 
 import Engine
 import GRDB
@@ -28,7 +28,7 @@ struct RetentionTests {
         try await store.appended(.sample(submission, of: driver ?? self.driver, receivedAt: clock.now))
     }
 
-    /// Stores a journey of eight events, half a minute apart, and advances the clock past the last one.
+    /// Stores a journey of eight events, half a minute apart. The clock ends half a minute after the eighth event.
     private func drive(_ prefix: String, of driver: DriverID? = nil) async throws {
         for event in SampleJourney.whole(prefix: prefix, session: "session-\(prefix)", from: clock.now) {
             try await post(event, of: driver)
@@ -61,8 +61,8 @@ struct RetentionTests {
         try await drive("b")
         #expect(try await keeping().round() == RetentionService.Deleted())
         clock.advance(bySeconds: 3 * Self.day)
-        // Retention deletes the events of session-a. The fold now begins with the stored journey after the last deleted
-        // event. This journey names session-a, so the row of session-a stays, but no response shows this session.
+        // Retention deletes the events of session-a. The stored journey at the floor names session-a, so the row of
+        // session-a stays. No response shows session-a.
         #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try await keys() == (0..<8).map { "b\($0)" })
         let sessions = try await store.sessions(of: driver, limit: 10, after: nil)
@@ -73,8 +73,8 @@ struct RetentionTests {
         #expect(try problems() == [])
         try await drive("c")
         clock.advance(bySeconds: 5 * Self.day)
-        // Session-a keeps its row in this round too. The stored journey with which the fold now begins is in session-b,
-        // and names session-a as the previous session.
+        // The stored journey at the floor is now in session-b. It names session-a as the previous session, so the row
+        // of session-a stays.
         #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try problems() == [])
         await store.close()
@@ -92,7 +92,7 @@ struct RetentionTests {
         let entered = EventSubmission.sample(.enteredChargerIntentZone, key: "new", at: clock.now)
         guard case .stored(let stored) = try await post(entered) else { throw Unexpected(description: "not stored") }
         #expect(stored.verdict == Verdict(.applied, implied: .reset))
-        // This late event comes before the event `new`. All events before the late event are deleted, so its fold
+        // The late event occurred a minute before the event `new`. Retention has deleted all older events, so the fold
         // begins with the stored journey.
         let late = EventSubmission.sample(.reset, key: "late", session: "s", at: clock.now.advanced(bySeconds: -60))
         guard case .stored(let reset) = try await post(late) else { throw Unexpected(description: "not stored") }
@@ -123,8 +123,8 @@ struct RetentionTests {
         await store.close()
     }
 
-    /// The contract promises to recognize a repeat only while the event is stored. A deleted event is therefore new
-    /// when it is sent again.
+    /// The contract promises to recognize a repeat only while the event is stored. If a client sends a deleted event
+    /// again, the event is new.
     @Test func `a deleted event is a new one when it is sent again, and moves nothing`() async throws {
         try await drive("a")
         let events = SampleJourney.whole(prefix: "a", session: "session-a")
@@ -150,15 +150,15 @@ struct RetentionTests {
         try await store.move("analytics", to: 3, losing: 0, at: clock.now)
         clock.advance(bySeconds: 7 * Self.day)
         #expect(try await keeping(forwarded: 3).round().events == 5)
-        // A consumer that has not begun to read has lost no events.
+        // A consumer that has read nothing has lost no events.
         try await drive("b")
         #expect(try await store.position(of: "new") == FeedPosition(last: 8, newest: 16, lostCount: 0))
         await store.close()
     }
 
     @Test func `a deadline that is due and not stored holds the floor below it`() async throws {
-        // The diagnostic event has exactly the time of the deadline, and the order puts it before the expiry. After the
-        // diagnostic event, the deadline therefore still runs.
+        // The diagnostic event occurs exactly at the deadline. The fold puts it before the expiry, so the deadline
+        // still runs.
         let activation = Array(SampleJourney.whole(prefix: "a", session: "s", from: clock.now).prefix(4))
         for event in activation { try await post(event) }
         let deadline = try #require(try await store.journey(of: driver).hardDeadline)
@@ -173,7 +173,7 @@ struct RetentionTests {
         #expect(try await store.storeExpiries(expiry).drivers == [driver])
         #expect(try await store.journey(of: driver).state == .sessionEnded)
         #expect(try problems() == [])
-        // The expiry was received today, so it is kept. The event before the expiry is deleted.
+        // The expiry stays, because the server received it today. The diagnostic event is deleted.
         #expect(try await keeping().round().events == 1)
         #expect(try await store.eventCount() == 1)
         #expect(try problems() == [])
@@ -195,7 +195,7 @@ struct RetentionTests {
         #expect(try await keeping().round().sessions == 1)
         clock.advance(bySeconds: 8 * Self.day)
         #expect(try await keeping().round().sessions == 1)
-        // The row of the last session is kept only so that no later session gets the same number.
+        // The row of the session `last` stays, so that no later session gets its number.
         let rows = try await store.read { db in try String.fetchAll(db, sql: "SELECT session_id FROM session") }
         #expect(rows == ["last"])
         #expect(try await store.sessions(of: driver, limit: 10, after: nil)?.sessions.isEmpty == true)
@@ -264,7 +264,7 @@ struct RetentionTests {
                     sessionID: session, driver: driver, chargerID: nil, merchantID: nil, receivedAt: clock.now))
         }
         for session in ["now", "before", "base", "base-before"] { try await register(session) }
-        // Write the rows that retention leaves after it has deleted the events of all four sessions.
+        // Retention leaves these rows when it deletes the events of all four sessions.
         try await store.change { db in
             func number(_ session: String) -> String { "(SELECT id FROM session WHERE session_id = '\(session)')" }
             try db.execute(

@@ -5,8 +5,8 @@ import Foundation
 final class ScratchFolder: Sendable {
     let path: String
 
-    /// Creates the directory. If `inMemory` is true and the file system in memory has a gigabyte free, the directory is
-    /// created there. Tests that are not about the disk use this.
+    /// Creates the directory. If `inMemory` is true, uses the file system in memory, provided that it has a gigabyte
+    /// free. Tests that do not depend on a disk use this.
     init(inMemory: Bool = false) throws {
         let memory = inMemory ? Self.memory : nil
         path =
@@ -27,8 +27,8 @@ final class ScratchFolder: Sendable {
 
     func file(_ name: String) -> String { "\(path)/\(name)" }
 
-    /// Copies what a crash at this instant would leave: the database and its WAL as they are. Leaves out the
-    /// shared-memory file, because recovery creates it again, as after a power failure.
+    /// Copies the files that a power failure at this instant would leave: the database and its WAL. The shared-memory
+    /// file is not copied, because SQLite's recovery creates it again.
     func copyDatabase(_ name: String, to copy: String) throws {
         for suffix in ["", "-wal"] where FileManager.default.fileExists(atPath: file(name) + suffix) {
             try FileManager.default.copyItem(atPath: file(name) + suffix, toPath: file(copy) + suffix)

@@ -1,5 +1,5 @@
-// Tests of sessions and their timelines as a driver reads them. The newest session comes first, and events are in the
-// contract's order. Pages have no gaps or repeats, and never contain data of other drivers.
+// Tests of a driver's sessions and timelines. The newest session comes first. Events are in the contract's order. Pages
+// have no gaps or repeats, and no data of other drivers.
 
 import Dispatch
 import Engine
@@ -124,7 +124,7 @@ struct SessionReadingTests {
     @Test func `a timeline is in the contract's order with today's verdicts, in pages of any size`() async throws {
         let store = try open()
         let events = SampleJourney.whole(prefix: "k", session: "s")
-        // Within one millisecond, the sequence decides. An event without a sequence comes first.
+        // Events of one millisecond are ordered by sequence. An event without a sequence comes first.
         let ties = [nil, 2, 1, 3].map { sequence in
             EventSubmission.sample(
                 .diagnostic("tick"), key: "t\(sequence ?? 0)", session: "s", at: events[4].occurredAt,

@@ -1,5 +1,5 @@
 // Tests of corrections of settings, and of trials of corrections, which store nothing. Random journeys are stored with
-// changing settings. The expected result is the fold of their events in order, with the settings of the correction.
+// changing settings. The expected result is a fold of the ordered events with the corrected settings.
 //
 // Set DWELL_CORRECTION_JOURNEYS=10000 for a long run. A failure prints its seed. DWELL_PROPERTY_SEED=<seed> with
 // DWELL_CORRECTION_JOURNEYS=1 repeats that journey alone.
@@ -17,8 +17,8 @@ import Testing
 struct SettingsCorrectionTests {
     private static let seeds = PropertyRun.seeds("DWELL_CORRECTION_JOURNEYS", unlessSet: 400)
     private static let journeysPerFile: UInt64 = 50
-    /// A journey's first event is received at `received`, the second at `since`, the third at `until`, the fourth at
-    /// `received`, and so on. A correction covers only the events received at `since`.
+    /// The events of a journey are received in turn at `received`, `since` and `until`. A correction covers only the
+    /// events received at `since`.
     private static let received = Moment.sample.advanced(bySeconds: 10 * DeliveredJourney.spanSeconds)
     private static let since = received.advanced(bySeconds: 1000)
     private static let until = received.advanced(bySeconds: 2000)
@@ -51,10 +51,9 @@ struct SettingsCorrectionTests {
     }
 
     /// - Parameters:
-    ///   - settings: the settings for the events of the corrected time span. If nil, each event keeps the settings that
-    ///     are stored with it.
-    ///   - insteadOf: the version of the stored settings that `settings` replace. If nil, `settings` replace every
-    ///     version.
+    ///   - settings: the settings for the events of the corrected time span. If nil, each event keeps its stored
+    ///     settings.
+    ///   - insteadOf: the version that `settings` replace. If nil, `settings` replace every version.
     private func expected(
         _ journey: DeliveredJourney, _ settings: Settings?, insteadOf: String? = nil
     ) -> DeliveredJourney.Expected {
@@ -108,8 +107,7 @@ struct SettingsCorrectionTests {
         return (correction, continues)
     }
 
-    /// Refolds part after part until all drivers are done, but at most `partsMax` parts. Returns the sum of the parts'
-    /// counts.
+    /// Refolds until all drivers are done or `partsMax` parts are refolded. Returns the total of the counts.
     private func refold(
         _ correction: Int64, _ store: SQLiteEventStore, partsMax: Int = .max
     ) async throws -> RefoldCounts {
@@ -210,8 +208,7 @@ struct SettingsCorrectionTests {
 
     // MARK: One driver
 
-    /// Stores a visit whose grace period of 60 s ended before the arrival. Then stores `count` events that come after
-    /// the visit.
+    /// Stores a visit whose grace period of 60 s ended before the arrival, and `count` later events.
     private func visit(_ driver: DriverID, followedBy count: Int = 0, in store: SQLiteEventStore) async {
         let wrong = Settings(gracePeriodSeconds: 60)
         var submissions = SampleJourney.whole(prefix: "\(driver.rawValue)-", session: "s-\(driver.rawValue)")

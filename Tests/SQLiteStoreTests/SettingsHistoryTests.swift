@@ -1,4 +1,4 @@
-// Tests that the history of the settings has one row for each change, with the note that belongs to that change.
+// Tests that the history of settings has one row for each change. Each note must be in the row of its change.
 
 import Engine
 import JourneyModel
@@ -20,10 +20,9 @@ import Testing
         let ann = SettingsChangeNote(changedBy: "Ann", reason: "false starts")
         #expect(try await store.record(settings("v1"), at: now))
         #expect(try await store.record(settings("v2"), note: ann, at: now.advanced(bySeconds: 1)))
-        // Version v2 is in force already. This happens when another server has recorded it, or when this server
-        // restarts.
+        // Version v2 is already stored. A restarted server or another server records it again.
         #expect(try await store.record(settings("v2"), note: ann, at: now.advanced(bySeconds: 2)))
-        // The operator wrote no new note for v3 and v4, so neither version gets Ann's note for v2.
+        // The operator has not changed Ann's note, so it belongs only to v2. It must not be stored with v3 or v4.
         #expect(try await !store.record(settings("v3"), note: ann, at: now.advanced(bySeconds: 3)))
         #expect(try await !store.record(settings("v4"), note: ann, at: now.advanced(bySeconds: 4)))
         let back = SettingsChangeNote(changedBy: "Ann", reason: "back")

@@ -1,7 +1,7 @@
-// Tests of settings rules in the store. The rules can choose settings by charger, so the store finds the charger of
-// each event, and stores the event with the charger's settings.
+// Tests of settings rules in the store. Rules can choose settings by charger. The store finds the charger of each event
+// and stores the event with this charger's settings.
 //
-// These settings decide when a session ends. A later fold uses them too, even if the rules have changed since then.
+// The stored settings decide when a session ends. A later fold uses the stored settings even if the rules have changed.
 
 import Engine
 import GRDB
@@ -54,7 +54,6 @@ struct SettingsRulesStoreTests {
         }
     }
 
-    /// Returns the hard timeout with which each event was stored, by idempotency key.
     private func hardTimeouts(_ store: SQLiteEventStore) async throws -> [String: Int] {
         try await store.read { db in
             let rows = try Row.fetchAll(
@@ -79,7 +78,7 @@ struct SettingsRulesStoreTests {
         try await store.journey(of: driver)
     }
 
-    /// The events of a visit until SESSION_ACTIVE at 90 s. Only the first two name the charger, charger-1.
+    /// Four events of a visit. Only the first two name charger-1. The fourth, at 90 s, leads to SESSION_ACTIVE.
     private var activation: [EventSubmission] {
         Array(SampleJourney.whole(prefix: "k", session: "s").prefix(4))
     }
@@ -109,12 +108,12 @@ struct SettingsRulesStoreTests {
         for event in activation { try await append(event, in: store) }
         let before = try await journey(store)
         let none = try Self.rules("{}")
-        // A late event before all others causes a refold of all events.
+        // This event is older than all others, so the store refolds all of them.
         let late = EventSubmission.sample(
             .sessionRestored, key: "late", session: "other", at: Moment.sample.advanced(bySeconds: -60))
         try await append(late, in: store, none)
         #expect(try await journey(store) == before)
-        // A server without settings rules refolds all events, as after an upgrade.
+        // After an upgrade, a server refolds all events. This server has no settings rules.
         try await store.change { db in try db.execute(sql: "UPDATE driver SET rules = 1") }
         await store.close()
         let reopened = try open()

@@ -1,4 +1,4 @@
-// Tests that the drivers of `dwell simulate` are excluded from counts, and that they are removed with all their rows.
+// Tests of the drivers of `dwell simulate`. Counts must not include them, and their removal must delete all their rows.
 
 import Engine
 import GRDB
@@ -39,7 +39,7 @@ struct SimulatedDriverRowsTests {
         let path = folder.file("db")
         let server = try SQLiteEventStore(path: path, nowMilliseconds: 0)
         try await fill(server, ["a", "simulated-1", "simulated-2", "z"])
-        // The consumer has read the events of driver a and the first two of simulated-1.
+        // The consumer has read all 8 events of driver a and two events of simulated-1.
         try await server.move("analytics", to: 10, losing: 0, at: .sample)
         let command = try SQLiteEventStore(existing: path, digests: nil)
         #expect(
@@ -49,13 +49,12 @@ struct SimulatedDriverRowsTests {
         #expect(
             try await command.removeSimulatedDrivers(driversMax: 16) == SimulatedDriversRemoved(drivers: 0, events: 0))
         await command.close()
-        // Another process has removed the rows. If the running server still had one of them in its cache, the new
-        // driver with the same id would continue the old journey.
+        // Another process has removed the rows. If the server still had the driver in its cache, this new driver would
+        // continue the old journey.
         try await fill(server, ["simulated-2"])
         #expect(try await server.eventCount() == 24)
-        // The consumer counts a gap in the ids as lost events. It has not read 14 of the 16 removed events, and will
-        // count these as lost when it passes the gap. The removal therefore subtracts 14 from the count of lost events
-        // in advance.
+        // The consumer has not read 14 of the 16 removed events. When it passes the gap in the ids, it adds these 14 to
+        // its lost events. The removal subtracts them in advance.
         #expect(try await server.position(of: "analytics").lostCount == -14)
         await server.close()
         let check = try DatabaseCheck(path: path)

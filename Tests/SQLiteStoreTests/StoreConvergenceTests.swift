@@ -1,8 +1,8 @@
-// Tests of convergence (contract, section 1) on the real store. The stored result must equal the fold of the events in
-// order.
+// Tests of convergence (contract, section 1) on the real store. The stored result must equal a fold of the ordered
+// events.
 //
-// Many drivers share a database. Their random journeys contain legal and illegal events, which arrive late, twice and
-// out of order. Meanwhile expiries are stored, and the store is reopened, or lost in a crash.
+// Many drivers share a database. Their random journeys contain legal and illegal events. Events arrive late, twice and
+// out of order. Between deliveries, the server stores expiries, and the store is reopened or crashes.
 //
 // Set DWELL_STORE_JOURNEYS=100000 for a long run. A failure prints its seed. DWELL_PROPERTY_SEED=<seed> with
 // DWELL_STORE_JOURNEYS=1 repeats that journey alone, with the same steps, restarts and expiries.
@@ -64,26 +64,26 @@ struct DeliveryRound: Sendable {
         enum Restart: Sendable {
             case none
             case clean
-            /// The store is not closed, and the next store opens the files as the crash left them. The responses to the
-            /// last batch are lost.
+            /// The store is not closed. A new store opens a copy of the files. The client gets no response to the
+            /// turn's last batch.
             case crash
         }
 
         var restart: Restart
-        /// After the deliveries of the turn, the server stores the expiries that are due at the time `now`. This time
-        /// may be later than the turn's events. It may also be earlier than the `now` of the previous turn.
+        /// After the turn's deliveries, the server stores the expiries that are due at `now`. `now` may be earlier than
+        /// in the previous turn.
         var now: Moment
     }
 
     let seeds: Range<UInt64>
     let turns: [Turn]
-    /// The number of rows per piece of a refold. It is usually so small that many refolds take several transactions.
+    /// Rows per piece of a refold. In two of three rounds, the number is so small that many refolds take several
+    /// transactions.
     let rowsPerPiece: Int
     /// Small numbers make most restarts happen while keys are moved.
     let newestKeysMax: Int
 
-    /// Creates a round whose turns depend only on `number`, and not on the other journeys of the round. A repeat of one
-    /// journey alone therefore has the same turns.
+    /// The turns depend only on `number`. A repeat of a single journey therefore has the same turns.
     init(number: UInt64, seeds: Range<UInt64>) {
         self.seeds = seeds
         var random = SeededRandom(seed: number)
@@ -108,8 +108,8 @@ struct DeliveryRound: Sendable {
         return rounds
     }
 
-    /// Returns the differences between the stored journeys and a fold of all events in order. Each text begins with the
-    /// seed of its journey.
+    /// Compares the stored journeys with folds of all events in order, and returns the differences. Each difference
+    /// begins with the seed of its journey.
     func play() async throws -> [String] {
         let journeys = seeds.map { DeliveredJourney(seed: $0, turnCount: turns.count) }
         let database = try RestartedDatabase(
@@ -147,8 +147,7 @@ struct DeliveryRound: Sendable {
         var event: Int
     }
 
-    /// Returns the first delivery of each journey in this turn, then the second of each, and so on, so that all drivers
-    /// are interleaved.
+    /// Interleaves the drivers: the first delivery of each journey comes first, then the second of each journey.
     private static func batches(of journeys: [DeliveredJourney], turn: Int) -> [[Delivery]] {
         let longest = journeys.map { $0.turns[turn].count }.max() ?? 0
         let deliveries = (0..<longest).flatMap { place in
@@ -168,8 +167,8 @@ struct DeliveryRound: Sendable {
         var differences: [String] = []
         for journey in journeys {
             let found = try await database.store.journey(of: journey.driver)
-            // If the time `now` of a turn was after the journey's last deadline, the last expiry is already stored. The
-            // stored journey is then `expected.end`.
+            // If a turn's `now` was after the journey's final deadline, the store has already stored the expiry. The
+            // journey is then `expected.end`.
             if found != journey.expected.last, found != journey.expected.end {
                 differences.append("\(journey): stands at \(found) instead of \(journey.expected.last)")
             }
@@ -181,7 +180,7 @@ struct DeliveryRound: Sendable {
         for journey in journeys {
             let timeline = try await database.store.timeline(of: journey.driver)
             let points = timeline.map(DeliveredJourney.Point.init)
-            // If a late event moved a deadline, the expiry stored for the old deadline is kept, but changes nothing.
+            // A late event may move a deadline. The expiry of the old deadline then stays stored, but changes nothing.
             let counting = points.filter { $0.key.first != "\u{A7}" || $0.verdict == .applied }
             if counting != journey.expected.points {
                 differences.append("\(journey): stored \(counting) instead of \(journey.expected.points)")

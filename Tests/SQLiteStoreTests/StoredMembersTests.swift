@@ -1,5 +1,4 @@
-// Tests that every member of an event is stored (contract, section 3). The tests read the row with plain SQL and
-// compare it with the request.
+// Tests that the store keeps every member of an event (contract, section 3). The tests read rows with plain SQL.
 
 import Engine
 import GRDB
@@ -87,8 +86,8 @@ struct StoredMembersTests {
         #expect(Verdict.Reason(code: reason.code) == reason)
     }
 
-    /// Swift Strings are equal if they are canonically equivalent. Chargers are compared by their bytes, so these texts
-    /// are different chargers.
+    /// Swift compares canonically equivalent Strings as equal. Chargers are compared by bytes, so these texts are
+    /// different chargers.
     @Test func `a charger is known by its bytes`() async throws {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)

@@ -1,5 +1,5 @@
-// Tests of time slices. A transaction accepts work only for a limited time. If a batch takes longer, the rest of the
-// batch is put at the end of the queue.
+// Tests of time slices. A transaction accepts work for a limited time. After this time, the rest of a batch goes to the
+// end of the queue.
 
 import Engine
 import GRDB
@@ -13,7 +13,7 @@ struct TimeSliceTests {
     private let folder: ScratchFolder
     private let store: SQLiteEventStore
 
-    /// Opens a store whose time slices end at once, so that each transaction stores one event.
+    /// The time slices end at once, so each transaction stores one event.
     init() throws {
         folder = try ScratchFolder(inMemory: true)
         let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)

@@ -1,4 +1,4 @@
-// Tests that the WAL is truncated when nothing is being written and no reader needs it.
+// Tests that the store truncates the WAL when it has nothing to write and no reader needs the WAL.
 
 import Engine
 import Foundation
@@ -57,8 +57,8 @@ struct WALTruncationTests {
         await linked.close()
     }
 
-    /// Deleted data may stay in the WAL only while a reader needs the WAL. This must hold even if the server restarts
-    /// before the reader ends.
+    /// Deleted data may stay in the WAL only while a reader needs the WAL. A restart of the server must not change
+    /// this.
     @Test func `a cut that a reader put off is made up for after a restart`() async throws {
         try await post("before")
         var configuration = Configuration()

@@ -1,8 +1,8 @@
-// Tests that a commit makes one write to the WAL and one sync. For this, Dwell's VFS delays SQLite's writes and joins
-// them. FaultTests covers writes that fail.
+// Tests that a commit makes one write to the WAL and one sync. Dwell's VFS delays and joins SQLite's writes. FaultTests
+// covers failed writes.
 //
-// Other connections must not notice the delay, even if commits are not synced, or if a transaction exceeds the cache or
-// is rolled back.
+// Other connections must not notice the delay. This must hold without syncs, for transactions larger than the cache,
+// and after a rollback.
 
 import Foundation
 import GRDB
@@ -21,8 +21,8 @@ struct WriteCoalescingTests {
         folder = try ScratchFolder()
         try FaultyFileSystem.watch(folder.path, script)
         pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
-        // Empty the WAL before the table is created. The WAL file then grows now. In a test, its growth would count as
-        // another write.
+        // The first commit after a truncation adds zeros to the WAL file. CREATE TABLE is this commit, so no test
+        // counts the additional write.
         try pool.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)")
             try db.execute(sql: "CREATE TABLE line (id INTEGER PRIMARY KEY, text)")
@@ -35,7 +35,6 @@ struct WriteCoalescingTests {
         for _ in 0..<count { try db.execute(sql: Self.insert) }
     }
 
-    /// Runs `body` on a new connection, which does not delay its writes.
     private func elsewhere<Value>(_ body: (Database) throws -> Value) throws -> Value {
         let queue = try DatabaseQueue(path: folder.file("db"))
         defer { try? queue.close() }
@@ -65,8 +64,7 @@ struct WriteCoalescingTests {
 
     @Test func `what is longer than the buffer is written in pieces`() throws {
         script.arm(.syncError, after: .max, failureCount: 1)
-        // The 1,200 rows fill about 600 pages. That is too few to start a checkpoint, which would add one write per
-        // page.
+        // The 1,200 rows fill about 600 pages. More pages would start a checkpoint, which writes each page separately.
         try pool.write { db in try add(1200, db) }
         #expect((2...80).contains(script.writeCount))
         try expectLines(1200)
@@ -94,8 +92,8 @@ struct WriteCoalescingTests {
         try pool.close()
     }
 
-    /// A rolled-back transaction leaves frames in the WAL. The next two commits overwrite them: one of another
-    /// connection, and one of this connection.
+    /// The rolled-back transaction leaves frames in the WAL. The commit of another connection overwrites some of these
+    /// frames, and then a commit of this connection does.
     @Test func `a large transaction that was taken back harms nobody`() throws {
         try pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA cache_size = 5") }
         for round in 1...5 {
@@ -137,7 +135,7 @@ struct WriteCoalescingTests {
         #expect(isBusy == false)
     }
 
-    /// If a commit makes the WAL file longer, its sync takes twice as long. The file therefore grows in steps of half a
+    /// A sync takes twice as long if the WAL file has become longer. The file therefore grows in steps of half a
     /// mebibyte.
     @Test func `commits leave the size of the WAL as it is, until half a mebibyte is full`() throws {
         try cutLog()
@@ -173,7 +171,7 @@ struct WriteCoalescingTests {
         try pool.close()
     }
 
-    /// After a crash, the WAL contains frames and, behind them, zeros. Recovery must not take the zeros for frames.
+    /// After a crash, the WAL contains zeros behind its frames. Recovery must not read the zeros as frames.
     @Test func `zeros behind the last frame are no frames`() throws {
         try pool.write { db in try add(7, db) }
         let copy = folder.file("copy")
@@ -195,7 +193,7 @@ struct WriteCoalescingTests {
 
     @Test func `a WAL that cannot grow ahead takes the commit all the same`() throws {
         try cutLog()
-        // Three writes are attempted: the header, the zeros and the frames. The write of the zeros fails.
+        // The commit writes the header, the zeros and the frames. The write of the zeros fails.
         script.arm(.diskFull, after: 1, failureCount: 1)
         try pool.write { db in try add(3, db) }
         #expect(script.writeCount == 3)

@@ -1,5 +1,4 @@
-// Tests of the writer's queue. The queue has a bounded length, keeps its order, and wakes the writer only when there is
-// work.
+// Tests of the writer's queue. Its length is bounded, it keeps the order, and it does not wake the writer without work.
 
 import Synchronization
 import Testing

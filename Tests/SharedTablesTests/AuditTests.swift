@@ -1,4 +1,4 @@
-// Tests of the deletion of old entries of the audit while new ones are added.
+// Tests that adding entries to the audit deletes old entries.
 
 import Engine
 import Identity
@@ -38,8 +38,8 @@ struct AuditTests {
         for _ in 0..<(4 * AuditRows.forgettingInterval) {
             try await fixture.accounts.recordRefusal(.signInApple, reason: "r", from: .at(start))
         }
-        // Old entries are deleted when the number of a new entry is a multiple of `forgettingInterval`. On PostgreSQL,
-        // a repeated transaction uses two numbers, so there may be three, four or five deletions.
+        // If the number of a new entry is a multiple of `forgettingInterval`, old entries are deleted. On PostgreSQL, a
+        // repeated transaction uses two numbers. There may therefore be three, four or five deletions.
         let left = try await oldCount(fixture)
         #expect((1000 - 5 * 128...1000 - 3 * 128).contains(left))
         await fixture.close()

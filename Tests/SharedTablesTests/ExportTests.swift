@@ -1,4 +1,4 @@
-// Tests that both databases give the same document for the same history of a driver.
+// Tests that the export of one history is the same document on both databases.
 
 import Engine
 import Foundation
@@ -13,7 +13,7 @@ import Testing
 struct ExportTests: PurchaseSamples {
     private static let driver = DriverID("driver")
 
-    /// Returns the export of one driver. All data in it comes from this function, and none from a clock or from chance.
+    /// Returns the export of one driver. The document depends on no clock and no random numbers.
     private static func document(_ kind: DatabaseKind) async throws -> String {
         let fixture = try await AccountFixture(kind)
         let caller = Caller(driver: driver, role: "driver")

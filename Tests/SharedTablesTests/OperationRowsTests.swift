@@ -1,4 +1,4 @@
-// Tests of the history of settings, the instances and the counts for the operator page, on both databases.
+// Tests of the operator page on both databases: the history of settings, the instances and the counts.
 
 import Engine
 import Identity
@@ -24,7 +24,7 @@ struct OperationRowsTests {
             }
             #expect(try await store.count("settings_change") == 1)
             let rules = RecordedRules(version: "rules", json: "{}")
-            // This note is already stored with the first settings, so it is not stored again.
+            // The first settings already have this note, so it is not stored again.
             #expect(try await !store.record(second, rules: rules, note: note, at: start.advanced(bySeconds: 1)))
             #expect(try await store.record(second, rules: rules, at: start.advanced(bySeconds: 2)))
             for number in 0..<3 {
@@ -40,8 +40,7 @@ struct OperationRowsTests {
         }
     }
 
-    /// Servers A and B read the same two changes. Server B records the first change only after server A has recorded
-    /// both.
+    /// Servers A and B read the same two changes. A records both changes before B records the first one.
     @Test(arguments: TestedDatabase.allCases)
     func `a change that a server records late is there once, and one that returns is there twice`(
         _ database: TestedDatabase

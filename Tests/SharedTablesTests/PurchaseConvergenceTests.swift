@@ -1,8 +1,8 @@
-// Tests that the order in which Apple's facts (signed transactions and renewals) arrive does not change a driver's
+// Tests that the order of arrival of Apple's facts (signed transactions and renewals) does not change a driver's
 // entitlements.
 //
-// Notifications and the app deliver the facts of one year for each of many drivers. The facts reach a shared database
-// in any order, some of them twice or late. Meanwhile the server is restarted, or ends in a crash.
+// Each driver has a year of facts. Notifications and the app deliver these facts in any order, late or twice. Between
+// deliveries, the server restarts or crashes.
 //
 // Set DWELL_PURCHASE_STORES=100000 for a long run. A failure prints its seed; DWELL_PROPERTY_SEED=<seed>
 // DWELL_PURCHASE_STORES=1 repeats that year alone. On PostgreSQL, only a tenth of the years is tested.
@@ -24,8 +24,8 @@ struct PurchaseConvergenceTests {
     ) async throws {
         let count = UInt64(Self.seeds.count)
         let last = Self.seeds.lowerBound + (database == .sqlite ? count : (count + 9) / 10)
-        // All drivers of a database send at the same time. With more than a hundred drivers, a request could wait too
-        // long for one of PostgreSQL's connections.
+        // All drivers of a database send at the same time. With more than a hundred drivers, requests could time out
+        // while they wait for a PostgreSQL connection.
         let driversPerDatabase: UInt64 = database == .sqlite ? 1000 : 100
         var first = Self.seeds.lowerBound
         while first < last {
@@ -60,8 +60,8 @@ private struct PurchaseRound {
     /// The kind of restart after each turn but the last.
     private static let restarts: [Restart] = [.clean, .crash, .clean, .crash, .crash]
 
-    /// Returns the differences between the stored entitlements and those that follow from the facts in order. Each text
-    /// begins with the seed of the driver's year.
+    /// Compares the stored entitlements with those that follow from the ordered facts, and returns the differences.
+    /// Each difference begins with the seed of a year.
     func play() async throws -> [String] {
         let years = try seeds.map { try PurchaseYear(seed: $0) }
         let digests = try Sample.digests()
@@ -91,7 +91,7 @@ private struct PurchaseRound {
     }
 }
 
-/// A driver's year, determined by its seed: the facts that Apple signs, and the deliveries of each turn.
+/// A driver's year: the facts that Apple signs, and their deliveries in each turn. The seed determines everything.
 private struct PurchaseYear: Sendable {
     static let turnCount = 6
 
@@ -121,7 +121,6 @@ private struct PurchaseYear: Sendable {
             if let renewal = purchase.renewal { expected.add(renewal) }
         }
         turns = Array(repeating: [], count: Self.turnCount)
-        // Some facts are sent a second time, either in another notification or by the app.
         for (number, purchase) in (purchases + purchases.filter { _ in random.chance(1, in: 4) }).enumerated() {
             let isNotification = random.chance(1, in: 2)
             let delivery =
@@ -131,12 +130,11 @@ private struct PurchaseYear: Sendable {
             }
         }
         for turn in turns.indices { turns[turn].shuffle(using: &random) }
-        // The last delivery is by the app, so that the purchase has an owner in any case.
+        // The app makes the final delivery, so that the purchase always has an owner.
         turns[Self.turnCount - 1].append(.shown(ShownPurchase(transaction: purchases[0].transaction)))
         times = (0..<3).map { _ in Sample.now.day(.random(in: 0...400, using: &random)) }
     }
 
-    /// Returns the purchases of twelve periods. Any period may be refunded, and its refund may be reversed.
     private static func purchases(
         _ seed: UInt64, _ token: String, _ random: inout SeededRandom
     ) throws -> [ShownPurchase] {
@@ -184,8 +182,8 @@ private struct PurchaseYear: Sendable {
 
     // MARK: Delivery
 
-    /// Delivers the facts of a turn. If `repeatsLast` is true, first delivers the last fact of the previous turn again,
-    /// as a sender does when a crash lost the response. Returns the responses that differ from the expected ones.
+    /// Delivers the facts of a turn and returns the unexpected responses. After a crash, a sender repeats a fact whose
+    /// response was lost. If `repeatsLast` is true, the previous turn's last fact is therefore delivered first.
     func deliver(turn: Int, repeatsLast: Bool, to purchases: StoredPurchases) async -> [String] {
         let now = Sample.now.day(400 + turn)
         var differences: [String] = []

@@ -1,5 +1,5 @@
-// Tests of the deletion of a driver who has purchases, on each database. They cover what the deletion leaves of the
-// purchases, and what is stored about the purchases later.
+// Tests of the deletion of a driver who has purchases. They cover what the deletion keeps of a purchase, and what is
+// stored about it later.
 
 import Engine
 import Identity
@@ -38,8 +38,8 @@ struct PurchaseErasingTests: PurchaseSamples {
         }
         #expect(try await opened.store.count("purchase_transaction WHERE account_token IS NOT NULL") == 0)
         #expect(try await opened.store.count("store_notification WHERE payload IS NOT NULL") == 0)
-        // The same person shows the purchase with the new account `bea`. From now on, the facts about the purchase are
-        // stored in full again.
+        // The same person shows the purchase with the new account `bea`. The purchase has an owner again, so its facts
+        // are stored in full.
         let shown = ShownPurchase(transaction: renewed, renewal: renewal)
         guard case .stored(let facts) = try await purchases.add(shown, of: Self.caller("bea"), at: Self.at(31)) else {
             throw Unexpected()
@@ -63,8 +63,8 @@ struct PurchaseErasingTests: PurchaseSamples {
         let purchases = try Self.purchases(opened)
         _ = try await purchases.add(
             ShownPurchase(transaction: try Self.transaction()), of: Self.caller("ada"), at: Self.start)
-        // Apple's signing certificate is already revoked when the driver is deleted. The deletion therefore also
-        // deletes the facts that this certificate signed, and nothing of this purchase is left.
+        // Apple's signing certificate is revoked before the driver is deleted. The deletion therefore also deletes all
+        // facts that this certificate signed.
         let signer = try #require(try await purchases.signers().first)
         try await purchases.record(signer.id, isRevoked: true, at: Self.at(1))
         try await Self.erase("ada", opened.store)
@@ -105,8 +105,8 @@ struct PurchaseErasingTests: PurchaseSamples {
         await opened.close()
     }
 
-    /// Two notifications have a customer id that no stored fact has. One of them is about the purchase, and the other
-    /// has no transaction. The deletion must remove the id from both.
+    /// No stored fact has the customer id of these two notifications. Only one of them has a transaction. The deletion
+    /// must remove the id from both.
     @Test(arguments: TestedDatabase.allCases)
     func `a deletion removes the customer's id that only notifications have`(_ database: TestedDatabase) async throws {
         let opened = try await database.open()

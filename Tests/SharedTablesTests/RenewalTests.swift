@@ -1,5 +1,5 @@
-// Tests of sign-in sessions on each database. Refresh tokens are rotated; a spent one may be used again for ten
-// seconds, and a later reuse ends the session. Other processes learn that a session has ended.
+// Tests of sign-in sessions on both databases. A spent refresh token may be used again for ten seconds. A later use
+// ends the session, and other processes learn this.
 
 import Engine
 import Foundation
@@ -39,7 +39,7 @@ struct RenewalTests {
         let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 0))
         #expect(await fixture.refusal(of: second.accessToken) == nil)
         #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 5000) != nil)
-        // A spent refresh token stays valid for ten seconds after its first use. Later uses do not extend this time.
+        // A refresh token stays valid for ten seconds after its first use. Further uses do not extend this time.
         #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 10_000) != nil)
         #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 10_001) == nil)
         #expect(await fixture.refusal(of: second.accessToken) == .revoked)
@@ -63,18 +63,17 @@ struct RenewalTests {
             successors.insert(pair.refreshToken.reveal())
         }
         #expect(successors.count == 1)
-        // The token used six times is spent, and all six uses returned the same new token. So there are two tokens and
-        // not seven.
+        // All six uses returned the same new token. The table therefore has two tokens, not seven.
         #expect(try await fixture.count("refresh_token") == 2)
         #expect(try await fixture.count("refresh_token WHERE spent_at_ms IS NULL") == 1)
         await fixture.close()
         await other.close()
     }
 
-    /// Adds 2,001 spent tokens to the only session. Each of them was issued before the session's unspent token.
+    /// Adds 2,001 spent tokens to the only session. All of them are older than the session's unspent token.
     ///
-    /// - Parameter expiresAtSQL: an SQL expression for the time when an added token expires. It uses the columns of the
-    ///   unspent token. `?2` is the number of the added token.
+    /// - Parameter expiresAtSQL: SQL for the expiry time of an added token. The columns are those of the unspent token.
+    ///   `?2` is the number of the added token.
     private func fill(_ fixture: AccountFixture, expiresAtSQL: String) async throws {
         try await fixture.accounts.change { db in
             for number in 1...2001 {
@@ -100,7 +99,7 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    /// After an operator has lowered `REFRESH_TOKEN_TTL_DAYS`, a new token expires before older ones.
+    /// If an operator has lowered `REFRESH_TOKEN_TTL_DAYS`, a new token expires before older tokens.
     @Test(arguments: DatabaseKind.allCases)
     func `a full session keeps its new token, also if that token expires before all older ones`(_ kind: DatabaseKind)
         async throws
@@ -110,7 +109,7 @@ struct RenewalTests {
         try await fill(fixture, expiresAtSQL: "expires_at_ms + 86400000")
         let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 1))
         #expect(try await fixture.count("refresh_token") == AccountRules.refreshTokensPerSessionMax)
-        // The presented token is kept too, because the request may be repeated.
+        // The presented token stays too, because a client may repeat the request.
         #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 2) != nil)
         #expect(await refresh(fixture, second.refreshToken, afterMilliseconds: 3) != nil)
         await fixture.close()
@@ -284,7 +283,7 @@ struct RenewalTests {
         #expect(await fixture.refusal(of: pairs[0].accessToken) == .revoked)
         #expect(await refresh(fixture, pairs[0].refreshToken, afterMilliseconds: 0) == nil)
         #expect(await fixture.refusal(of: pairs[1].accessToken) == nil)
-        // If a driver signs out with the refresh token of another driver, the other driver's session does not end.
+        // A driver cannot end another driver's session by signing out with that driver's refresh token.
         try await fixture.sessions.signOut(
             fixture.caller(pairs[1]), refreshToken: pairs[3].refreshToken, from: .at(start))
         #expect(await fixture.refusal(of: pairs[3].accessToken) == nil)
@@ -295,8 +294,8 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    /// The request signs out two sessions: the caller's, and that of the refresh token. If one of them cannot be ended,
-    /// the other must not end either. The driver then stays signed in to both sessions and can repeat the request.
+    /// The request ends two sessions: the caller's session and the refresh token's session. If one cannot end, the
+    /// other must not end. The driver can then repeat the request.
     @Test func `signing out of two sessions ends both or none`() async throws {
         let fixture = try await AccountFixture(.sqlite)
         let pairs = [try await fixture.signInWithApple(), try await fixture.signInWithApple()]
@@ -363,7 +362,7 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    /// A second process polls the same database, and so learns that the session has ended.
+    /// The second process polls the database for ended sessions.
     @Test(arguments: DatabaseKind.allCases)
     func `another store on the same database refuses what was ended here`(_ kind: DatabaseKind) async throws {
         let here = try await AccountFixture(kind)
@@ -374,7 +373,7 @@ struct RenewalTests {
         try await here.sessions.signOut(here.caller(pair), refreshToken: nil, from: .at(start))
         #expect(await here.refusal(of: pair.accessToken) == .revoked)
         var isRefused = false
-        // The process polls every 200 ms. A busy machine may take longer, so the test waits for up to ten seconds.
+        // The second process polls every 200 ms. A busy machine may take longer, so the test waits up to ten seconds.
         for _ in 0..<200 where !isRefused {
             isRefused = await there.refusal(of: pair.accessToken) == .revoked
             if !isRefused { try await Task.sleep(for: .milliseconds(50)) }
@@ -480,8 +479,8 @@ struct RenewalTests {
         #expect(try await fixture.devices.put(device, of: first, from: .at(start)))
         #expect(try await !fixture.devices.put(device, of: first, from: .at(start)))
         #expect(try await fixture.devices.put(device, of: second, from: .at(start)))
-        // The device has moved to the second driver. The entry about this in the first driver's audit must not contain
-        // the second driver's address, request id or session.
+        // The device has moved to the second driver. The first driver's audit must not contain the second driver's
+        // address, request id or session.
         let moved = try await fixture.accounts.entries(of: first.driver, limit: 1)
         #expect(moved.map(\.action) == [.deviceRemoved])
         #expect(moved.first?.address == nil && moved.first?.requestID == nil && moved.first?.sid == nil)

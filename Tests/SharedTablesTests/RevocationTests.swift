@@ -1,4 +1,4 @@
-// Tests of the feed of revocations, which the status cache of every process follows. The feed contains every
+// Tests of the feed of revocations, from which every process updates its status cache. The feed must contain every
 // revocation, even if several processes end sessions at the same time.
 
 import JourneyModel

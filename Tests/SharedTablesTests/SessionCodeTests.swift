@@ -1,4 +1,4 @@
-// Tests of the stored verification codes, on a real database (contract, section 3, "Verification codes").
+// Tests of stored verification codes on both databases (contract, section 3, "Verification codes").
 
 import Engine
 import JourneyModel
@@ -19,9 +19,8 @@ struct SessionCodeTests {
         SessionCodes(store: fixture.accounts, digest: fixture.digests.sessionCode)
     }
 
-    /// Activates the driver's session at 20 s. The events come from a service whose clock is `ahead` seconds ahead of
-    /// the server's clock. In the order, an event without a sequence comes before these events if its millisecond is
-    /// the same.
+    /// Activates the driver's session at 20 s. A service sends the events, and its clock is `ahead` seconds ahead. The
+    /// events have sequences, so an event without a sequence comes before them if its millisecond is equal.
     private static func activate(
         _ session: String, _ fixture: AccountFixture, of driver: DriverID = SessionCodeTests.driver,
         aheadBy ahead: Int = 0

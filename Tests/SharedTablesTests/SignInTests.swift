@@ -1,5 +1,5 @@
-// Tests of sign-ins on each database: the account that a sign-in gets, and the credentials that can be used only once.
-// Used credentials stay rejected after a restart.
+// Tests of sign-ins on both databases: which account a sign-in gets, and credentials that can be used only once. After
+// a restart, used credentials are still rejected.
 
 import Foundation
 import JourneyModel
@@ -100,7 +100,7 @@ struct SignInTests {
         _ = try await fixture.signIns.signIn(
             identity, authorizationCode: nil, profile: FirstProfile(), from: .at(AccountFixture.start))
         _ = try await fixture.signInWithApple("001.b", at: expiry.advanced(bySeconds: 60))
-        // The head of this request arrived before the token expired, and its body arrived after the sign-in above.
+        // This request's head arrived before the token expired. Its body arrived after the sign-in above.
         await #expect(throws: AccountFailure.unauthorized) {
             try await fixture.signIns.signInWithSingleToken(
                 identity, profile: FirstProfile(), from: .at(expiry.advanced(bySeconds: -1)))
@@ -165,8 +165,7 @@ struct SignInTests {
             try await fixture.signIns.signIn(
                 identity, authorizationCode: nil, profile: FirstProfile(), from: .at(AccountFixture.start))
         }
-        // The same identity token was used three times, and the second and third use were rejected. This does not end
-        // the session of the first use.
+        // The second and third use of the identity token were rejected. They do not end the session of the first use.
         #expect(await fixture.refusal(of: pair.accessToken) == nil)
         let legacy = AppleIdentity.sample("001.a", nonce: "2", token: "u")
         let (one, two) = (try #require(await single(legacy)), try #require(await single(legacy)))
@@ -217,7 +216,8 @@ struct SignInTests {
         #expect(await fixture.refusal(of: first.accessToken) == .revoked)
         #expect(await fixture.refusal(of: second.accessToken, at: again) == nil)
         #expect(try await fixture.count("apple_refresh_token") == 1)
-        // Clocks may differ by five minutes, so this revocation may have come after the second sign-in.
+        // The clocks of Apple and the server may differ by five minutes. This revocation may therefore be newer than
+        // the second sign-in.
         try await take("2", revokedAtSeconds: againSeconds - 300)
         #expect(await fixture.refusal(of: second.accessToken, at: again) == .revoked)
         #expect(try await fixture.count("apple_refresh_token") == 0)
@@ -326,15 +326,15 @@ struct SignInTests {
         await fixture.close()
     }
 
-    /// Sends many wrong codes in concurrent requests. Only five of these codes are checked. After that, even the right
-    /// code is rejected.
+    /// Many concurrent requests send wrong codes. Only five codes are checked. After that, the right code is rejected
+    /// too.
     @Test(arguments: DatabaseKind.allCases)
     func `however many guesses at once are five`(_ kind: DatabaseKind) async throws {
         let fixture = try await AccountFixture(kind)
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
         let right = fixture.phones.last(to: Self.phone)
-        // On PostgreSQL, concurrent transactions that change the same rows fail and are repeated. A thousand concurrent
-        // requests would therefore take too long.
+        // On PostgreSQL, concurrent transactions that change the same rows are repeated. A thousand concurrent requests
+        // would take too long.
         let count = kind == .sqlite ? 1000 : 30
         let refused = await withTaskGroup(of: Bool.self) { group in
             for guess in (0..<1_001).map({ String(format: "%06d", $0) }).filter({ $0 != right }).prefix(count) {
@@ -374,15 +374,15 @@ struct SignInTests {
         let fixture = try await AccountFixture(kind)
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
         let right = fixture.phones.last(to: Self.phone)
-        // These 200 guesses come from 200 networks. Because of the limits, only 30 of them are checked.
+        // Each guess comes from a different network. The limits allow the check of only 30 guesses.
         for number in 0..<200 { #expect(await !guess(fixture, "no", from: "198.51.\(number).1")) }
         try await fixture.signIns.sendCode(
             to: Self.phone, from: .at(AccountFixture.start.advanced(bySeconds: 1), address: "198.51.100.1"))
         for _ in 0..<10 { #expect(await !guess(fixture, "no", from: "198.51.100.1")) }
         #expect(await guess(fixture, right))
         let audit = try await fixture.audit()
-        // A wrong guess appears in the audit only if it was checked. From addresses that had requested no code, 30
-        // guesses were checked. From the address of the stranger, who had requested a code, 5 were checked.
+        // The audit contains only wrong guesses that were checked. The stranger's address had requested a code, and 5
+        // of its guesses were checked. From all other addresses together, 30 guesses were checked.
         #expect(audit.filter { $0 == "sign_in_otp refused wrong" }.count == GuessRule.othersMax + GuessRule.ownMax)
         await fixture.close()
     }
@@ -421,16 +421,14 @@ struct SignInTests {
         await fixture.close()
     }
 
-    /// The contract promises that, with the default limits, at most 175 guesses for a phone number are checked in a
-    /// day.
+    /// The contract limits checked guesses to 175 a day for each phone number. This limit is for the default settings.
     @Test(arguments: DatabaseKind.allCases)
     func `within a day no more than 175 guesses of a number are looked at`(_ kind: DatabaseKind) async throws {
         let fixture = try await AccountFixture(kind, limits: CodeSendLimits(perAddress: 0, perNetwork: 0, total: 0))
         var now = AccountFixture.start
         for hour in 0..<24 {
             for round in 0..<7 {
-                // In one hour, only five codes are sent to a number. `try?` ignores the errors of the requests beyond
-                // this limit.
+                // A number gets only five codes an hour. `try?` ignores the errors of further requests.
                 try? await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
                 for _ in 0..<6 { #expect(await !guess(fixture, "no", at: now)) }
                 for stranger in 0..<6 {
@@ -467,9 +465,8 @@ struct SignInTests {
             try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
             for _ in 0..<9 { #expect(await !guess(fixture, "no", at: now)) }
         }
-        // For each of the first five codes, the test made one guess, which was checked. For each of the next four
-        // codes, five guesses were checked. After these 25 guesses for the number, only one guess was checked for each
-        // of the last three codes.
+        // For the first five codes, one guess each was checked. For the next four codes, five guesses each were
+        // checked. After these 25 wrong guesses, only one guess was checked for each code.
         #expect(try await fixture.count("one_time_code_guess") == 5 + 4 * 5 + 3)
         let now = AccountFixture.start.advanced(bySeconds: 3000)
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
@@ -509,8 +506,8 @@ struct SignInTests {
             #expect(try await send(4_918_110_000_000 + number * 1_000_000, from: "192.0.2.\(number)"))
         }
         #expect(try await !send(4_918_990_000_000, from: "192.0.2.200"))
-        // The next six numbers share a prefix. After the prefix has used up its limit, the response stays the same, but
-        // no message is sent.
+        // The six numbers share a prefix, whose limit is four codes. For the fifth and sixth number the response is the
+        // same, but no message is sent.
         let before = fixture.phones.count
         for number in 0..<6 { #expect(try await send(4_419_999_000_000 + number, from: "203.0.\(number).1")) }
         #expect(fixture.phones.count == before + 4)
@@ -532,8 +529,8 @@ struct SignInTests {
                 to: "+44\(70_000_000 + number * 1_000_000)", from: .at(later, address: "198.51.\(number).1"))
         }
         #expect(fixture.phones.count == 1 + 7)
-        // The number that has an account still gets codes, until the limit for all numbers together is used up. After
-        // that, requests for any number are rejected.
+        // The number with an account still gets codes until the total limit is used up. After that, requests for any
+        // number are rejected.
         for number in 0..<3 {
             try await fixture.signIns.sendCode(to: Self.phone, from: .at(later, address: "203.0.\(number).1"))
         }
@@ -550,8 +547,7 @@ struct SignInTests {
         await fixture.close()
     }
 
-    /// A driver who presses "resend" once too often can still sign in with the code that arrived, from the same or
-    /// another address.
+    /// A driver may press "resend" too often. The driver can still sign in with the delivered code, from any address.
     @Test(arguments: DatabaseKind.allCases)
     func `a code that is held back leaves the delivered one valid until its own end`(_ kind: DatabaseKind)
         async throws
@@ -572,8 +568,8 @@ struct SignInTests {
         }
     }
 
-    /// The number of guesses left must not depend on whether the code was delivered or held back. Otherwise it would
-    /// reveal that the phone number has no account.
+    /// A delivered code and a held-back code must allow equally many guesses. A difference would reveal that a phone
+    /// number has no account.
     @Test(arguments: DatabaseKind.allCases)
     func `a code that is held back gives as many guesses as a delivered one, for as long`(_ kind: DatabaseKind)
         async throws
@@ -585,7 +581,7 @@ struct SignInTests {
             let resent = AccountFixture.start.advanced(bySeconds: 590)
             try await fixture.signIns.sendCode(to: Self.phone, from: .at(resent))
             #expect(fixture.phones.count == delivered)
-            // A request for another number's code deletes expired codes. The codes of `Self.phone` stay.
+            // A request for a code deletes all expired codes. The codes of `Self.phone` have not expired.
             try await fixture.signIns.sendCode(
                 to: "+4479999999", from: .at(resent.advanced(bySeconds: 500), address: "198.51.100.1"))
             for _ in 0..<2 { #expect(await !guess(fixture, "no", at: resent.advanced(bySeconds: 1199))) }
@@ -617,12 +613,11 @@ struct SignInTests {
             }
         }
         #expect(try await newNumbers(0..<7, at: AccountFixture.start) == [])
-        // These are the last three of the ten codes for numbers without an account.
+        // Numbers without an account have a limit of ten codes. The alarm is raised for codes eight to ten.
         #expect(
             try await newNumbers(7..<10, at: AccountFixture.start)
                 == (8...10).map { CodeSendUse(.newcomers, count: $0, max: 10) })
-        // The limit for numbers without an account is used up. The server sends them no further codes, and each request
-        // still reports the full limit to the operator.
+        // The limit is used up, so the server sends no code. Each request still raises the alarm.
         #expect(
             try await newNumbers(10..<12, at: AccountFixture.start)
                 == Array(repeating: CodeSendUse(.newcomers, count: 10, max: 10), count: 2))
@@ -654,7 +649,7 @@ struct SignInTests {
         let limits = CodeSendLimits(perNumber: 2, perAddress: 4, total: 6, knownPercent: 0)
         let database = try await TestDatabase(kind)
         func send(_ phone: Int, from address: String, at seconds: Int) async throws -> Int64? {
-            // Each request uses a new store on the same database, to show that the counts are stored there.
+            // The counts must be in the database. Each request therefore uses a new store.
             let fixture = try await AccountFixture(in: database, limits: limits)
             var limited: Int64?
             do throws(AccountFailure) {

@@ -1,5 +1,5 @@
-// Tests of deletions that stay unfinished. If the task of a deletion is cancelled, as when a server stops, another task
-// completes the deletion. A deletion that fails does not affect other deletions.
+// Tests of unfinished deletions. A stopping server cancels the task of a deletion, and another task then completes the
+// deletion. A failed deletion does not affect other deletions.
 
 import Engine
 import JourneyModel
@@ -10,7 +10,6 @@ import Testing
 @testable import SharedTables
 
 struct StoppedErasureTests {
-    /// Stores events of the driver, and runs the first transaction of the driver's deletion.
     private func begin(_ number: Int, in fixture: AccountFixture) async throws {
         let driver = DriverID("external-driver-\(number)")
         for batch in 0..<3 {

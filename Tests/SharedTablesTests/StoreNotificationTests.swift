@@ -1,5 +1,5 @@
-// Tests of Apple's notifications on each database. A notification takes effect once. If its payload contains
-// information that the stored facts do not, the payload is kept for a while.
+// Tests of Apple's notifications on both databases. A notification takes effect once. If the stored facts do not
+// contain all of its information, its payload is kept for some time.
 
 import Engine
 import Identity
@@ -72,8 +72,7 @@ struct StoreNotificationTests: PurchaseSamples {
         let json = SQLRow([.blob(Array("{}".utf8))])
         #expect(payloads == Array(repeating: json, count: kept.count) + [SQLRow([.null]), SQLRow([.null])])
         #expect(try await opened.store.count("store_notification WHERE app_transaction_id = '8'") == 1)
-        // Each new notification removes up to four notifications that are too old, whether their payload was kept or
-        // not.
+        // Each new notification removes up to four expired notifications, with or without a payload.
         _ = try await purchases.take(Self.notification(9, nil), at: Self.at(200))
         #expect(try await opened.store.count("store_notification") == 9)
         for number in 10...12 { _ = try await purchases.take(Self.notification(number, nil), at: Self.at(202)) }
@@ -155,8 +154,8 @@ struct StoreNotificationTests: PurchaseSamples {
         let opened = try await database.open()
         let purchases = try Self.purchases(opened)
         let fact = try Self.transaction()
-        // The clock is set back by a day. At this time, one request has not been answered yet, and another waits for
-        // its next attempt.
+        // The clock is set back by a day. One request then waits for its first attempt, and another waits for its
+        // second attempt.
         for number in 1...2 {
             let request = Self.notification(number, fact, type: "CONSUMPTION_REQUEST")
             _ = try await purchases.take(request, at: Self.at(1))

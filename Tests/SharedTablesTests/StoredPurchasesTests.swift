@@ -1,4 +1,4 @@
-// Tests of purchases on each database. The newest fact about a purchase is kept, in whatever order the facts arrive. A
+// Tests of purchases on both databases. The newest fact about a purchase is kept, whatever the order of arrival. A
 // purchase has one owner.
 
 import Engine
@@ -35,8 +35,8 @@ struct StoredPurchasesTests: PurchaseSamples {
         await opened.close()
     }
 
-    /// Apple's OCSP responder may still give one server process an older response after another process has recorded a
-    /// revocation. The older response says that the certificate is good.
+    /// After a process has recorded a revocation, Apple's OCSP responder may give another process an older response.
+    /// According to the older response, the certificate is good.
     @Test(arguments: TestedDatabase.allCases)
     func `a recorded revocation stays, also if a later check finds the certificate good`(
         _ database: TestedDatabase
@@ -81,8 +81,7 @@ struct StoredPurchasesTests: PurchaseSamples {
         let shown = ShownPurchase(transaction: try Self.transaction())
         _ = try await purchases.add(shown, of: Self.caller("ada"), at: Self.start)
         #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == ownedByAda)
-        // The next period of a subscription also belongs to the owner. It is added to the owner's facts even if another
-        // driver presents it.
+        // The next period of the subscription belongs to the same owner, even if another driver shows its transaction.
         let next = ShownPurchase(transaction: try Self.transaction("2", original: "1", from: 30, to: 60, signed: 30))
         #expect(try await purchases.add(next, of: Self.caller("eve"), at: Self.at(30)) == ownedByAda)
         #expect(try await purchases.facts(of: DriverID("eve")) == PurchaseFacts())
@@ -103,14 +102,13 @@ struct StoredPurchasesTests: PurchaseSamples {
         let token = "a1b2c3d4-0000-4000-8000-00000000000a"
         let given = try await purchases.appAccountToken(of: Self.caller("ada"), new: token, at: Self.start)
         #expect(given == token)
-        // The driver's first account token stays. A token that is proposed later is ignored.
+        // The driver already has an account token, so the new token is ignored.
         let other = "a1b2c3d4-0000-4000-8000-00000000000b"
         #expect(try await purchases.appAccountToken(of: Self.caller("ada"), new: other, at: Self.start) == token)
         let shown = ShownPurchase(transaction: try Self.transaction(token: token.uppercased()))
         #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == ownedByAda)
         #expect(try await purchases.facts(of: DriverID("ada")).transactions.count == 1)
-        // This account token belongs to no driver, so it does not decide who owns the purchase. The driver who shows
-        // the purchase becomes the owner.
+        // No driver has this account token. The driver who shows the purchase therefore becomes its owner.
         let unknown = ShownPurchase(transaction: try Self.transaction("9", token: other))
         guard case .stored = try await purchases.add(unknown, of: Self.caller("eve"), at: Self.start) else {
             throw Unexpected()
@@ -130,10 +128,10 @@ struct StoredPurchasesTests: PurchaseSamples {
         }
         let old = try Self.transaction(token: tokens["ada"])
         #expect(try await purchases.take(Self.notification(1, old), at: Self.start) == .taken(owner: DriverID("ada")))
-        // Ada's subscription lapses. With the same Apple Account, Bea then subscribes in the app.
+        // Ada's subscription lapses. Bea then subscribes with the same Apple Account.
         let new = try Self.transaction("2", original: "1", token: tokens["bea"], from: 40, to: 70, signed: 40)
         #expect(try await purchases.take(Self.notification(2, new), at: Self.at(40)) == .taken(owner: DriverID("bea")))
-        // The customer asks for a refund of the lapsed period, and Apple signs its transaction again.
+        // The customer asks for a refund of Ada's period. Apple signs the transaction of this period again.
         let again = try Self.transaction(token: tokens["ada"], signed: 50)
         let requested = Self.notification(3, again, type: "CONSUMPTION_REQUEST")
         #expect(try await purchases.take(requested, at: Self.at(50)) == .taken(owner: DriverID("bea")))
@@ -145,8 +143,8 @@ struct StoredPurchasesTests: PurchaseSamples {
             try await purchases.add(ShownPurchase(transaction: old), of: Self.caller("ada"), at: Self.at(53))
                 == .ownedByAnother(owner: DriverID("bea")))
         #expect(try await purchases.facts(of: DriverID("bea")).transactions.count == 2)
-        // Two transactions have the same purchase date and different account tokens. The token of the transaction with
-        // the higher id decides who owns the purchase.
+        // Two transactions have the same purchase date but different account tokens. The transaction with the higher id
+        // decides who is the owner.
         let twin = try Self.transaction("3", original: "1", token: tokens["ada"], from: 40, to: 70, signed: 40)
         #expect(try await purchases.take(Self.notification(5, twin), at: Self.at(54)) == .taken(owner: DriverID("ada")))
         await opened.close()

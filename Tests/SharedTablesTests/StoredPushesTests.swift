@@ -1,5 +1,5 @@
-// Tests of the outbox of notifications on both databases: who takes an entry, in which order entries are taken, and
-// what removes an entry.
+// Tests of the outbox of notifications on both databases: who takes an entry, the order of entries, and what removes an
+// entry.
 
 import Engine
 import Identity
@@ -13,8 +13,7 @@ import Testing
 struct StoredPushesTests {
     private let start = Sample.now
 
-    /// A store that has no events. The changes of journeys are tested by PushOutboxTests on SQLite and by
-    /// PushChangeTests on PostgreSQL.
+    /// A store without events. PushOutboxTests (SQLite) and PushChangeTests (PostgreSQL) test the changes of journeys.
     private struct Outbox: PushTables {
         let store: any SQLDatabase
 
@@ -173,7 +172,7 @@ struct StoredPushesTests {
             let (first, second) = (entry(device), entry(device, .activityEnd))
             _ = try await outbox.queue([first, second], after: 7, upTo: 9, at: start)
             let taken = try await outbox.take(at: start)
-            // If the response to the first call is lost, the sender records the outcome again.
+            // If the response to `finish` is lost, the sender calls `finish` again.
             for _ in 0..<2 { try await outbox.finish(taken, .putBack, at: start) }
             let again = try await outbox.take(at: start)
             #expect(again.map(\.entry) == [first] && again.map(\.attemptCount) == [0])
@@ -191,11 +190,11 @@ struct StoredPushesTests {
                 _ = try await outbox.queue([wake, wake], after: 100, upTo: 100, at: now)
             }
             #expect(try await store.count("push_outbox") == 4)
-            // The clock is set back by a day. The last wake is therefore far in the future, and does not prevent the
+            // The clock is set back by a day. The wakes above are now far in the future, so they do not prevent the
             // first wake below.
             //
-            // The second wake is one minute earlier than the first, as if a server whose clock is behind queued it. A
-            // wake at most one minute in the future still counts. The first wake therefore prevents the second.
+            // A server whose clock is a minute behind queues the second wake. The first wake is only one minute ahead
+            // of this clock, so it prevents the second wake.
             for second in [0, -60] {
                 let now = start.advanced(bySeconds: second - 86_400)
                 _ = try await outbox.queue([entry(device, .wake, due: now)], after: 100, upTo: 100, at: now)
@@ -219,8 +218,8 @@ struct StoredPushesTests {
             #expect(failed.map(\.entry.kind) == [.alert(.sessionActive), .alert(.sessionActive)])
             try await outbox.finish(failed.suffix(1), .retry(at: ahead.advanced(bySeconds: 60)), at: ahead)
 
-            // When the clock was set back, one entry was reserved, one waited for its retry, and the others were never
-            // tried. A device gets its entries one after the other.
+            // When the clock was set back, one entry was reserved and one waited for its retry. The others were never
+            // tried. A device gets one entry at a time.
             let taken = try await outbox.take(at: start)
             #expect(taken.map(\.device.pushToken).sorted() == ["other", "token"])
             #expect(taken.map(\.attemptCount) == [1, 1])

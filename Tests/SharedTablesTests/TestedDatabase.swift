@@ -1,5 +1,5 @@
-// The databases of the tests of purchases, notifications and operation rows. Each test has a database of its own, which
-// it can restart. The other suites of this target use TestDatabase.
+// The databases of the tests of purchases, notifications and operation rows. Each test has its own database. The other
+// suites of this target use TestDatabase.
 
 import Foundation
 import Identity
@@ -58,7 +58,6 @@ extension SQLDatabase {
 protocol RestartableStore: AnyObject {
     var store: any SQLDatabase { get }
     func closeAndOpen() async throws
-    /// Opens the database in the state that a crash of the store would leave.
     func crashAndOpen() async throws
     func close() async
 }

@@ -1,4 +1,4 @@
-// Tests that a transfer copies every table and column, by comparing the transfer's lists with the schemas of both
+// Tests that a transfer copies every table and column. They compare the transfer's lists with the schemas of both
 // databases.
 
 import Identity
@@ -10,7 +10,7 @@ import Testing
 @testable import SQLiteStore
 
 struct TransferTableTests {
-    /// The columns of each table, without generated columns. SQLite's view `event` is not included.
+    /// The columns of each table, except generated columns. SQLite's view `event` is not included.
     private typealias Columns = [String: Set<String>]
 
     private static func columns(_ kind: DatabaseKind, _ sql: String) async throws -> Columns {
@@ -67,8 +67,8 @@ struct TransferTableTests {
         "driver": ["lane", "id", "last_seq", "recent_changes"], "journey_base": ["lane"], "session": ["lane"],
         "event": ["lane"],
     ]
-    /// Columns of SQLite's tables that a transfer does not read by their names. It reads them through computed columns
-    /// of the view `event`, or with other code.
+    /// Columns of SQLite's tables that a transfer does not name. It reads them through the view `event` or with other
+    /// code.
     private static let readOtherwise: Columns = [
         "driver": ["recent_changes"],
         "event_row": [
@@ -81,8 +81,8 @@ struct TransferTableTests {
     func `each column of drivers and events is read and written`(_ columns: TransferColumns) async throws {
         let (sqlite, postgres) = (try await Self.sqlite(), try await Self.postgres())
         let table = columns.table
-        // PostgreSQL alone has the column `batch`. In `event` it names the transaction that stored the event, and in
-        // `driver` the last transaction that changed the driver.
+        // Only PostgreSQL has the column `batch`. In `event` it names the transaction that stored the event. In
+        // `driver` it names the newest transaction that changed the driver.
         let hasBatch = ["driver", "event"].contains(table)
         let written = Set(columns.names).union(Self.added[table] ?? []).union(hasBatch ? ["batch"] : [])
         #expect(written == postgres[table])

@@ -1,6 +1,5 @@
-// Tests of transfers from SQLite to PostgreSQL. Random journeys are the same in both databases, even if they change
-// during the transfer. A transfer can be interrupted after each part, and a server does not start before the transfer
-// is complete.
+// Tests of transfers from SQLite to PostgreSQL. Afterwards, both databases must contain the same journeys. A transfer
+// may be interrupted after each part, and a server starts only after a complete transfer.
 
 import Engine
 import Foundation
@@ -33,7 +32,7 @@ struct TransferTests {
         try SQLiteEventStore(path: database.path, nowMilliseconds: 0, digests: try digests())
     }
 
-    /// Transfers the database. `interrupt` is called after each part that the target has stored.
+    /// - Parameter interrupt: called after the target has stored a part.
     private static func transfer(
         _ source: TestDatabase, to target: TestDatabase,
         report: @escaping @Sendable (TransferReport) -> Void = { _ in },
@@ -78,7 +77,7 @@ struct TransferTests {
     private static let received = Moment.sample.advanced(bySeconds: 1_000_000)
     private static let driverCount = 60
 
-    /// The requests of one driver. The first half of them is sent before the transfer.
+    /// The requests of one driver. Half of them are sent before the transfer.
     private struct Sent: Sendable {
         var driver: DriverID
         var deliveries: [AppendRequest]
@@ -153,8 +152,8 @@ struct TransferTests {
         _ = await accounts.finishRemoval()
     }
 
-    /// Everything that clients and consumers can see of the drivers, as text. Waits until the feed has `eventCount`
-    /// events.
+    /// Returns everything about the drivers that clients and consumers can see. First waits until the feed has
+    /// `eventCount` events.
     private static func seen(
         _ sent: [Sent], _ store: any EventStore & JourneyReader & EventFeed, eventCount: Int = 0
     ) async throws -> [String] {
@@ -185,7 +184,7 @@ struct TransferTests {
             }
         }
         for event in try await store.fed(eventCount) { seen.append("\(feedPrefix)\(event)") }
-        // The number of waiting events is left out, because only PostgreSQL counts them.
+        // `waitingCount` is left out, because SQLite does not count the waiting events.
         let position = try await store.position(of: "analytics")
         seen.append("position \(position.last) \(position.newest) \(position.lostCount)")
         return seen
@@ -193,7 +192,6 @@ struct TransferTests {
 
     private static let feedPrefix = "feed "
 
-    /// Returns how many of the lines of `seen` are events of the feed.
     private static func eventCount(_ lines: [String]) -> Int { lines.count { $0.hasPrefix(feedPrefix) } }
 
     private static func expectSame(_ before: [String], _ after: [String]) {
@@ -274,7 +272,7 @@ struct TransferTests {
         let sqlite = try Self.openSQLite(source)
         let sent = (1...20).map(Sent.init)
         for one in sent { for request in one.deliveries { _ = await sqlite.append([request]) } }
-        // This driver has more events than one part of a transfer contains.
+        // One part of a transfer is too small for this driver's events.
         let busy = DriverID("busy")
         let many = (0..<9_000).map { index in
             AppendRequest.sample(

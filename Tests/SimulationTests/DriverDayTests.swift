@@ -1,5 +1,5 @@
-// Tests of the drives that a seed determines. The same seed always gives the same drives. Each drive matches the name
-// of its scenario, and a real phone could make it.
+// Tests of the drives that a seed determines. A seed always gives the same drives. Each drive fits its scenario and is
+// possible with a real phone.
 
 import JourneyModel
 import Simulation
@@ -28,7 +28,7 @@ struct DriverDayTests {
         "web_requested_end",
     ]
 
-    /// A printed seed must mean the same drives on another machine, and after an update of the standard library.
+    /// A seed must give the same drives on any machine and with any version of the standard library.
     @Test("the drives of a seed are pinned")
     func isPinned() throws {
         let drive = try Self.drive(1, .happyPath)
@@ -124,8 +124,8 @@ struct DriverDayTests {
             let verified = try Self.drive(seed, .verifiedAnywhere)
             #expect(!verified.events.contains { $0.name == .enteredMerchantZone }, "seed \(seed)")
 
-            // The `timestamp` of these events is the time of a late attempt. If a server took it for the time of the
-            // event, the event would come after a deadline.
+            // The `timestamp` of these events is the time of a late attempt. If a server used it as the event's time,
+            // the event would come after a deadline.
             let late = try Self.drive(seed, .staleTimestamp)
             let believed = late.events.map { event in
                 var event = event

@@ -1,18 +1,16 @@
-// A server in memory that folds by the contract's rules. A test can make it return wrong responses.
+// A server in memory that folds events by the contract's rules. A test can make it return wrong responses.
 
 import JourneyClient
 import JourneyModel
 import Simulation
 import Synchronization
 
-/// A server that decodes the requests of real clients with the same module as the real server, and responds in the same
-/// format.
+/// Decodes requests with the same module as the real server, and responds in the same format.
 final class ScriptedServer: Transport {
-    /// A function that changes the response to an event. `number` counts these responses from 1, including responses to
-    /// repeats.
+    /// Changes the response to an event. `number` counts these responses from 1, including responses to repeats.
     typealias Lie = @Sendable (_ number: Int, inout EventResponse) -> Void
-    /// Returns the response that the server sends instead of reading the event. Returns nil if the server is to read
-    /// the event and respond correctly.
+    /// Returns the response to a request that the server does not read. Returns nil if the server must read the request
+    /// and respond correctly.
     typealias Refusal = @Sendable (_ requestNumber: Int) -> HTTPExchange.Outcome?
 
     fileprivate struct Driver {
@@ -34,9 +32,9 @@ final class ScriptedServer: Transport {
     private let lie: Lie
     private let refusal: Refusal
     private let losesAnswer: @Sendable (Int) -> Bool
-    /// The response to an event whose idempotency key was used for another event. If nil, the server rejects the event.
+    /// The response to an event that reuses the idempotency key of another event. If nil, the server rejects the event.
     private let reusesKeys: EventResponse?
-    /// The reason that the server reports for the end of every session. If nil, the server reports the real reason.
+    /// The reason for the end of every session. If nil, the server reports the real reason.
     private let showsEnding: Journey.Ending?
 
     init(
@@ -52,7 +50,6 @@ final class ScriptedServer: Transport {
         self.showsEnding = showsEnding
     }
 
-    /// The bodies of all requests that delivered events, in the order of arrival.
     var bodies: [[UInt8]] { state.withLock(\.bodies) }
 
     func send(_ request: HTTPExchange.Request) async -> HTTPExchange.Outcome {
@@ -72,7 +69,7 @@ final class ScriptedServer: Transport {
             status: 200, fields: [HTTPExchange.Field("Date", Self.date(clock()))], body: Settings().wireJSON)
     }
 
-    /// Returns a date such as `Mon, 16 Nov 2026 20:00:00 GMT`. The day is always Mon, because no client reads it.
+    /// Returns a date such as `Mon, 16 Nov 2026 20:00:00 GMT`. The weekday is always Mon, because no client reads it.
     private static func date(_ moment: Moment) -> String {
         let text = RFC3339.text(of: moment)
         let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -106,7 +103,6 @@ final class ScriptedServer: Transport {
         }
     }
 
-    /// Returns the response to `GET /native/sessions/{session_id}`: the session's state and the reason for its end.
     private func session(_ request: HTTPExchange.Request, _ state: State) -> HTTPExchange.Response {
         let token = request.fields.first { $0.name == "Authorization" }?.value ?? ""
         let id = request.path.dropFirst("/native/sessions/".count).prefix { $0 != "?" }
@@ -133,8 +129,6 @@ final class ScriptedServer: Transport {
 
     private static let keyReused = Problem(.idempotencyKeyReused, detail: "why")
 
-    /// Returns the response to an event. If the event's idempotency key was used for another event, returns
-    /// `reusesKeys`.
     private func take(_ submission: EventSubmission, from token: String, _ state: inout State) -> EventResponse? {
         var driver = state.drivers[token] ?? Driver()
         let stored = driver.submissions[submission.idempotencyKey]
@@ -174,7 +168,7 @@ extension ScriptedServer.Driver {
 }
 
 extension ScriptedServer.Driver {
-    /// Returns the session's journey after its last deadline. All drives lie in the past, so all deadlines have passed.
+    /// Returns the session's journey. All drives are in the past, so the journey includes every expiry.
     fileprivate func session(_ id: String) -> Journey? {
         let ordered = Fold.inOrder(events)
         var found: Journey?

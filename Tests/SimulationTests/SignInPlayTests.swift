@@ -1,5 +1,4 @@
-// Tests of the scenario `retried-sign-in` with servers in memory: one correct server, and several with a single fault
-// each.
+// Tests of the scenario `retried-sign-in`. One server in memory is correct, and each of the others has one fault.
 
 import JourneyClient
 import JourneyModel
@@ -7,7 +6,7 @@ import Simulation
 import Synchronization
 import Testing
 
-/// A server that accepts any identity token with a new nonce, and remembers which token came with which nonce.
+/// A server that accepts any identity token with a new nonce. It stores the token of each nonce.
 final class ScriptedSignIn: Transport {
     enum Fault: String, CaseIterable {
         case refusesRepeat, opensAnotherSession, makesAnotherUser, takesAnotherToken, keepsAccounts

@@ -1,5 +1,5 @@
-// Tests of simulated drivers with a server in memory. A correct server passes, whatever the network does. A server with
-// a single wrong word in a response is detected, and the printed seed reproduces the drive.
+// Tests of simulated drivers with a server in memory. A correct server passes with every kind of network. A single
+// wrong word in a response is found, and the printed seed reproduces the drive.
 
 import JourneyClient
 import JourneyModel
@@ -69,7 +69,7 @@ struct SimulatedDriversTests {
 
     @Test("one lie about one event is caught, and its seed alone catches it again", arguments: lies.indices)
     func catchesOneLie(index: Int) async throws {
-        // This event is the second one of the second driver's drive with shuffled delivery.
+        // The second event of the second driver's drive with shuffled delivery.
         let name = "run-1-1-shuffled-delivery-01"
         let lie = Self.lies[index]
         let liar = ScriptedServer(lie: { _, answer in if answer.eventID == name { lie(&answer) } })
@@ -85,7 +85,7 @@ struct SimulatedDriversTests {
         let replayed = try await self.divergence(of: again, seed: divergence.seed, drivers: 1)
         #expect(replayed.event == divergence.event)
         #expect(replayed.delivery == divergence.delivery)
-        // The event ids contain the number of the driver, which is 1 in the first run and 0 in the second.
+        // Event ids contain the driver's number: 1 in the first run, 0 in the second.
         let differences = replayed.differences.map { $0.replacing(alone, with: name) }
         #expect(differences == divergence.differences)
     }

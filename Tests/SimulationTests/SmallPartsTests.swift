@@ -1,4 +1,4 @@
-// Tests of the parts of the simulation that need no server: the histogram, the server's clock and the progress display.
+// Tests of three parts that need no server: the histogram, the server's clock and the progress display.
 
 import JourneyModel
 import Simulation

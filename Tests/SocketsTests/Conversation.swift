@@ -1,5 +1,4 @@
-// Two handlers for the tests of this directory: one echoes, and one hands its connections to the test. Also a function
-// that reads an exact number of bytes.
+// Two handlers for the tests of this directory, and a function that reads an exact number of bytes.
 
 import TestSupport
 
@@ -9,7 +8,6 @@ import TestSupport
     import Glibc
 #endif
 
-/// A handler that sends back every byte it receives, until the client's end of stream.
 struct Echo: ConnectionHandler {
     func serve(_ connection: Connection) async {
         do {
@@ -35,7 +33,7 @@ extension Connection {
     }
 }
 
-/// A handler that hands its connections to the test and keeps them open until `letGo()` is called.
+/// Gives its connections to the test, and keeps them open until `letGo()` is called.
 final class Keeper: ConnectionHandler {
     private let (connections, arrivals) = AsyncStream<Connection>.makeStream()
     private let done = Latch()

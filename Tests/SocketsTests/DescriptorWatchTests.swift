@@ -1,4 +1,4 @@
-// Tests the watch for descriptors of C libraries. The tests watch one end of a pair of sockets.
+// Tests the watch for descriptors of C libraries on one end of a socket pair.
 
 import Synchronization
 import Testing

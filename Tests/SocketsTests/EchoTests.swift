@@ -1,5 +1,4 @@
-// Sends bytes over real sockets and reads them back: TCP over IPv4, IPv6 and host names, Unix sockets, and half-closed
-// connections.
+// Sends bytes over real sockets and reads them back: IPv4, IPv6, host names, Unix sockets, half-closed connections.
 
 import TestSupport
 import Testing

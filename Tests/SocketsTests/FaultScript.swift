@@ -1,5 +1,5 @@
-// System calls that follow a script. The n-th call of one kind fails in a given way, and all other calls go to the
-// kernel. The script also records which descriptors are open and whether one was closed twice.
+// System calls that follow a script. The n-th call of one kind fails, and all other calls go to the kernel. The script
+// records open descriptors and descriptors that are closed twice.
 
 import Synchronization
 
@@ -43,7 +43,7 @@ final class FaultScript: Sendable {
         var registrations: [Int32: (poller: Int32, events: UInt32, token: UInt64)] = [:]
     }
     private let fault: Fault
-    /// Which calls of the kind `fault.call` fail: the `n`-th, counted from 1, and the `count - 1` calls after it.
+    /// The numbers of the failing calls of the kind `fault.call`. The first call has the number 1.
     private let range: Range<Int>
     private let state = Mutex(State())
 
@@ -57,7 +57,6 @@ final class FaultScript: Sendable {
     var openDescriptors: Set<Int32> { state.withLock { $0.open } }
     var closedTwice: [Int32] { state.withLock { $0.closedTwice } }
 
-    /// Returns the fault for this call, or nil if the kernel should execute it.
     private func next(_ call: Fault.Call) -> Fault.Kind? {
         guard call == fault.call else { return nil }
         return state.withLock { state in
@@ -76,9 +75,8 @@ final class FaultScript: Sendable {
         return answer
     }
 
-    /// Registers the descriptor again, so that the poller reports it once more. The poller reports a descriptor only
-    /// when it becomes ready. After a scripted EAGAIN or short transfer, the descriptor is still ready, so the poller
-    /// would report nothing.
+    /// Makes the poller report the descriptor again. The poller reports a descriptor only when it becomes ready. A
+    /// descriptor stays ready after a scripted EAGAIN or short transfer, so the poller would be silent.
     private func reportAgain(_ descriptor: Int32) {
         guard let known = state.withLock({ $0.registrations[descriptor] }) else { return }
         _ = Syscalls.system.pollerRemove(known.poller, descriptor)
@@ -137,8 +135,8 @@ final class FaultScript: Sendable {
     }
 }
 
-/// Returns the number of entries of /proc/self/fd, or -1 if they cannot be read. The entries are the open descriptors,
-/// and always three more: `.`, `..` and the descriptor with which this function reads the directory.
+/// Returns the number of entries of /proc/self/fd, or -1 after an error. Three entries do not belong to the test: `.`,
+/// `..` and the descriptor that reads the directory.
 func openDescriptorCount() -> Int {
     guard let directory = opendir("/proc/self/fd") else { return -1 }
     defer { closedir(directory) }

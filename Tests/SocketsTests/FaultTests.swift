@@ -1,6 +1,5 @@
-// Runs a conversation repeatedly: the fault occurs at the 1st call of its kind, then at the 2nd, and so on. Stops when
-// a conversation ends before it reaches the fault. Each conversation must complete, or end with an error within
-// seconds, and must close every descriptor exactly once.
+// Repeats a conversation with a fault at the 1st call of a kind, then at the 2nd, and so on. Each conversation must
+// complete or fail within seconds, and close every descriptor exactly once.
 
 import TestSupport
 import Testing
@@ -13,7 +12,7 @@ import Testing
 
 extension SocketsSuite {
     @Suite struct FaultTests {
-        /// Faults that occur in normal operation: the conversation must complete as if they had not happened.
+        /// Faults of normal operation, after which the conversation must complete.
         static let harmless: [Fault] = [
             Fault(.receive, EINTR), Fault(.receive, EAGAIN), Fault(short: .receive),
             Fault(.send, EINTR), Fault(.send, EAGAIN), Fault(short: .send),
@@ -60,13 +59,13 @@ extension SocketsSuite {
             #expect(n > 1, "\(fault) was never reached")
         }
 
-        /// Counts the descriptors of the process in /proc, because the script records only calls made through
-        /// `Syscalls`. The test runs in its own process, because other tests open descriptors at the same time.
+        /// The script sees only calls through `Syscalls`, so this test counts the descriptors in /proc. It has its own
+        /// process, because other tests open descriptors at the same time.
         @Test func `the process has as many descriptors after as before`() async {
             await #expect(processExitsWith: .success) {
                 let tests = FaultTests()
-                // During the first conversation, Dispatch and the runtime open some descriptors, which they keep. The
-                // descriptors are therefore counted only after this conversation.
+                // The first conversation makes Dispatch and the runtime open descriptors, which stay open. The count
+                // therefore begins after it.
                 do throws(TransportError) {
                     try await tests.converse(FaultScript(Fault(.send, EPIPE), at: .max - 1), "without fault")
                 } catch { exit(EXIT_FAILURE) }
@@ -79,8 +78,8 @@ extension SocketsSuite {
             }
         }
 
-        /// Runs a server and a client whose system calls are those of the script. The client sends three messages,
-        /// closes its sending side, and reads to the end of the stream.
+        /// The server and the client use the script's system calls. The client sends three messages, closes its sending
+        /// side, and reads to the end of the stream.
         func converse(_ script: FaultScript, _ what: String) async throws(TransportError) {
             let loops = try makeLoops(script)
             var failure: TransportError?

@@ -1,5 +1,4 @@
-// Tests of listening: connection limits, exhausted descriptors, stale socket files, a port that is in use, many
-// connections, time slices.
+// Tests of listening: limits, exhausted descriptors, stale socket files, a port in use, many connections, time slices.
 
 import Synchronization
 import TestSupport
@@ -58,7 +57,7 @@ extension SocketsSuite {
                 #expect(try await second.read(count: 99, until: .inSeconds(5)) == Array(reason.utf8))
                 second.close()
                 first.close()
-                // The limit permits another connection as soon as the server has noticed that `first` is closed.
+                // The limit permits another connection only after the server has noticed the close of `first`.
                 let deadline = Deadline.inSeconds(5)
                 var admitted: Connection?
                 while admitted == nil && !deadline.hasPassed {
@@ -137,8 +136,8 @@ extension SocketsSuite {
             let loopback = try #require(try Resolver.resolveNow(Self.anyPort))
             let descriptor = try Socket.listen(on: loopback, backlog: 1, sharesPort: false, .system)
             let silent = try Socket.localEndpoint(descriptor, .system)
-            // No code accepts these connections, so they fill the queue of the listening socket. When the queue is
-            // full, the kernel drops all further attempts to connect.
+            // No code accepts these connections, so they fill the socket's queue. The kernel then drops all further
+            // attempts to connect.
             var queued: [Connection] = []
             while queued.count < 8,
                 let client = try? await Connection.connect(
@@ -190,7 +189,7 @@ extension SocketsSuite {
             let loopback = try #require(try await Resolver.resolve(Self.anyPort, until: .inSeconds(5)).first)
             let opened = try Socket.listen(on: loopback, backlog: 8, sharesPort: false, .system)
             let port = try Socket.localEndpoint(opened, .system).port
-            // Prepare the socket as another process would hand it over: blocking, and open under a second descriptor.
+            // Another process would hand over a blocking socket that is also open under a second descriptor.
             _ = fcntl(opened, F_SETFL, 0)
             for _ in 0..<2 {
                 let listening = try await ListenerGroup.listen(
@@ -200,8 +199,7 @@ extension SocketsSuite {
                 client.close()
                 #expect(await listening.drain(until: .inSeconds(5)) == 0)
             }
-            // No code accepts connections now, so this client waits in the kernel's backlog. The next listener on the
-            // socket serves it.
+            // No listener exists now, so this client waits in the kernel's backlog. The listener below serves it.
             let waiting = try await Connection.connect(to: .ip(host: "127.0.0.1", port: port), on: loops.next())
             try await waiting.write([7])
             let listening = try await ListenerGroup.listen(
@@ -227,8 +225,8 @@ extension SocketsSuite {
                 on: .inherited(descriptor: dup(opened)), loops: loops, handler: Echo())
             #expect(shutdown(opened, Int32(SHUT_RD)) == 0)
             try await Task.sleep(for: .milliseconds(350))
-            // With pauses, the loop makes about four attempts in this time, or more if a busy machine makes the sleep
-            // longer. Without pauses, it makes many thousands.
+            // With pauses, the loop makes about four attempts in 350 ms. If a busy machine delays the end of the sleep,
+            // it makes more. Without pauses, it makes many thousands.
             let count = attempts.load(ordering: .relaxed)
             #expect((1...100).contains(count))
             // The socket listens again. The kernel may have chosen another port.
@@ -275,8 +273,8 @@ extension SocketsSuite {
             await loops.shutdown()
         }
 
-        /// A listener removes the socket's file before it closes the socket. If it closed the socket first, another
-        /// server could create its own file at this path, and the listener would then remove that file.
+        /// A listener removes the socket's file before it closes the socket. Otherwise, another server could create its
+        /// own file between the two steps, and the listener would remove that file.
         @Test func `the socket still listens when its file is removed`() async throws {
             let path = "/tmp/dwell-removed-\(getpid()).sock"
             let endpoint = try #require(Endpoint(unixPath: path))
@@ -359,7 +357,6 @@ extension SocketsSuite {
     }
 }
 
-/// A handler that reads to the end of the stream, then sends one byte.
 private struct Sink: ConnectionHandler {
     func serve(_ connection: Connection) async {
         do {

@@ -1,5 +1,5 @@
-// Tests of an event loop's tasks. Work runs on the loop, a task whose work has ended is reused, and all tasks end with
-// the loop.
+// Tests of an event loop's tasks. Work runs on the loop, later work reuses idle tasks, and the end of the loop ends all
+// tasks.
 
 import Synchronization
 import Testing
@@ -14,8 +14,7 @@ extension SocketsSuite {
             await loops.shutdown()
         }
 
-        /// Starts `count` pieces of work, waits until all of them run at the same time, and returns their tasks when
-        /// all work has ended.
+        /// Runs `count` pieces of work at the same time, waits for all of them, and returns their tasks.
         private func runTogether(_ count: Int, on loop: EventLoop) async -> [LoopTask] {
             let started = AsyncStream.makeStream(of: Void.self)
             let go = Latch()
@@ -34,8 +33,7 @@ extension SocketsSuite {
             go.reach()
             var ends = ended.stream.makeAsyncIterator()
             for _ in 0..<count { await ends.next() }
-            // The last work has ended, but its task may not be idle yet. After one more round of the loop, the task is
-            // idle.
+            // A task may become idle only one round of the loop after its work has ended.
             await loop.run {}
             return tasks
         }
@@ -67,8 +65,7 @@ extension SocketsSuite {
                     await loop.run { _ = loop.start { [latch] in latch.reach() } }
                     await latch.wait()
                 }
-                // The work has ended, but its task may not be idle yet. After one more round of the loop, the task is
-                // idle.
+                // A task may become idle only one round of the loop after its work has ended.
                 await loop.run {}
                 #expect(content == nil)
             }
@@ -119,8 +116,7 @@ extension SocketsSuite {
             #expect(waiting != nil && working != nil)
             await loops.shutdown()
             go.reach()
-            // Both tasks end on the loop's queue, after the jobs that are already in it. The test therefore has to wait
-            // for them.
+            // Both tasks end on the loop's queue, after the jobs in that queue. The test must therefore wait.
             for _ in 0..<1000 where waiting != nil || working != nil { try await Task.sleep(for: .milliseconds(5)) }
             #expect(waiting == nil && working == nil)
         }

@@ -1,6 +1,5 @@
-// Tests everything that can end a wait: bytes, deadline, cancellation, close, drain, the peer's end of stream. Also
-// tests that reads and writes of one connection do not disturb each other. Both ends of each connection are real
-// sockets.
+// Tests everything that ends a wait: bytes, deadline, cancellation, close, drain, the peer's end of stream. Also tests
+// that reads and writes of a connection are independent. All connections use real sockets.
 
 import TestSupport
 import Testing
@@ -9,7 +8,6 @@ import Testing
 
 extension SocketsSuite {
     @Suite struct ReadinessWaiterTests {
-        /// Runs the body with both ends of a connection. The event loop group has two loops.
         private func withPair(
             _ body: (_ client: Connection, _ server: Connection, _ listening: ListenerGroup) async throws -> Void
         ) async throws {
@@ -113,8 +111,8 @@ extension SocketsSuite {
                 try await waiting(server)
                 let draining = Task { await listening.drain(until: .inMilliseconds(200)) }
                 await #expect(throws: TransportError.draining) { try await reading.value }
-                // A read without `endsOnDrain` continues during the drain. When the drain's deadline passes, the
-                // connection is closed, and a read fails.
+                // A read without `endsOnDrain` continues during the drain. At the drain's deadline, the connection is
+                // closed and the read fails.
                 try await client.write([5])
                 #expect(try await server.read() == [5])
                 await #expect(throws: TransportError.closed) { try await server.read() }

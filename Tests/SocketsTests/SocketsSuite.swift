@@ -1,4 +1,4 @@
 import Testing
 
-/// These tests run one at a time, because some keep several processors busy and others have deadlines.
+/// These tests run one at a time. Some keep several processors busy, and others have deadlines.
 @Suite(.serialized) enum SocketsSuite {}

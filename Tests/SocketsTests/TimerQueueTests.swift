@@ -1,5 +1,4 @@
-// Compares the heap of timers with the simplest correct implementation, a list that is searched. Uses seeded random
-// numbers.
+// Compares the heap of timers with a list that is searched from the start. The numbers are random with a fixed seed.
 
 import Testing
 

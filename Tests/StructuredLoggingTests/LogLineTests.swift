@@ -1,5 +1,5 @@
-// Tests the bytes of a log line. Whatever the content, a line contains no control characters and is at most as long as
-// the maximum. Foundation's parser checks that a JSON line conforms to RFC 8259.
+// Tests the bytes of a log line. A line has no control characters and does not exceed the maximum length. Foundation's
+// parser checks JSON lines against RFC 8259.
 
 import Foundation
 import Logging

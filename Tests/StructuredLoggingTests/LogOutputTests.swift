@@ -1,5 +1,5 @@
-// Tests that log output consists of whole lines, never blocks when its reader stops, and reports the number of dropped
-// lines when reading continues. Uses a real pipe, as under systemd or a container runtime.
+// Tests that the log has only whole lines and that logging does not block when the reader stops. When the reader
+// continues, the log reports the number of dropped lines. A real pipe is used.
 
 import Foundation
 import Logging
@@ -8,12 +8,11 @@ import Testing
 @testable import StructuredLogging
 
 @Suite struct LogOutputTests {
-    /// Returns a pipe, the pipe's reading end, and a logger that writes to the pipe.
     func piped(_ format: LogFormat = .json, level: Logger.Level = .info) -> (logger: Logger, reader: FileHandle, Pipe) {
         let pipe = Pipe()
         let output = LogOutput(descriptor: pipe.fileHandleForWriting.fileDescriptor)
         let logger = Logger(label: "test") { label in
-            // These tests write many lines with the same message, so repeated messages are not limited here.
+            // These tests write many equal messages, so the limit on repeats is off.
             LineLogHandler(
                 label: label, level: level, format: format, output: output,
                 repeats: RepeatLimiter(unlimited: ["line", "t"]), clock: { 0 })
@@ -45,7 +44,7 @@ import Testing
         let value = String(repeating: "v", count: 1000)
         let lines = 500  // about 500 KB into a pipe of 64 KiB
         for index in 0..<lines { logger.info("line", metadata: ["index": "\(index)", "v": "\(value)"]) }
-        // The test reaches this line only if the logger has not blocked, although nothing was read.
+        // The test gets here only if the logger has not blocked, because nothing was read before.
         let first = reader.availableData
         logger.info("after")
         try pipe.fileHandleForWriting.close()
@@ -62,8 +61,8 @@ import Testing
     }
 
     @Test func aReaderThatWentAwayDoesNotEndTheProcess() throws {
-        // The default action of SIGPIPE ends the process. The test sets this action, because the process that runs the
-        // tests may ignore the signal.
+        // The test runner may ignore SIGPIPE. The default action ends the process, so this test needs the default
+        // action.
         let action = signal(SIGPIPE, SIG_DFL)
         defer { _ = signal(SIGPIPE, action) }
         let (logger, reader, pipe) = piped()

@@ -1,5 +1,5 @@
-// Tests of the limit on repeated messages. Only a limited number of lines per second may have the same message. The
-// next line with that message reports how many lines were omitted.
+// Tests the limit on the number of lines per second with the same message. A later line reports how many lines were
+// omitted.
 //
 // The table of messages has a maximum size.
 

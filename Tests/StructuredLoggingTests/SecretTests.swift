@@ -1,5 +1,5 @@
-// Tests that a secret is never printed by accident. The usual ways to turn a value into text are tried on the secret,
-// on other values that contain it, and in log lines.
+// Tests that text and log lines never contain a secret. The tests print the secret, and values that contain it, in all
+// usual ways.
 
 import Logging
 import Secrets

@@ -1,4 +1,4 @@
-// Tests the times of log lines, at the limits of RFC 3339 and at special dates of the calendar.
+// Tests the times of log lines at the limits of RFC 3339 and at special dates.
 
 import Testing
 

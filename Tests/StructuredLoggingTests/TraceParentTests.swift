@@ -1,4 +1,4 @@
-// Tests that `traceparent` is parsed according to W3C Trace Context, section 3.2. The example is the specification's.
+// Tests that `traceparent` is parsed as in W3C Trace Context, section 3.2. The example is from this specification.
 
 import StructuredLogging
 import Testing

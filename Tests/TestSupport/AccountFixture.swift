@@ -1,4 +1,4 @@
-// The account services on a database. They are connected with each other as in SignInWiring.swift of the app.
+// The account services on a database, connected as in the app's SignInWiring.swift.
 
 import Foundation
 package import JourneyModel
@@ -7,7 +7,7 @@ package import SharedTables
 
 @testable package import Identity
 
-/// `Store` is the type of the store that the tests open. `Place` is the type that says where the store's database is.
+/// `Store` is the type of the opened store. `Place` says where the store's database is.
 package struct AccountFixture<Store: Sendable, Place: Sendable>: Sendable {
     package static var scope: TokenScope { TokenScope(issuer: "dwell", audience: "dwell") }
     package static var start: Moment { .signedIn }
@@ -29,7 +29,7 @@ package struct AccountFixture<Store: Sendable, Place: Sendable>: Sendable {
     /// A store, the tables of accounts in it, and the function that closes it.
     package typealias Opened = (store: Store, accounts: StoredAccounts, close: @Sendable () async -> Void)
 
-    /// - Parameter open: a function that opens the store in `place`. Its argument makes digests with the signing key.
+    /// - Parameter open: opens the store in `place`. Its argument makes digests with the signing key.
     package init(
         in place: Place, secret: String, limits: CodeSendLimits, exchange: ScriptedExchange,
         alarm: @escaping @Sendable (CodeSendUse) -> Void, open: (KeyedHashes) throws -> Opened

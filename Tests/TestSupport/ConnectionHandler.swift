@@ -1,10 +1,10 @@
 package import Sockets
 
-/// A handler that serves each connection of a listener in a task of its own, on the connection's event loop. When
-/// `serve` returns, the connection is closed.
+/// Serves each connection of a listener in a separate task on the connection's event loop. When `serve` returns, the
+/// connection is closed.
 ///
-/// The task is cancelled when the peer is gone, or when other code closes the connection. If the peer closes only its
-/// sending side, the task is not cancelled.
+/// If the peer is gone, or other code closes the connection, the task is cancelled. If the peer closes only its sending
+/// side, the task is not cancelled.
 package protocol ConnectionHandler: Sendable {
     func serve(_ connection: Connection) async
 

@@ -3,9 +3,9 @@
 package import Engine
 
 extension EventFeed {
-    /// Reads the events after `id` repeatedly, until there are `count` of them or ten seconds have passed. On
-    /// PostgreSQL, the feed does not show an event until all older transactions have ended. Such a transaction may
-    /// belong to another test or to autovacuum.
+    /// Waits up to ten seconds until there are `count` events after `id`, and returns them. On PostgreSQL, an event is
+    /// not in the feed until all older transactions have ended. Transactions of other tests and of autovacuum also
+    /// count.
     package func fed(_ count: Int, after id: Int64 = 0, limit: Int = 10_000) async throws -> [FeedEvent] {
         let end = ContinuousClock.now + .seconds(10)
         var events = try await storedEvents(after: id, limit: limit)

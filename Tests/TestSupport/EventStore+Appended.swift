@@ -1,7 +1,7 @@
 package import Engine
 
 extension EventStore {
-    /// Appends one event, and returns the outcome. If the outcome is a failure, throws this failure.
+    /// Appends one event. If the outcome is a failure, throws this failure.
     package func appended(_ request: AppendRequest) async throws(StoreFailure) -> EventOutcome {
         let outcome = await append(request)
         if case .failed(let failure) = outcome { throw failure }

@@ -1,5 +1,5 @@
-// The clauses about several appends at once. A rejected event affects no other event. The events of a batch take effect
-// in their order, and their outcomes are in the same order.
+// The clauses about several appends at once. A rejected event affects no other event. Outcomes are in the order of the
+// events.
 
 import Engine
 import JourneyModel

@@ -1,4 +1,4 @@
-// The clauses about the fold: the order of delivery does not change the result (contract, section 1, "Convergence").
+// The clauses about the fold. The order of delivery does not change the result (contract, section 1, "Convergence").
 
 import Engine
 import JourneyModel
@@ -53,7 +53,7 @@ extension EventStoreContract {
         Clause("corrections of the phone's clock order events by the corrected time") { store in
             let driver = DriverID("clock-driver")
             let received = Moment.sample.advanced(bySeconds: 7200)
-            // The phone's clock is two hours ahead: an event at +7200 s by this clock occurred at the sample moment.
+            // The phone's clock is two hours ahead. An event at +7200 s by this clock occurred at the sample moment.
             let ahead = EventSubmission.sample(
                 .enteredChargerIntentZone, key: "ahead", at: .sample.advanced(bySeconds: 7200),
                 sentAt: received.advanced(bySeconds: 7200))
@@ -72,8 +72,8 @@ extension EventStoreContract {
                 submission.timestamp = received.advanced(bySeconds: stamp)
                 return submission
             }
-            // The phone's clock is right, but this event arrives 20 minutes after it occurred. If a store took this
-            // delay for an error of the clock and added it, the event would come after the dwell in the zone.
+            // The phone's clock is right, but the event `late` arrives after 20 minutes. If a store took this delay for
+            // a clock error, it would put the event after `next`.
             let late = submission(.enteredChargerIntentZone, "late", at: -1200, stampedAt: -1200)
             let next = submission(.anchorDwellComplete, "next", at: -1000, stampedAt: 0)
             for (driver, events) in [("late-first", [late, next]), ("late-second", [next, late])] {
@@ -84,8 +84,8 @@ extension EventStoreContract {
                 }
                 try expect(last?.journey.state, .anchored, driver)
             }
-            // The phone's clock is two hours behind. A single event could also have been delayed by two hours, so an
-            // event is corrected only if earlier events had the same difference. The third event here is corrected.
+            // The phone's clock is two hours behind. A single event could also be two hours late, so the store needs
+            // earlier events with the same difference. It corrects the third event here.
             let driver = DriverID("clock-behind-driver")
             for (name, key, seconds) in [
                 (EventName.enteredChargerIntentZone, "a", 0), (.anchorDwellComplete, "b", 130),
@@ -118,7 +118,7 @@ extension EventStoreContract {
     /// Compares the store's results with a fold of the sorted events.
     private static func checkPermutations(seed: UInt64, _ store: any EventStore) async throws {
         var random = SeededRandom(seed: seed)
-        // The events are received after all of them occurred, so that none counts as ahead of the server's clock.
+        // All events occurred before they are received, so none is ahead of the server's clock.
         let received = Moment.sample.advanced(bySeconds: 7200)
         let events = SampleJourney.random(
             count: Int.random(in: 2...24, using: &random), prefix: "p\(seed)-", using: &random)
@@ -148,8 +148,7 @@ extension EventStoreContract {
 }
 
 extension EventSubmission {
-    /// Returns the event with another session id. A session belongs to one driver, so each delivery to a new driver
-    /// needs a new session.
+    /// Adds `suffix` to the session id. A session belongs to one driver, so each driver needs new session ids.
     fileprivate func withSession(suffix: String) -> EventSubmission {
         var other = self
         other.sessionID = sessionID.map { $0 + suffix }
@@ -158,8 +157,8 @@ extension EventSubmission {
 }
 
 extension OrderedEvent {
-    /// Creates the event that a store makes from a sample submission. The submission has no send time, so the store
-    /// does not correct the event's time.
+    /// Creates the event that a store makes from a submission without a send time. The store cannot correct the time of
+    /// such an event.
     fileprivate init(sample submission: EventSubmission) {
         self.init(
             name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,

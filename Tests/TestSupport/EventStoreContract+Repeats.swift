@@ -1,5 +1,4 @@
-// The clauses about idempotency keys (contract, section 3). They test which events are repeats, which events reuse a
-// key, and that each driver has separate keys.
+// The clauses about idempotency keys (contract, section 3): repeats, reused keys, and separate keys for each driver.
 
 import Engine
 import JourneyModel

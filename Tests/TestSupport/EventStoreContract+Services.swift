@@ -1,4 +1,4 @@
-// The clauses about events of services, and about confirmations that only a service may make (contract, section 3).
+// The clauses about events of services (contract, section 3). Some confirmations may come only from a service.
 
 import Engine
 import JourneyModel
@@ -48,8 +48,8 @@ extension EventStoreContract {
             try expect(try event(after, "departure").verdict, .applied, "the phone's next event")
         },
         Clause("under the rule, an app's confirmations have no effect, and a service's have, in every order") { store in
-            // `checkVisit` plays a visit of six events. These are the indices of the four confirmations. The loop tries
-            // every order of the confirmations, once before the other two events and once after them.
+            // The indices of the four confirmations in the six events of `checkVisit`. The loop tries every order of
+            // the confirmations, before and after the other two events.
             let confirmations = [0, 1, 4, 5]
             for (index, order) in permutations(of: 4).enumerated() {
                 let arrival = order.map { confirmations[$0] }
@@ -61,8 +61,8 @@ extension EventStoreContract {
 
     private static func key(_ key: String) -> String { EventSubmission.servicePrefix + key }
 
-    /// Sends a visit in which the app and the service each confirm the activation and the visit. `order` is the order
-    /// in which the events arrive.
+    /// Sends a visit in the order of arrival `order`. The app confirms the activation and the visit, and the service
+    /// confirms both too.
     private static func checkVisit(_ store: any EventStore, driver: DriverID, order: [Int]) async throws {
         let session = "s-\(driver)"
         func at(_ seconds: Int) -> Moment { .sample.advanced(bySeconds: seconds) }

@@ -1,4 +1,4 @@
-// The clauses about sessions. A session_id belongs to one driver. For all other drivers, it does not exist (contract,
+// The clauses about sessions. A session belongs to one driver and does not exist for all other drivers (contract,
 // section 3).
 
 import Engine

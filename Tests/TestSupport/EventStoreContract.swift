@@ -1,13 +1,12 @@
-// The requirements on every `EventStore`, as functions that call nothing of a store except this protocol. The
-// expectations come from the contract, sections 1 and 3, and from the protocol's doc comments. A test target runs all
-// of these functions:
+// The requirements on every `EventStore`. They come from the contract, sections 1 and 3, and from the protocol's doc
+// comments. The functions use only this protocol. A test target runs all of them:
 //
 //     @Test(arguments: EventStoreContract.all)
 //     func `keeps the contract`(_ clause: EventStoreContract.Clause) async throws {
 //         try await clause.check(store)
 //     }
 //
-// Each clause uses its own drivers and sessions, so that all clauses can run against one store.
+// Each clause uses its own drivers and sessions, so all clauses can share a store.
 
 package import Engine
 import JourneyModel
@@ -37,7 +36,6 @@ package enum EventStoreContract {
         }
     }
 
-    /// Returns the event of a stored or replayed outcome. Throws a violation for any other outcome.
     static func event(_ outcome: EventOutcome, _ what: String) throws -> StoredEvent {
         switch outcome {
         case .stored(let event), .replayed(let event): return event

@@ -18,9 +18,8 @@ extension EventTablesContract {
         }
     }
 
-    /// Reads the changes after `id` repeatedly, until there are `count` of them or ten seconds have passed. On
-    /// PostgreSQL, a change does not appear until all older transactions have ended. Such a transaction may be one of
-    /// autovacuum.
+    /// Waits up to ten seconds until there are `count` changes after `id`. On PostgreSQL, a change does not appear
+    /// until all older transactions have ended. Transactions of autovacuum also count.
     private static func pushChanges(_ count: Int, after id: Int64, _ store: any Store) async throws -> PushChanges {
         let end = ContinuousClock.now + .seconds(10)
         var page = try await store.pushChanges(after: id, since: .sample)
@@ -49,8 +48,8 @@ extension EventTablesContract {
         try await store.finish(correction: correction.id, at: now)
     }
 
-    /// Returns the kinds of notifications that the rules make of the changes. The event happens `seconds` seconds after
-    /// the start of the journey, and the rules are applied one second later.
+    /// Applies the push rules one second after the event. The event happens `seconds` seconds after the start of the
+    /// journey.
     private static func kinds(_ changes: [PushChange], at seconds: Int) -> [PushKind] {
         changes.flatMap { PushRules.entries(for: $0, at: .sample.advanced(bySeconds: seconds + 1)) }.map(\.kind)
     }

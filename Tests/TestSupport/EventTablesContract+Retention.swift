@@ -14,14 +14,12 @@ extension EventTablesContract {
             forwarded: { () throws(StoreFailure) in forwarded })
     }
 
-    /// Runs rounds until `count` events are deleted or ten seconds have passed, and returns the number of deleted
-    /// events. On PostgreSQL, a round skips an event until all older transactions have ended. Such a transaction may be
-    /// one of autovacuum.
+    /// Runs rounds for up to ten seconds until `count` events are deleted. On PostgreSQL, a round skips an event until
+    /// all older transactions have ended. Transactions of autovacuum also count.
     private static func deleted(_ count: Int, by keeping: RetentionService) async throws -> Int {
         try await allDeleted(count, by: keeping).events
     }
 
-    /// Does the same as `deleted`, but returns the number of deleted rows of each kind.
     private static func allDeleted(
         _ count: Int, by keeping: RetentionService
     ) async throws -> RetentionService.Deleted {
@@ -54,7 +52,7 @@ extension EventTablesContract {
                 sessionID: session, driver: driver, chargerID: charger, merchantID: merchant, receivedAt: clock.now))
     }
 
-    /// Walks over the events that were received more than a week ago, in parts of four. Deletes nothing.
+    /// Reads the events received more than a week ago, in parts of four. Deletes nothing.
     private static func walk(_ store: any Store, _ clock: ManualClock) async throws -> (parts: Int, events: Int) {
         let cut = clock.now.advanced(bySeconds: -7 * day)
         var (parts, events) = (0, 0)
@@ -87,8 +85,7 @@ extension EventTablesContract {
             try expect(try await store.journey(of: driver).state, .sessionEnded, "the journey")
             try await drive("c", of: driver, clock, to: store)
             clock.advance(bySeconds: 5 * day)
-            // The journey at the floor is in session-b and names session-a as the previous session. The rows of both
-            // sessions stay.
+            // The journey at the floor is in session-b. It names session-a as the previous session. Both rows stay.
             try expect(try await allDeleted(8, by: keeping(store, clock)), .init(events: 8), "the next round")
         },
         Clause("a driver of whom nothing is left stands where it stood, and goes on from there") { store in
@@ -103,8 +100,8 @@ extension EventTablesContract {
             let entered = EventSubmission.sample(.enteredChargerIntentZone, key: "new", at: clock.now)
             try expect(
                 try await post(entered, of: driver, to: store).verdict, Verdict(.applied, implied: .reset), "new event")
-            // This late event occurred before the new one. It is folded from the stored journey at the floor, because
-            // all older events are deleted.
+            // The late event occurred a minute before the event `new`. All older events are deleted, so the fold begins
+            // with the stored journey at the floor.
             let late = EventSubmission.sample(
                 .reset, key: "late", session: "s", at: clock.now.advanced(bySeconds: -60))
             let request = AppendRequest.sample(late, of: driver, receivedAt: clock.now)
@@ -147,13 +144,13 @@ extension EventTablesContract {
             clock.advance(bySeconds: 7 * day)
             try expect(try await deleted(5, by: keeping(store, clock, forwarded: third)), 5, "a week later")
             try await drive("b", of: driver, clock, to: store)
-            // A consumer that has not begun to read has lost no events.
+            // A consumer that has read nothing has lost no events.
             let new = try await store.position(of: "new")
             try expect(new.waitingCount, 8, "waiting for a new consumer")
             try expect(new.lostCount, 0, "lost to a new consumer")
             let old = try await store.position(of: "analytics")
-            // If the store's ids are consecutive, the gap between the consumer's last id and the next id is the number
-            // of lost events. Otherwise the store counts the lost events of each consumer.
+            // If the store's ids are consecutive, the gap after the consumer's position is the number of lost events.
+            // If they are not, the store counts the lost events of each consumer.
             let next = try await store.fed(1, after: old.last, limit: 1)[0].id
             let lost = store.hasConsecutiveIDs ? next - old.last - 1 : old.lostCount
             try expect(lost, 5, "lost to the old consumer")
@@ -165,8 +162,8 @@ extension EventTablesContract {
             guard let deadline = try await store.journey(of: driver).hardDeadline else {
                 throw ContractViolation(description: "no deadline")
             }
-            // This event occurs exactly at the deadline. It is ordered before the expiry, so it does not prove that the
-            // deadline has passed.
+            // This event occurs exactly at the deadline. The fold puts it before the expiry, so the deadline has not
+            // passed.
             try await post(.sample(.diagnostic("d"), key: "d", at: deadline), of: driver, to: store)
             clock.advance(bySeconds: 9 * day)
             try expect(try await deleted(4, by: keeping(store, clock)), 4, "deleted events")
@@ -258,16 +255,15 @@ extension EventTablesContract {
             guard case .found(let current) = try await store.timeline(of: "session-a", of: driver, limit: 9, after: nil)
             else { throw ContractViolation(description: "the current session is not found") }
             try expect(current.session.chargerID, "charger-r", "charger of the current session")
-            // Now session-a is the driver's previous session. Its row stays, because the journey names the previous
-            // session.
+            // Session-a is now the driver's previous session. Its row stays, because the journey names it.
             let entered = EventSubmission.sample(.enteredChargerIntentZone, key: "next", at: clock.now)
             try await post(entered, of: driver, to: store)
             try expect(try await keeping(store, clock).round(), .init(), "deleted in the next round")
             guard case .sessionNotFound = try await store.timeline(of: "session-a", of: driver, limit: 9, after: nil)
             else { throw ContractViolation(description: "the previous session is found") }
             try expect(try await sessions(of: driver, store), [], "sessions left")
-            // Session-a still belongs to the driver. The driver can send another event of session-a, even if the server
-            // accepts only events of registered sessions.
+            // Session-a still belongs to the driver, so the driver can send another event of session-a. This works even
+            // if the server accepts only registered sessions.
             let late = EventSubmission.sample(.diagnostic("d"), key: "late", session: "session-a", at: clock.now)
             let request = AppendRequest.sample(
                 late, of: driver, receivedAt: clock.now, requiresRegisteredSession: true)

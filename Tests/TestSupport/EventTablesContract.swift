@@ -1,6 +1,5 @@
-// The requirements on what a store does with its stored events: the feed, the changes that cause notifications,
-// retention, and the operator's lists. A test target runs all clauses, each on a store without events. The clauses use
-// only the store's ports.
+// The requirements on what a store does with stored events: the feed, the changes that cause notifications, retention,
+// and the operator's lists. Each clause needs an empty store and uses only the store's ports.
 
 package import Engine
 import JourneyModel
@@ -29,7 +28,6 @@ package enum EventTablesContract {
         try EventStoreContract.expect(found, expected, what)
     }
 
-    /// Stores an event that the server receives at the moment at which it happened.
     @discardableResult
     static func post(
         _ submission: EventSubmission, of driver: DriverID, to store: any EventStore
@@ -38,7 +36,7 @@ package enum EventTablesContract {
         return try EventStoreContract.event(try await store.appended(request), "append")
     }
 
-    /// Stores a journey of eight events, half a minute apart, and advances the clock past the last one.
+    /// Stores a journey of eight events, half a minute apart. The clock ends half a minute after the eighth event.
     static func drive(
         _ prefix: String, of driver: DriverID, _ clock: ManualClock, to store: any EventStore
     ) async throws {

@@ -3,7 +3,7 @@
 package import Logging
 import Synchronization
 
-/// A logger backend that records every line with the metadata of the call. The logger's own metadata is left out.
+/// A logger backend that records each line and the metadata of the call. It does not record the logger's own metadata.
 package final class LoggedLines: Sendable {
     private let all = Mutex<[String]>([])
 

@@ -1,5 +1,5 @@
-// A simple `EventStore` in memory, which passes the clauses of the contract. At every append, it sorts and folds all
-// events of the driver again. A store that behaves differently from this one is wrong.
+// A simple `EventStore` in memory that passes the contract's clauses. At every append, it folds all events of the
+// driver again. A store with a different result is wrong.
 
 package import Engine
 package import JourneyModel
@@ -34,7 +34,7 @@ package final class MemoryEventStore: EventStore {
 
     package init() {}
 
-    /// From now on, every call fails with `failure`. If `failure` is nil, calls succeed again.
+    /// From now on, every call fails with `failure`. With nil, calls succeed again.
     package func fail(with failure: StoreFailure?) {
         state.withLock { $0.failure = failure }
     }

@@ -1,14 +1,12 @@
-// The events of visits, in the form in which released phones send them. Each event names the previous state as
-// evidence, has a time in whole seconds, and has no sequence. If later events prove lost ones, the fold must still find
-// the same visits.
+// Visits as released phones send them. Each event names the previous state as evidence, has a time in whole seconds,
+// and has no sequence. If later events prove lost events, the fold must find the same visits.
 
 package import JourneyModel
 
 package struct PhoneVisits: Sendable {
     /// The events in the order in which they happened.
     package private(set) var events: [OrderedEvent] = []
-    /// For each visit, the index in `events` of the event that ends it. The tests compare the outcomes of visits by
-    /// these events.
+    /// For each visit, the index in `events` of the event that ends the visit.
     package private(set) var ends: [Int] = []
 
     private let start: Moment
@@ -22,18 +20,18 @@ package struct PhoneVisits: Sendable {
         self.start = start
         self.sessionPrefix = sessionPrefix
         for visit in 0..<Int.random(in: 1...3, using: &random) {
-            // When a session has ended, some clients return to IDLE by themselves. Others name SESSION_ENDED as the
-            // previous state in the first event of the next visit.
+            // After the end of a session, some clients return to IDLE. Others send SESSION_ENDED as the previous state
+            // in the next visit's first event.
             if state == .sessionEnded, random.chance(1, in: 2) { state = .idle }
             play("\(sessionPrefix)\(visit)", &random)
         }
     }
 
-    /// The indices of the events that may be lost, because a later event proves them. The ends of visits are not
-    /// included, because no event proves them.
+    /// The indices of the events that may be lost, because a later event proves them. No event proves the end of a
+    /// visit, so ends are excluded.
     ///
-    /// An arrival that is followed directly by the hard timeout is not included either. Without this arrival, the
-    /// session ends at the grace deadline, and no event before that deadline proves the arrival.
+    /// An arrival directly before the hard timeout is excluded too. Without this arrival, the session ends at the grace
+    /// deadline, and no event before this deadline proves the arrival.
     package var droppable: [Int] { events.indices.filter { !ends.contains($0) && !isProvenTooLate($0) } }
 
     private func isProvenTooLate(_ place: Int) -> Bool {
@@ -41,8 +39,8 @@ package struct PhoneVisits: Sendable {
     }
 
     private mutating func play(_ session: String, _ random: inout SeededRandom) {
-        // In a third of the visits, most events occur within the same second as the event before. In the other visits,
-        // no two events occur within the same second.
+        // In a third of the visits, most events occur in the same second as the previous event. In the other visits, no
+        // two events share a second.
         let gaps: [Int64] = random.chance(1, in: 3) ? [0, 0, 0, 1, 5] : [1, 5, 20, 60]
         seconds += 30
         var left = 20
@@ -116,14 +114,14 @@ package struct PhoneVisits: Sendable {
 }
 
 extension PhoneVisits {
-    /// Returns the events that reach the server when one or two of the droppable events are lost for good.
+    /// Removes one or two of the droppable events, and returns the others.
     package func withLosses(_ random: inout SeededRandom) -> [OrderedEvent] {
         let lost = Set(droppable.shuffled(using: &random).prefix(Int.random(in: 1...2, using: &random)))
         return events.indices.filter { !lost.contains($0) }.map { events[$0] }
     }
 
-    /// Folds the events of `ordered`, and returns how each visit ended. If the fold did not apply the end event of a
-    /// visit, the visit's element is nil.
+    /// Folds `ordered` and returns how each visit ended. If the fold did not apply a visit's end event, the element is
+    /// nil.
     package static func outcomes(
         of visits: PhoneVisits, in ordered: [OrderedEvent]
     ) -> [Journey.Ending?] {

@@ -1,5 +1,5 @@
-// Starts a real PostgreSQL server with TLS, in a folder of its own. When the test process ends for any reason, its pipe
-// to a shell is closed. The shell, which has its own session, then stops the server and removes the folder.
+// Starts a real PostgreSQL server with TLS in a new folder. A shell in its own session has a pipe to the test process.
+// When this process ends, the shell stops the server and removes the folder.
 
 import Foundation
 import Synchronization
@@ -23,8 +23,7 @@ package final class PostgresServer: Sendable {
 
     private static let sharedServer = Mutex<Task<PostgresServer, any Error>?>(nil)
 
-    /// Returns the server that all tests of this process share. Like every server of this class, it does not sync the
-    /// disk at a COMMIT.
+    /// Returns the server that all tests of this process share. No server of this class syncs the disk at a COMMIT.
     package static func shared() async throws -> PostgresServer {
         let task = sharedServer.withLock { shared in
             let task = shared ?? Task { try await PostgresServer() }
@@ -42,8 +41,8 @@ package final class PostgresServer: Sendable {
         return "postgresql://dwell@\(host):\(port)/\(database)"
     }
 
-    /// Returns a URL that connects to the database over TCP. The server's certificate is valid only for `localhost`.
-    /// The user `locked` needs a password, which the test must set.
+    /// Returns a URL for TCP. The server's certificate is valid only for `localhost`. The user `locked` needs a
+    /// password, which the test must set.
     package func urlOverTCP(
         _ database: String = "postgres", user: String = "dwell", host: String = "localhost", port: Int? = nil,
         parameters: String = "sslmode=disable"
@@ -58,7 +57,7 @@ package final class PostgresServer: Sendable {
         return name
     }
 
-    /// Runs SQL with psql and returns its output, one line for each row.
+    /// Runs SQL with psql and returns one line for each row.
     @discardableResult
     package func run(_ sql: String, in database: String = "postgres") async throws -> String {
         try await Self.run(sql, at: url(database))
@@ -73,11 +72,10 @@ package final class PostgresServer: Sendable {
 
     // MARK: - Start and stop
 
-    /// Starts a server for one test, which may stop and configure this server. Other tests use `shared`.
+    /// Starts a server that one test may configure and stop. Other tests use `shared`.
     ///
-    /// - Parameter settings: further lines of postgresql.conf, for example `["hot_standby = on"]`; by default none.
-    /// - Parameter primary: a server to copy. If it is given, the new server is its standby. If it is nil, the new
-    ///   server has an empty database and is no standby.
+    /// - Parameter settings: further lines of postgresql.conf, for example `["hot_standby = on"]`.
+    /// - Parameter primary: if given, the new server is its standby. If nil, the new server has an empty database.
     package init(settings: [String] = [], standbyOf primary: PostgresServer? = nil) async throws {
         folder = NSTemporaryDirectory() + "dwell-postgres-\(UInt32.random(in: .min ... .max))"
         port = try Self.freePort()
@@ -101,8 +99,8 @@ package final class PostgresServer: Sendable {
         }
     }
 
-    /// Makes the shell stop the server as a crash would, and remove the server's folder. Does not wait until this is
-    /// done. A second call does nothing.
+    /// Makes the shell stop the server as a crash would, and remove the folder. Returns at once. A second call does
+    /// nothing.
     package func stop() {
         let isFirst = isStopped.withLock { isStopped in
             defer { isStopped = true }
@@ -129,8 +127,8 @@ package final class PostgresServer: Sendable {
         let mode = action == "start" ? "" : "-m immediate"
         let program = "\(Self.asUser)'\(Self.program("pg_ctl"))'"
         let command = "\(Self.closingDescriptors) \(program) \(action) -w -D data -l log \(mode)"
-        // The command's output is redirected to /dev/null, because the PostgreSQL server inherits it. If the server
-        // kept a pipe open, the read of the output would never end.
+        // The PostgreSQL server inherits the command's output. If this were a pipe, the read of the output would never
+        // end.
         _ = try await Self.output(of: "/bin/sh", ["-c", "cd '\(folder)'; \(command) </dev/null >/dev/null 2>&1"])
     }
 
@@ -163,12 +161,11 @@ package final class PostgresServer: Sendable {
         """
     }
 
-    /// The beginning of a shell command. It closes all inherited descriptors except the standard ones, and then runs
-    /// the rest of the command. One of the closed descriptors is a socket by which `Process` notices that the process
-    /// it started has ended.
+    /// The beginning of a shell command. It closes all inherited descriptors except the standard ones. `Process` uses
+    /// one of these descriptors, a socket, to notice the end of the process that it started.
     ///
-    /// If the PostgreSQL server kept this socket open, the process that has ended would stay a zombie. Swift Testing
-    /// would then wait forever for the process of the next exit test.
+    /// If the PostgreSQL server kept this socket open, an ended process would stay a zombie. Swift Testing would then
+    /// wait forever for the next exit test.
     private static let closingDescriptors = #"""
         bash -c 'for path in /proc/$$/fd/*; do
             fd=${path##*/}
@@ -196,8 +193,7 @@ package final class PostgresServer: Sendable {
 
     // MARK: - Programs
 
-    /// The folder with the programs of the newest installed PostgreSQL. On Debian, PATH does not contain the programs
-    /// of the server.
+    /// The programs of the newest installed PostgreSQL. On Debian, PATH does not contain them.
     private static let programFolder: String = {
         let versions = (try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib/postgresql")) ?? []
         let newest = versions.compactMap { Int($0) }.max().map { "/usr/lib/postgresql/\($0)/bin" }
@@ -206,7 +202,6 @@ package final class PostgresServer: Sendable {
 
     private static func program(_ name: String) -> String { programFolder + "/" + name }
 
-    /// The user that runs the server, if the tests run as root.
     private static let user = getpwnam("postgres") == nil ? "nobody" : "postgres"
     private static var asUser: String { getuid() == 0 ? "runuser -u \(user) -- " : "" }
 
@@ -214,7 +209,7 @@ package final class PostgresServer: Sendable {
         let process = Process()
         let output = Pipe()
         process.executableURL = URL(filePath: "/bin/sh")
-        // The shell appends the exit status to the output, so that one read gets the output and the status.
+        // The shell appends the exit status, so one read gets the output and the status.
         process.arguments = ["-c", #""$@" 2>&1; echo $?"#, "sh", program] + arguments
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = output
@@ -244,7 +239,7 @@ package final class PostgresServer: Sendable {
         }
     }
 
-    /// Runs a blocking call on a new thread, so that it does not block one of Swift's own threads.
+    /// Runs a blocking call on a new thread. On a thread of Swift's pool, the call would block other tasks.
     private static func onThread(_ body: @escaping @Sendable () -> String) async -> String {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread { continuation.resume(returning: body()) }

@@ -1,5 +1,4 @@
-// Transactions, renewals and notifications in Apple's form, with made-up signatures. The tests of stored purchases use
-// them.
+// Transactions, renewals and notifications in Apple's form, for tests of stored purchases. The signatures are made up.
 
 package import Identity
 package import JourneyModel
@@ -14,7 +13,7 @@ extension PurchaseSamples {
 
     package static func at(_ days: Int) -> Moment { start.advanced(bySeconds: days * day) }
 
-    /// Apple's id of the customer. It is the same in every transaction and renewal of these tests.
+    /// Apple's id of the customer, in every transaction and renewal of these tests.
     package static var customer: String { "70000000000000001" }
 
     package static func transaction(

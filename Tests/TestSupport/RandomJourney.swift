@@ -1,5 +1,5 @@
-// Random events for tests of the fold, both of the fold in memory and of stores on disk. Usually the next event is the
-// next step of a visit, but sometimes it is a random event. Many events have the same time or nearly the same time.
+// Random events for tests of the fold in memory and of stores on disk. Most events are the next step of a visit, and
+// the others are random. Many events have equal or nearly equal times.
 
 import Foundation
 package import JourneyModel
@@ -20,12 +20,11 @@ package enum RandomJourney {
         .enteredMerchantZone: .inTransit, .visitVerifiedByWeb: .atMerchant, .gracePeriodExpired: .inTransit,
     ]
 
-    /// Returns at most `countMax` events, sorted by `<`. For events of the same second, this is also their order of
-    /// arrival. An idempotency key is `k` and a number, and a session id is `sessionPrefix` and a number.
+    /// Returns at most `countMax` events, sorted by `<`. Events of the same second arrive in this order. Idempotency
+    /// keys are `k` and a number, and session ids are `sessionPrefix` and a number.
     ///
-    /// - Parameter wholeSeconds: if true, all times of about one journey in three are whole seconds. The fold then
-    ///   considers the order in which the events of one second arrived. If false, all journeys have times in
-    ///   milliseconds.
+    /// - Parameter wholeSeconds: if true, about one journey in three has only times in whole seconds. For these, the
+    ///   fold considers the order of arrival within a second. If false, all times are in milliseconds.
     package static func events(
         from start: Moment, countMax: Int = 40, sessionPrefix: String = "s", wholeSeconds: Bool = true,
         _ random: inout SeededRandom
@@ -65,8 +64,8 @@ package enum RandomJourney {
 
 /// The number and the seeds of the random journeys of a property test.
 package enum PropertyRun {
-    /// Returns one seed for each journey. The environment variable `variable` has the number of seeds, and `count` is
-    /// its default. The first seed is DWELL_PROPERTY_SEED, or 1 if that is not set.
+    /// Returns one seed for each journey. The environment variable `variable` sets the number of seeds, and its default
+    /// is `count`. DWELL_PROPERTY_SEED sets the first seed, and its default is 1.
     package static func seeds(_ variable: String, unlessSet count: UInt64) -> Range<UInt64> {
         let first = number("DWELL_PROPERTY_SEED") ?? 1
         return first..<(first + (number(variable) ?? count))

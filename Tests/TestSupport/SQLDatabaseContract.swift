@@ -1,6 +1,5 @@
-// The requirements on every `SQLDatabase`, as functions that test a database only through this port. A test target runs
-// all of them, as with `EventStoreContract`. Each clause uses its own drivers, so that all clauses can run against one
-// database.
+// The requirements on every `SQLDatabase`. A test target runs all of these functions, as with `EventStoreContract`.
+// Each clause uses its own drivers, so all clauses can share a database.
 
 import Engine
 import JourneyModel

@@ -1,11 +1,11 @@
-// Submissions for tests, with defaults for all members that a test does not set.
+// Submissions for tests, with a default for every member.
 
 package import Engine
 package import JourneyModel
 
 extension EventSubmission {
-    /// Returns an event of a phone with a correct clock. `key` is the idempotency key, and also the event_id unless
-    /// `eventID` is given. The event has a session if `session` is given, whether or not it needs one.
+    /// Returns an event of a phone with a correct clock. `key` is the idempotency key and, without `eventID`, also the
+    /// event_id. The function does not check whether the event needs a session.
     package static func sample(
         _ name: EventName, key: String, eventID: String? = nil, session: String? = nil, charger: String? = nil,
         merchant: String? = nil, at occurredAt: Moment = .sample, sentAt: Moment? = nil, sequence: Int64? = nil,
@@ -24,7 +24,7 @@ extension EventSubmission {
 }
 
 extension AppendRequest {
-    /// Returns a request. By default, it has the default settings and is received an hour after the sample moment.
+    /// Returns a request with default settings, received an hour after the sample moment.
     package static func sample(
         _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment = .sample.advanced(bySeconds: 3600),
         settings: Settings = Settings(), requiresRegisteredSession: Bool = false,
@@ -39,8 +39,8 @@ extension AppendRequest {
 
 /// The events of whole journeys.
 package enum SampleJourney {
-    /// Returns eight events from IDLE to SESSION_ENDED, half a minute apart. The first event is at `start`. An
-    /// idempotency key consists of `prefix` and a number.
+    /// Returns eight events from IDLE to SESSION_ENDED, half a minute apart. Each idempotency key is `prefix` and a
+    /// number.
     package static func whole(prefix: String, session: String, from start: Moment = .sample) -> [EventSubmission] {
         let names: [(EventName, hasSession: Bool)] = [
             (.chargerTargeted, false), (.enteredChargerIntentZone, false), (.anchorDwellComplete, false),
@@ -54,11 +54,10 @@ package enum SampleJourney {
         }
     }
 
-    /// Returns `count` events with random names, with up to two sessions and three chargers. They need not form a
-    /// possible journey. Some events have a sequence, and an idempotency key is `prefix` and a number.
+    /// Returns `count` random events with up to two sessions and three chargers. They may form an impossible journey.
+    /// Some events have a sequence. Each idempotency key is `prefix` and a number.
     ///
-    /// Each time is a whole number of seconds after `start`, at most `spanSeconds`. If the span is short, many times
-    /// are equal.
+    /// Each time is `start` plus a whole number of seconds, at most `spanSeconds`. A short span makes many times equal.
     package static func random(
         count: Int, prefix: String, spanSeconds: Int = 5400, from start: Moment = .sample,
         using random: inout SeededRandom
@@ -76,8 +75,7 @@ package enum SampleJourney {
         }
     }
 
-    /// Returns a random name. About three of four names belong to the steps of a visit, so that random journeys also
-    /// reach the later states.
+    /// Most names are steps of a visit, so that random journeys also reach the later states.
     private static func anyName(using random: inout SeededRandom) -> EventName {
         let path: [EventName] = [
             .enteredChargerIntentZone, .anchorDwellComplete, .exclusiveActivatedByWeb, .departedCharger,

@@ -1,6 +1,6 @@
 // Reproducible random numbers. A test prints its seed when it fails.
 
-/// The SplitMix64 generator (Steele, Lea, Flood 2014). Every seed is good, including 0.
+/// The SplitMix64 generator (Steele, Lea, Flood 2014). Every seed is suitable, including 0.
 package struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

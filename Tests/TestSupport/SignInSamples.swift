@@ -1,4 +1,4 @@
-// Sample sign-ins, and test doubles of the external services that a sign-in calls.
+// Sample sign-ins, and test doubles of the external services that sign-ins call.
 
 package import JourneyModel
 package import Secrets
@@ -12,7 +12,7 @@ extension Moment {
 }
 
 extension AppleIdentity {
-    /// Returns an identity. If `token` is nil, the nonce also serves as the token, so each nonce has its own token.
+    /// Returns an identity. If `token` is nil, the nonce is also the token.
     package static func sample(
         _ subject: String, nonce: String, token: String? = nil, email: String? = nil, isVerified: Bool = true
     ) -> AppleIdentity {
@@ -31,7 +31,7 @@ extension RequestOrigin {
     }
 }
 
-/// A code delivery that keeps the codes instead of sending them to phones.
+/// Keeps the codes, and does not send them to phones.
 package final class DeliveredCodes: CodeDelivery {
     private let codes = Mutex<[(phone: String, code: String)]>([])
 
@@ -52,7 +52,7 @@ package final class ScriptedExchange: AppleCodeExchange {
     private let outcome: AppleCodeExchangeOutcome
     private let meanwhile: @Sendable () async -> Void
 
-    /// Creates an exchange that runs `meanwhile` during the request to Apple, and then returns `outcome`.
+    /// Runs `meanwhile` during the request to Apple, and then returns `outcome`.
     package init(
         _ outcome: AppleCodeExchangeOutcome = .sealed(Array("sealed apple refresh token".utf8)),
         meanwhile: @escaping @Sendable () async -> Void = {}

@@ -74,7 +74,7 @@ extension PostgresEventStore: RecordedEventReader {
     /// Collects events on a walk backwards, from the last event at `lastAt` or earlier. An event's `before` is the
     /// `after` of its predecessor, which is the next row of the walk. There are two exceptions:
     ///
-    /// - For the first event at or above the driver's floor, `before` is the journey at the floor.
+    /// - For the earliest event at or above the driver's floor, `before` is the journey at the floor.
     /// - For an event below the floor, `before` equals its own `after`.
     private func collect(
         of id: Int64, _ driver: DriverID, from lastAt: Int64, limit: Int, _ step: (RecordedEvent) -> Step

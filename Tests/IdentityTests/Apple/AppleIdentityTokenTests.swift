@@ -170,7 +170,6 @@ import Testing
     @Test func everyChangedCharacterIsNoticed() async throws {
         let verifier = appleVerifier()
         let token = Array(key.token(claims: try appleClaims()).utf8)
-        // Changes one character per attempt: at every fifth position, and at each of the last nine positions.
         for place in token.indices where place % 5 == 0 || place > token.count - 10 {
             var changed = token
             changed[place] = changed[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")

@@ -86,8 +86,8 @@ import Testing
         clock.advance(bySeconds: 3600)
         _ = await refusal(keys, "key-2")
         await fetches(3)
-        // The third fetch may still run in the background. A sign-in with an unknown key id waits for the fetch and
-        // uses the fetched set.
+        // The third fetch may still be running in the background. A sign-in with an unknown key id waits for that
+        // fetch.
         #expect(await refusal(keys, "unknown") == .refused(.unknownKey))
         #expect(await refusal(keys, "key-1") == .refused(.unknownKey))
     }

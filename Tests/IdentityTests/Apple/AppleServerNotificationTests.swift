@@ -1,5 +1,4 @@
-// Checks that genuine notifications of Apple's server are accepted and forged notifications are rejected. Also tests
-// the values that are read from notifications.
+// Checks that genuine notifications of Apple's server are accepted, and that forged notifications are rejected.
 
 import Foundation
 import Testing

@@ -52,8 +52,6 @@ struct AppleKeyPair: Sendable {
         return jwk
     }
 
-    /// Returns a compact JWS of any header and claims. If `header` is nil, the header has RS256 and the name of this
-    /// key pair.
     func token(header: String? = nil, claims: String) -> String {
         let header = header ?? #"{"alg":"RS256","kid":"\#(name)"}"#
         let input = base64URL(Data(header.utf8)) + "." + base64URL(Data(claims.utf8))
@@ -68,8 +66,7 @@ func keySet(_ keys: [Any]) -> [UInt8] {
 let appleClientIDs = ["org.example.chargers", "org.example.chargers.watch"]
 let rawNonce = "a raw nonce"
 
-/// Returns the claims of an identity token that is valid at `now`, as JSON. `changes` replaces members, or removes them
-/// if the value is nil.
+/// Returns valid claims of an identity token as JSON. `changes` replaces members; nil removes a member.
 func appleClaims(_ changes: [String: (any Sendable)?] = [:]) throws -> String {
     var claims: [String: Any] = [
         "iss": "https://appleid.apple.com", "aud": "org.example.chargers", "sub": "001234.abc.0987", "iat": now - 5,
@@ -81,7 +78,6 @@ func appleClaims(_ changes: [String: (any Sendable)?] = [:]) throws -> String {
     return String(decoding: try JSONSerialization.data(withJSONObject: claims), as: UTF8.self)
 }
 
-/// A key set that counts its fetches, and can be slow or unavailable.
 final class ScriptedKeySet: AppleKeySetSource {
     private struct State {
         var answer: FetchedKeySet?
@@ -134,7 +130,6 @@ final class ScriptedKeySet: AppleKeySetSource {
     }
 }
 
-/// Returns a verifier that gets these keys from a scripted key set. The clock of its key cache stays at `now`.
 func appleVerifier(_ keys: AppleKeyPair = AppleKeyPairs.first) -> AppleTokenVerifier {
     let source = ScriptedKeySet(keys)
     return AppleTokenVerifier(
@@ -142,7 +137,6 @@ func appleVerifier(_ keys: AppleKeyPair = AppleKeyPairs.first) -> AppleTokenVeri
         keys: AppleKeySet(source: source, clock: { Moment(millisecondsSinceEpoch: now * 1000) }))
 }
 
-/// Returns the reason for which a sign-in is rejected, or nil if it is accepted.
 func appleRefusal(
     _ token: String, nonce: String = rawNonce, verifier: AppleTokenVerifier = appleVerifier(), at time: Int64 = now
 ) async -> AppleTokenRefusal? {

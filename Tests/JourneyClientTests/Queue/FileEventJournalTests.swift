@@ -12,7 +12,6 @@ struct FileEventJournalTests {
         return QueuedEvent(eventID: id, body: Array(body.utf8), movesState: id != "quiet")
     }
 
-    /// Runs `body` with a path in a new directory, which is removed afterwards.
     private func withPath(_ body: (String) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "journal-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -124,7 +123,7 @@ struct FileEventJournalTests {
     @Test("a file that the system cannot look at is not taken for a missing one")
     func notMissing() throws {
         try withPath { path in
-            // The path is a link to itself. Every access fails, but with another error than for a missing file.
+            // The path is a link to itself. Every access fails, but not with the error of a missing file.
             try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: path)
             var journal = FileEventJournal(path: path)
             #expect(throws: JournalError.self) { try journal.load() }

@@ -64,8 +64,8 @@ private struct RandomDrive {
     var phone: Phone
     private(set) var placed: [OrderedEvent] = []
     private(set) var folded = Journey()
-    /// The states that the last step entered. `taken` comes from the fold of the sent events, and `announced` comes
-    /// from what the engine announced to the app. The two must be equal.
+    /// The states that the last step entered. `taken` has them by the fold of the sent events, and `announced` by the
+    /// engine's announcements. The two must be equal.
     private(set) var taken: [JourneyState] = []
     private(set) var announced: [JourneyState] = []
     private var seconds = 0.0
@@ -85,8 +85,8 @@ private struct RandomDrive {
 
     mutating func step() throws {
         seconds += pick([0, 0, 0.001, 1, 5, 15, 30, 60, 120, pick([1, 1, 1, 300, 1300, -400])])
-        // This drive sets the clock back by at most five minutes. After a larger setback, the engine corrects its
-        // deadlines. The fold would then not agree, because only the server corrects the times of the sent events.
+        // The drive sets the clock back by at most five minutes. After a larger setback, the engine corrects its
+        // deadlines. The fold here would differ, because only the server corrects the times of sent events.
         seconds = max(seconds, latestSeconds - 300)
         latestSeconds = max(seconds, latestSeconds)
         let sentBefore = phone.sent.count

@@ -1,4 +1,4 @@
-// Tests of a jump of more than 50 km between two usable fixes, in each state.
+// Tests, in each state, a jump of more than 50 km between two usable fixes.
 
 import JourneyClient
 import JourneyModel

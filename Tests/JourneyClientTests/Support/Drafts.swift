@@ -63,7 +63,7 @@ final class QueueBench {
         queue.nextAttempt(at: .at(seconds), accessToken: token)
     }
 
-    /// Makes one attempt, gives the queue its outcome, and returns the queue's outputs. Returns nil if the queue has
+    /// Makes one attempt and gives its outcome to the queue. Returns the queue's outputs, or nil if the queue has
     /// nothing to send at this time.
     func exchange(_ outcome: HTTPExchange.Outcome, at seconds: Double) -> [QueueOutput]? {
         guard let attempt = attempt(at: seconds) else { return nil }

@@ -1,11 +1,10 @@
-// A charger, a merchant, and positions in metres east and north of the charger.
+// A town for the tests: chargers and a merchant. Positions are in metres east and north of the charger `c1`.
 
 import Foundation
 import JourneyClient
 import JourneyModel
 
 extension Moment {
-    /// Returns the moment this many seconds after an arbitrary start, rounded to milliseconds.
     static func at(_ seconds: Double) -> Moment {
         Moment(millisecondsSinceEpoch: 1_795_000_000_000 + Int64((seconds * 1000).rounded()))
     }
@@ -20,7 +19,7 @@ enum Town {
         Place(id: identifier(id), coordinate: coordinate(east: east))
     }
 
-    /// Returns the input with which the operating system reports that the phone has crossed the edge of a zone.
+    /// Returns the operating system's report that the phone has crossed the edge of a zone.
     static func crossing(
         _ direction: GeofenceCrossing.Direction, _ zone: Geofence.Zone, of place: Place = charger
     ) -> EngineInput {

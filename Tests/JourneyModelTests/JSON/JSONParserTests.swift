@@ -1,5 +1,5 @@
-// Tests of the JSON parser, in the order of RFC 8259. The parser accepts valid texts. It rejects invalid texts and some
-// valid ones, and no mutated or malicious input makes it crash, hang or guess.
+// Tests of the JSON parser, in the order of the sections of RFC 8259. The parser rejects all invalid texts, and also
+// some valid ones. Mutated or malicious input must not make it crash, hang or guess.
 
 import JourneyModel
 import TestSupport

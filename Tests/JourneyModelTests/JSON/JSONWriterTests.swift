@@ -1,5 +1,5 @@
-// Tests that compact JSON has the necessary commas, every escape that RFC 8259, section 7, requires, and no other
-// escapes.
+// Tests of compact JSON: it has the necessary commas, and escapes only the characters that RFC 8259, section 7,
+// requires.
 
 import JourneyModel
 import Testing

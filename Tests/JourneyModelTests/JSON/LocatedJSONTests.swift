@@ -1,5 +1,5 @@
-// Tests of `LocatedJSON`, which parses JSON and gives each value and each name its position. It must accept the same
-// texts as `JSONValue`.
+// Tests of `LocatedJSON`, which parses JSON and records the position of each value and each name. It must accept the
+// same texts as `JSONValue`.
 
 import JourneyModel
 import Testing

@@ -18,7 +18,7 @@ struct JourneyFixture: CustomTestStringConvertible, Sendable {
     var hardTimeoutSeconds: Int
     var events: [Event]
     var final: [String: String]
-    /// For each session that the file lists, the reason why the session ended.
+    /// The expected reason for the end of each listed session.
     var sessions: [String: String]
     var serverEvents: [[String: String]]
     var deliveries: [[Int]]

@@ -3,9 +3,9 @@ import JourneyModel
 /// A model of the store: one driver's events in memory, each with its verdict and the journey after it. The real store
 /// must behave like this model.
 ///
-/// A late event is inserted at its position in the order. The events after it are then refolded, until the journey
-/// after an event equals the journey stored with that event. When a deadline passes, the fold or the expiry worker
-/// stores an expiry.
+/// A late event is inserted at its place in the order, and the events after it are folded again. The refold stops after
+/// an event whose stored journey does not change. When a deadline passes, the fold or the expiry worker stores an
+/// expiry.
 struct JourneyLog {
     struct Point {
         var event: OrderedEvent
@@ -16,8 +16,7 @@ struct JourneyLog {
     }
 
     private(set) var points: [Point] = []
-    /// The number of points that were folded so far, including repeated folds. It shows a test whether a refold stops
-    /// early.
+    /// The number of folded points, including repeated folds. Tests use it to check that a refold stops early.
     private(set) var foldedPoints = 0
 
     /// The journey after the last event.
@@ -25,7 +24,6 @@ struct JourneyLog {
 
     private var arrivals = 0
 
-    /// Stores the event, unless an event with its idempotency key is stored already.
     mutating func append(_ event: OrderedEvent) {
         if points.contains(where: { $0.event.origin == .client && $0.event.idempotencyKey == event.idempotencyKey }) {
             return

@@ -21,5 +21,4 @@ extension OrderedEvent {
     }
 }
 
-/// All names that the contract lists, and a diagnostic name that it does not list.
 let allNames = EventName.listed + [.diagnostic("teleport_detected")]

@@ -1,5 +1,5 @@
-// Tests of the canonical form of an event. If an idempotency key comes again, this form decides whether the event is a
-// repeat (contract, section 3, "A repeat is a repeat").
+// Tests of the canonical form of an event. When an event arrives whose idempotency key is already stored, this form
+// decides whether the event is a repeat (contract, section 3, "A repeat is a repeat").
 
 import JourneyModel
 import Testing
@@ -38,8 +38,8 @@ struct CanonicalFormTests {
         try EventDecodingTests.decode(changes, headers: EventHeaders())
     }
 
-    /// Optional members of an event: texts, a number and an object. With them, the tests notice if the canonical form
-    /// lacks a member.
+    /// An event's optional members. The tests change one member at a time, and fail if the canonical form lacks this
+    /// member.
     private static let whole: [String: String?] = [
         "session_id": "\"s\"", "charger_id": "\"c\"", "merchant_id": "\"m\"", "source": "\"web\"", "sequence": "7",
         "app_state": "\"background\"", "schema_version": "\"1.2\"", "metadata": #"{"b":1,"a":{"d":2,"c":3}}"#,

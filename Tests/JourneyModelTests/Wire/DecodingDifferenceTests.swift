@@ -1,5 +1,5 @@
-// Decodes generated bodies with two decoders and compares the results. The real decoder reads an event in one pass; the
-// other one is the plain decoder (`PlainDecoding`).
+// Decodes generated bodies with the real decoder, which reads an event in one pass, and with the plain decoder
+// (`PlainDecoding`). The results must be equal.
 
 import JourneyModel
 import TestSupport
@@ -33,8 +33,7 @@ struct DecodingDifferenceTests {
             expectSame(decoded, plain, body)
             if case .success = decoded { accepted += 1 }
         }
-        // The generator must make many valid bodies and many invalid bodies. With only invalid bodies, the comparison
-        // would prove little.
+        // Both valid and invalid bodies must be frequent. With only invalid bodies, the comparison would prove little.
         #expect((50...450).contains(accepted), "\(accepted) of 500 accepted")
     }
 
@@ -47,9 +46,8 @@ struct DecodingDifferenceTests {
                 let alone = Decoded { () throws(BodyRefusal) in
                     try PlainDecoding.decode(body, route: .native, headers: EventHeaders())
                 }
-                // Leave out bodies that are not JSON, because one of them would make the whole batch invalid. Also
-                // leave out JSON that the parser rejects, because the error contains a position, which is different in
-                // a batch.
+                // Leave out bodies that the JSON parser rejects. A body that is not JSON would make the whole batch
+                // invalid. For other rejected bodies, the error contains a position, which is different in a batch.
                 if case .failure(.malformedJSON) = alone { return nil }
                 return (body, alone)
             }
@@ -60,8 +58,7 @@ struct DecodingDifferenceTests {
         }
     }
 
-    /// Compares the two results, and then their texts byte by byte, because `==` treats canonically equivalent Strings
-    /// as equal.
+    /// Also compares the texts byte by byte, because `==` treats canonically equivalent Strings as equal.
     private func expectSame(_ decoded: Decoded, _ plain: Decoded, _ body: [UInt8]) {
         #expect(decoded == plain, "\(String(decoding: body, as: UTF8.self))")
         guard case .success(let one) = decoded, case .success(let other) = plain else { return }

@@ -1,5 +1,5 @@
-// Tests of the decoding of one event (contract, section 3). The tests check the table of fields and the defaults. They
-// also check that all errors are reported at once, each with a pointer to the wrong member.
+// Tests of the decoding of one event (contract, section 3): the table of fields, the defaults, and the errors. All
+// errors are reported at once, each with a pointer to the wrong member.
 
 import JourneyModel
 import Testing

@@ -1,5 +1,5 @@
-// Generates bodies of events, valid and invalid. Some members are missing, duplicated or wrong, and the order and
-// notation of members vary. Some bodies have unknown members or changed bytes.
+// Generates valid and invalid bodies of events. Members may be missing, duplicated, wrong or unknown, and bytes may be
+// changed. The order and the notation of the members vary.
 
 import TestSupport
 
@@ -27,7 +27,6 @@ struct GeneratedBodies {
         return body
     }
 
-    /// Returns the white space before or after a value. It is usually empty.
     mutating func space() -> String {
         random.chance(1, in: 30) ? [" ", "\n", "\t\r", "  "].randomPick(&random) : ""
     }
@@ -122,7 +121,7 @@ struct GeneratedBodies {
         return text
     }
 
-    /// Returns the name. If it begins with "e", the function sometimes writes this letter as an escape.
+    /// Sometimes writes a first letter "e" as an escape.
     private mutating func escaped(_ name: String) -> String {
         guard random.chance(1, in: 40), name.utf8.first == UInt8(ascii: "e") else { return name }
         return "\\u0065" + name.dropFirst()

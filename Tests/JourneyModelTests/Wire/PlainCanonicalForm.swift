@@ -50,8 +50,8 @@ private func quoted(_ text: String) -> String {
     return "\"\(quoted)\""
 }
 
-/// Returns the canonical form of a number: its digits without zeros at either end, then `e`, then the exponent of ten.
-/// If the exponent in the text has more than ten characters, returns the text itself.
+/// Returns a number's canonical form: its sign if negative, its digits without leading and trailing zeros, `e`, and the
+/// exponent of ten. Zero becomes `0`. A text whose exponent has more than ten characters stays as it is.
 private func canonicalNumber(_ text: String) -> String {
     var digits: [UInt8] = []
     var (exponent, isNegative, isFraction) = (0, false, false)

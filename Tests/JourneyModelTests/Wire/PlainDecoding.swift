@@ -55,7 +55,7 @@ private struct PlainEventReader {
 
     // MARK: Names and keys
 
-    /// Returns the schema version, by default 1.0. A newer minor version only adds members, so it is accepted.
+    /// Returns the schema version, by default 1.0. Newer minor versions are accepted, because they only add members.
     private mutating func schemaVersion() -> String {
         let version = members.text("schema_version", "must be 1.0 or another version 1") { version in
             let minor = version.utf8.dropFirst(2)
@@ -65,13 +65,13 @@ private struct PlainEventReader {
         return version ?? "1.0"
     }
 
-    /// Returns the event id and the idempotency key. If the request has only one of the two, it serves as both. The key
-    /// comes from the body or from the header `Idempotency-Key`.
+    /// If the request has only an event id or only an idempotency key, it serves as both. The key may be in the body or
+    /// in the header `Idempotency-Key`.
     private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
         let rule = "must be 1 to 128 printable ASCII characters"
         let eventID = members.text("event_id", rule, where: Self.isKey)
         let inBody = members.text("idempotency_key", rule, where: Self.isKey)
-        // Quotes around the header's value are removed, unless the key in the body has the same quotes.
+        // Quotes around the header's value are removed, unless the body contains the same key with its quotes.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -93,8 +93,7 @@ private struct PlainEventReader {
         (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x20...0x7E).contains($0) }
     }
 
-    /// Removes the quotes around the key. Clients that follow draft-ietf-httpapi-idempotency-key-header add these
-    /// quotes.
+    /// Clients that follow draft-ietf-httpapi-idempotency-key-header put quotes around the key.
     private static func unquoted(_ header: String) -> String {
         let isQuoted = header.utf8.count >= 2 && header.hasPrefix("\"") && header.hasSuffix("\"")
         return isQuoted ? String(header.dropFirst().dropLast()) : header
@@ -142,8 +141,7 @@ private struct PlainEventReader {
         return (moment, text)
     }
 
-    /// Returns the times in X-Sent-At and in `timestamp`. A time is nil if it is absent or invalid. `timestamp` is the
-    /// time of the first attempt, but a client sets X-Sent-At anew for each attempt.
+    /// A client sets X-Sent-At anew for each attempt, but `timestamp` only for the first attempt.
     private mutating func sendTimes() -> (sentAt: Moment?, timestamp: Moment?) {
         let timestamp = moment("timestamp", isRequired: route == .v1Session || route == .v1PreSession)?.moment
         guard let header = headers.sentAt else { return (nil, timestamp) }
@@ -156,9 +154,8 @@ private struct PlainEventReader {
         return (sentAt, timestamp)
     }
 
-    /// Returns the time that the text states. Returns nil if the text is not a valid time or is longer than 64 bytes.
-    /// The length is limited because RFC 3339 allows any number of digits in a fraction, and the text is stored as
-    /// sent.
+    /// Returns nil if the text is not a valid time or is longer than 64 bytes. The text is stored as sent, and RFC 3339
+    /// allows any number of digits in a fraction.
     private static func moment(of text: String) -> Moment? {
         text.utf8.count <= 64 ? RFC3339.moment(from: text) : nil
     }

@@ -112,7 +112,8 @@ import Testing
             let outcome = await (try delivery(other, url, http, ManualClock())).send(notification("{}"))
             #expect(outcome == .refused(reason: "UNAUTHENTICATED") && other.requests.count == 2)
             #expect(server.requests.count == 4)
-            // The limit covers two messages and two requests for an access token, each of up to ten seconds.
+            // The limit is the time of two messages and two requests for an access token. Each of the four may take up
+            // to ten seconds.
             #expect(try delivery(other, url, http, ManualClock()).attemptSecondsMax == 40)
         }
     }
@@ -131,8 +132,8 @@ import Testing
             clock.advance(bySeconds: 10)
             _ = await delivery.send(notification("{}"))
             #expect(server.requests.count == 2)
-            // After the clock is set back, the next message requests a token at once. It does not wait until the clock
-            // reaches the old time again.
+            // After the clock is set back, the next message must request a token at once, and must not wait for the old
+            // time.
             clock.advance(bySeconds: -86_400)
             _ = await delivery.send(notification("{}"))
             #expect(server.requests.count == 3)

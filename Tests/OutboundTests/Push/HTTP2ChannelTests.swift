@@ -19,7 +19,6 @@ import Testing
         }
     }
 
-    /// Runs the body with a channel to a server that never sends anything.
     private func withSilence(
         _ limits: HTTP2Channel.Limits, _ body: (HTTP2Channel) async throws -> Void
     ) async throws {
@@ -33,8 +32,8 @@ import Testing
 
     @Test func everyRequestEndsByItsTimeLimit() async throws {
         try await withSilence(HTTP2Channel.Limits(timeoutMilliseconds: 300)) { channel in
-            // After the timeouts of the first round, the channel uses a new handle of libcurl. The second round tests
-            // this handle.
+            // After the timeouts of the first round, the channel replaces its libcurl handle. The second round tests
+            // the new handle.
             for _ in 0..<2 {
                 let outcomes = await withTaskGroup(of: OutgoingFailure?.self) { group in
                     for _ in 0..<50 { group.addTask { await outcome(channel) } }

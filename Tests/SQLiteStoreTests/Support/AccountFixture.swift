@@ -11,8 +11,8 @@ typealias AccountFixture = TestSupport.AccountFixture<SQLiteEventStore, ScratchF
 extension AccountFixture {
     var folder: ScratchFolder { place }
 
-    /// Opens the database in the folder. Another fixture may have created it, and may still have it open. If `folder`
-    /// is nil, creates a folder and a database.
+    /// Opens the database in `folder`. If `folder` is nil, creates a folder and a database. Another fixture may have
+    /// the same database open.
     init(
         in folder: ScratchFolder? = nil, database: String = "db", limits: CodeSendLimits = CodeSendLimits(),
         exchange: ScriptedExchange = ScriptedExchange(), secret: String = "a secret of the tests, 32 bytes or more",

@@ -1,5 +1,5 @@
-// One random journey of the store's property tests: its events, the deliveries of each event, and the result of folding
-// the events in order. The seed determines everything.
+// A random journey for the store's property tests: its events, their deliveries, and the expected result. The seed
+// determines everything.
 
 import Engine
 import JourneyModel
@@ -8,8 +8,7 @@ import TestSupport
 @testable import SQLiteStore
 
 struct DeliveredJourney: Sendable, CustomStringConvertible {
-    /// The period in which nearly all journeys take place, in seconds. All begin within its first third, and few
-    /// continue after its end.
+    /// Nearly all journeys fit into this many seconds. All journeys begin in the first third.
     static let spanSeconds = 30_000
 
     struct Point: Hashable, Sendable {
@@ -23,7 +22,7 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
     let seed: UInt64
     /// The events, in the fold's order.
     let events: [OrderedEvent]
-    /// For each turn, the events to deliver, in the order of delivery. An event is given by its index in `events`.
+    /// For each turn, the indices of the events to deliver, in the order of delivery.
     let turns: [[Int]]
 
     var driver: DriverID { DriverID("driver-\(seed)") }
@@ -37,8 +36,8 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
         let events = RandomJourney.events(from: start, countMax: 24, sessionPrefix: "s\(seed)-", &random)
         self.events = events
 
-        // The seed chooses one of three orders of delivery: the fold's order, this order except for some late events,
-        // or any order.
+        // The seed chooses the order of delivery: the fold's order, the fold's order with some late events, or any
+        // order.
         let delayMax = [0, 0, 3, 100].randomPick(&random)
         let deliveries = events.indices.flatMap { random.chance(1, in: 4) ? [$0, $0] : [$0] }
             .map { (event: $0, place: $0 + Int.random(in: 0...delayMax, using: &random)) }
@@ -49,8 +48,8 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
         self.turns = turns
     }
 
-    /// Returns the request for one event. By default `receivedAt` is later than every event, so that the store
-    /// considers no event to be ahead of the server's clock.
+    /// By default, `receivedAt` is later than every event. The store then considers no event to be ahead of the
+    /// server's clock.
     func request(
         _ index: Int, receivedAt: Moment = .sample.advanced(bySeconds: 10 * spanSeconds)
     ) -> AppendRequest {
@@ -73,7 +72,7 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
     // MARK: The fold in order
 
     struct Expected {
-        /// The clients' events, and the expiries that have an effect, in order.
+        /// The clients' events and the effective expiries, in order.
         var points: [Point] = []
         /// The journey after the last client event.
         var last = Journey()

@@ -1,4 +1,4 @@
-// A writer that is busy until the test releases it, so that requests wait in its queue.
+// A writer that is busy until the test releases it. Until then, requests wait in its queue.
 
 import Dispatch
 import GRDB

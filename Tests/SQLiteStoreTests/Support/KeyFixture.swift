@@ -1,4 +1,4 @@
-// A database whose stores have few keys in memory, for tests of idempotency keys.
+// A database for tests of idempotency keys. Its stores hold few keys in memory.
 
 import Engine
 import GRDB
@@ -20,9 +20,8 @@ struct KeyFixture {
         path = folder.file("db")
     }
 
-    /// Opens a store that begins to move keys to `event_key` when `countMax` events are in memory. Each store stands
-    /// for a process, and several stores may be open at the same time. A store that is left open and not used again
-    /// stands for a process that was killed.
+    /// Opens a store that begins to move keys to `event_key` when `countMax` events are in memory. Each store
+    /// represents a process. An abandoned store represents a killed process.
     func open(countMax: Int) throws -> SQLiteEventStore {
         try SQLiteEventStore(
             pool: DatabaseOpening.open(path: path, nowMilliseconds: 0), newestKeys: NewestKeys(countMax: countMax))
@@ -34,11 +33,12 @@ struct KeyFixture {
             of: driver ?? self.driver, receivedAt: .sample.advanced(bySeconds: number))
     }
 
-    /// Makes the database refuse the event with this number after its row is written and its key is in memory.
+    /// Makes the database reject event `number`. When it rejects the event, the event's row is written and its key is
+    /// in memory.
     func refuse(_ number: Int, _ raise: String = "ABORT", in store: SQLiteEventStore) async throws {
         try await store.change { db in
-            // Another connection may have dropped the trigger, and this connection does not know that yet. IF NOT
-            // EXISTS makes SQLite read the schema again.
+            // If another connection has dropped the trigger, this connection may not know that. IF NOT EXISTS makes
+            // SQLite read the schema again.
             try db.execute(
                 sql: """
                     CREATE TRIGGER IF NOT EXISTS refused BEFORE UPDATE ON driver
@@ -61,7 +61,6 @@ struct KeyFixture {
         }
     }
 
-    /// Expects that the store recognizes each event as a repeat, both on a read connection and on the writer.
     func expectRepeats(_ numbers: some Sequence<Int>, in store: SQLiteEventStore) async throws {
         for number in numbers {
             let request = request(number)
@@ -73,13 +72,13 @@ struct KeyFixture {
         }
     }
 
-    /// What the tables of idempotency keys contain. `rows` and `early` are sorted.
+    /// The content of the tables of idempotency keys. `rows` and `early` are sorted.
     struct Listed {
         /// The numbers in `event_key`.
         var rows: [Int64]
         var through: Int64
         var early: [Int64]
-        /// How many event numbers are above `through`. The events with these numbers need no row in `event_key`.
+        /// The count of event numbers above `through`. Events with such a number need no row in `event_key`.
         var unlistedCount: Int64
     }
 

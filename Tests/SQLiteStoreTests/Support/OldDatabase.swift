@@ -1,4 +1,4 @@
-// A database of the release with migration 25, for tests of the rebuild by migration 26 (DatabaseRebuild).
+// A database of the release with migration 25. Tests rebuild it with migration 26 (DatabaseRebuild).
 
 import Foundation
 import GRDB
@@ -9,9 +9,8 @@ import JourneyModel
 struct OldDatabase {
     let path: String
 
-    /// Loads `Tests/Fixtures/version25.sql`, a database that the old release filled. The drivers are marked as folded
-    /// by the rules of this release, which give the same verdicts. Without this mark, the check of the rebuild would
-    /// ignore the drivers.
+    /// Loads `Tests/Fixtures/version25.sql`, which the old release wrote. Marks all drivers as folded by the current
+    /// rules, which give the same verdicts. The check of the rebuild ignores drivers without this mark.
     init(_ path: String) throws {
         self.path = path
         let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -26,8 +25,8 @@ struct OldDatabase {
         }
     }
 
-    /// Copies a database of the current release into a new database of the old release. The current schema must still
-    /// have all columns of the old one.
+    /// Copies a database of the current release into a new database of the old release. Requires that the current
+    /// schema still has all columns of the old schema.
     init(_ path: String, from newer: String) throws {
         self.path = path
         let old = MigrationRun().upTo(DatabaseRebuild.number - 1)
@@ -80,8 +79,8 @@ struct OldDatabase {
         try queue.write { db in try db.execute(sql: sql) }
     }
 
-    /// Returns the rows of each table in `columns`. A row is one text, with the values of the listed columns as SQL
-    /// literals. Of a digest, only the first half is returned, because newer databases store only this half.
+    /// Returns the rows of each table in `columns`. Each row is a text of SQL literals. Newer databases store half of a
+    /// digest, so only the first half is returned.
     static func contents(of path: String, columns: [String: [String]]) throws -> [String: [String]] {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
@@ -105,7 +104,6 @@ struct OldDatabase {
         }
     }
 
-    /// Returns the tables and views with all their columns, including generated ones.
     func allColumns() throws -> [String: [String]] {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }

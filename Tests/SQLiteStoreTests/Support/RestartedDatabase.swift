@@ -1,4 +1,4 @@
-// A database that is closed and reopened, or lost in a crash, between the steps of a test.
+// A database that a test can close and reopen, or crash.
 
 import Engine
 import Identity
@@ -7,7 +7,7 @@ import Logging
 
 @testable import SQLiteStore
 
-/// The store is replaced at each restart. After a crash, the new store opens a copy of the files.
+/// Each restart replaces the store. After a crash, the new store opens a copy of the files.
 final class RestartedDatabase {
     private let folder: ScratchFolder
     private var path = 0
@@ -16,7 +16,7 @@ final class RestartedDatabase {
     private let newestKeysMax: Int
     private(set) var store: SQLiteEventStore
 
-    /// - Parameter newestKeysMax: when this many events are in memory, a move of their keys to `event_key` begins.
+    /// - Parameter newestKeysMax: the number of events in memory at which the store begins to move keys to `event_key`.
     init(
         pace: RefoldPace = RefoldPace(), digests: KeyedHashes? = nil, newestKeysMax: Int = NewestKeys.countMax
     ) throws {
@@ -49,7 +49,7 @@ final class RestartedDatabase {
         try folder.copyDatabase("\(path)", to: "\(path + 1)")
         path += 1
         try open()
-        // Close the crashed store only after the copy, so that the copy contains nothing that closing writes.
+        // Closing writes to the files. The crashed store is therefore closed after the copy.
         await crashed.close()
         folder.removeDatabase("\(path - 1)")
     }

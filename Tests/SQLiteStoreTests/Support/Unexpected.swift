@@ -1,4 +1,4 @@
-/// The error of a test that gets another kind of response than it expects.
+/// Thrown when a test gets a kind of response that it does not expect.
 struct Unexpected: Error {
     var description: String
 }

@@ -1,4 +1,4 @@
-// The databases of the tests of accounts and transfers. The other suites of this target use TestedDatabase.
+// The databases of the account and transfer tests. The other suites of this target use TestedDatabase.
 
 import Engine
 import Foundation
@@ -17,14 +17,13 @@ enum DatabaseKind: CaseIterable, Sendable {
     case postgresql
 }
 
-/// A new database, which several stores may open at the same time or one after the other. Each store stands for a
-/// process.
+/// A new database. Several stores may have it open at the same time. Each store represents a process.
 final class TestDatabase: Sendable {
     let kind: DatabaseKind
     /// The folder of SQLite's file.
     private let folder: String
-    /// The URL of the PostgreSQL database. If DWELL_TEST_CITUS_URL names a Citus cluster, the URL of a schema of this
-    /// cluster. For SQLite, nil.
+    /// The URL of the PostgreSQL database, or of a schema if DWELL_TEST_CITUS_URL names a Citus cluster. For SQLite,
+    /// nil.
     private let url: String?
 
     /// A store, and the function that closes it.
