@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Measures how much App Store notifications delay events. Each pair has two runs of the release server, without and
-with notifications, each on a new database. Run this script on an idle machine.
+"""Measures how much App Store notifications delay events. Runs the release server in pairs: one run without and one run
+with notifications, each on a new database. Use an idle machine.
 
 By default it posts 5,000 events and 2,000 notifications a second. The notifications belong to 1,000 subscriptions, and
-are signed before the measurement. The script uses the code in Tests/Integration and the load generator of `make bench`.
+are signed before the measurement.
 
-Prints JSON. For each run, it has the rates and latencies of the events, and the processor time of the server and of
-other processes (`other_cores`). For all runs together, it has the number of lost notifications and a ratio.
+Prints JSON: for each run, the rates and latencies, and the processor time of the server and of other processes
+(`other_cores`); for all runs together, the number of lost notifications and a ratio.
 
-The ratio of a pair is the 99th percentile latency of events with notifications, divided by the same latency without
-them. The median of all pairs is printed. Exits with 1 if a notification was lost, the ratio exceeds 1.5, or a load did
-not reach its rate."""
+The ratio of a pair is the 99th percentile latency of events with notifications, divided by that without. The median of
+the pairs is printed. Exits with 1 if a notification was lost, the ratio exceeds 1.5, or a load did not reach its
+rate."""
 import argparse
 import concurrent.futures
 import json
@@ -31,8 +31,8 @@ from processes import UNLIMITED, Folder, Server  # noqa: E402
 
 
 def bodies(store, subscriptions, count, worker):
-    """Yields bodies of notifications like Apple's. Each reports a renewal, and contains signed transaction and renewal
-    info."""
+    """Yields the bodies of notifications. Like Apple's, each reports a renewal with a signed transaction and signed
+    renewal info."""
     for index in range(count):
         original = subscriptions[index % len(subscriptions)]
         signed = store.transaction(transactionId=f"{worker + 1}{number()}", originalTransactionId=original, signedDate=now_ms() + index % 1000,
@@ -41,8 +41,7 @@ def bodies(store, subscriptions, count, worker):
 
 
 STORE = None
-# The maximum share of requests that may remain unsent. Some requests become due only in the last moment of the load,
-# when they can no longer be sent.
+# The maximum share of unsent requests. Requests that become due in the last moment of the load are not sent.
 RATE_SHORTFALL_MAX = 0.01
 
 
@@ -55,21 +54,18 @@ def load(binary, *words):
 
 
 def processor_seconds(server):
-    """Returns the user and system time of the server since its start, in seconds."""
     fields = pathlib.Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def machine_seconds():
-    """Returns the processor time of all processes in seconds. Idle time, I/O wait and the time of other virtual
-    machines are left out."""
+    """Returns the processor seconds of all processes, without I/O wait and the time of other virtual machines."""
     fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     return sum(int(fields[index]) for index in (0, 1, 2, 5, 6)) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(options, folder, binary, file, name):
-    """Returns the figures of the events. If `file` names a file of notifications, the function also sends them, and
-    returns their figures too."""
+    """Measures one run. If `file` is not None, also sends the notifications in this file."""
     (folder / name).mkdir()
     with Server(options, folder / name, {**UNLIMITED, **STORE.environment(folder)}) as server:
         before, server_before = machine_seconds(), processor_seconds(server)
@@ -98,7 +94,7 @@ def chosen(process):
 
 
 def lost(run):
-    """Returns the number of notifications that were sent but not stored, or that were not answered with 200."""
+    """Returns the number of notifications that were not stored or got no 200."""
     sent = run["notifications"]
     return sent["requests"] - min(run["stored"], run["transactions"]) + sent["failures"] + sent["broken"]
 

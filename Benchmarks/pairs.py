@@ -2,12 +2,11 @@
 """Compares two binaries of the server: `pairs.py NEW OLD`. Prints the figures of each round, and the medians of the
 ratios NEW : OLD.
 
-Both binaries run at the same time, each with its own load generator and database. Other work on the machine therefore
-affects both alike. With `--in-turn` the two binaries run one after the other instead.
+Both binaries run at the same time, each with its own load generator and database, so other work on the machine affects
+both alike. With `--in-turn` they run one after the other.
 
-Two separate runs of the same binary may differ by 30 %. If two copies of it run at the same time, their medians over
-seven rounds differ by at most 1 %. Processor time is the exact run time of the server's threads
-(/proc/PID/task/*/schedstat)."""
+Two runs of the same binary, one after the other, may differ by 30 %. At the same time, their medians over seven rounds
+differ by at most 1 %. Processor time is the exact run time of the server's threads (/proc/PID/task/*/schedstat)."""
 
 import argparse
 import contextlib

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""Measures how many notifications a second `dwell push-test` sends on one connection to a stand-in for APNs
-(push/apns.go, HTTP/2 over TLS on loopback). The stand-in and the load generator run on the same machine, so the rates
-are lower bounds.
+"""Measures how many notifications a second `dwell push-test` sends on one connection. A stand-in for APNs
+(push/apns.go, HTTP/2 over TLS on loopback) receives them. It runs on the same machine, so the rates are lower bounds.
 
-In the first measurement, notifications are sent alone and as fast as possible. In the second, --rate notifications a
-second are sent while a server stores --events events a second.
+The first measurement sends notifications as fast as possible, and prints the sender's processor time per notification.
 
-Needs Go and golang.org/x/net (Debian: golang-go, golang-golang-x-net-dev), a C compiler and openssl.
+In the second measurement, a server also stores --events events a second, and --rate limits the notifications a second.
+It prints the rate and latency of the events.
 
-Prints the notifications a second of both measurements. The first also prints the sender's processor time per
-notification, the second the rate and latency of the events."""
+Needs Go and golang.org/x/net (Debian: golang-go, golang-golang-x-net-dev), a C compiler and openssl."""
 
 import argparse
 import json
@@ -30,13 +28,13 @@ from contestants import LIMITS  # noqa: E402
 from processes import Server  # noqa: E402
 
 DEVICE = "740f4707bebcf74f9b7c25d48e3358945f6aa01da5ddb387462c7eaf61bb78ad"
-# A payload of realistic length, with Dwell's texts and a session id.
+# A payload as long as Dwell's.
 PAYLOAD = json.dumps({"aps": {"alert": {"title": "Your charging session", "body": "The grace period ends in 3 minutes."},
                               "sound": "default"}, "session_id": "s-01HQ3K7Z9N4V5B6C7D8E9F0G1H"})
 
 
 class APNs:
-    """The stand-in as a process. Its figures are in `counts` after it has ended."""
+    """The stand-in as a process. After its end, `counts` has its figures."""
 
     def __init__(self, binary, folder, delay_milliseconds):
         self.certificate = folder / "certificate.pem"
@@ -87,8 +85,6 @@ def push(options, binary, folder, what, rate=0, during=None):
         sys.exit(f"{run.stdout}{run.stderr}")
     line = (f"{what}: {options.count / seconds:.0f} notifications/s for {seconds:.1f} s on {apns.counts['connections']} "
             f"connection(s), at most {apns.counts['most_streams']} streams")
-    # Print the processor time only if no events were sent at the same time. Otherwise it would include the time of the
-    # program that sends the events.
     print(line + ("" if events else f", {processor / options.count * 1e6:.0f} µs of processor time each"))
     if events:
         print(f"  beside it: {json.dumps(events)}")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures how fast a server sends the notifications of its outbox while it stores --events events a second. They go to
-a stand-in for APNs (push/apns.go, HTTP/2 over TLS on loopback). Needs what push.py needs.
+"""Measures how fast a server sends the notifications of its outbox while it stores --events events a second. A stand-in
+for APNs receives them, as in push.py. The stand-in runs on the same machine, so the rates are lower bounds.
 
 Fills the outbox with --count notifications for --devices devices, all due at the same time. Prints how many
-notifications a second were sent from that time on, and the rate and latency of the events.
+notifications a second were sent after this time, and the rate and latency of the events.
 
-The stand-in and the load generator run on the same machine, so the figures are lower bounds."""
+Needs the same programs as push.py."""
 
 import argparse
 import json
@@ -25,8 +25,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def fill(path, count, devices, due):
-    """Adds a device to each of the first `devices` drivers, and `count` notifications for these devices. Returns the
-    number of devices."""
+    """Gives one device to each of at most `devices` drivers, and adds `count` notifications for these devices. Returns
+    the number of devices."""
     with sqlite3.connect(path, timeout=30) as db:
         db.execute("PRAGMA foreign_keys = ON")
         owners = [row[0] for row in db.execute("SELECT id FROM driver ORDER BY id LIMIT ?", (devices,))]

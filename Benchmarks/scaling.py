@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measures how the rate of events grows with the number of servers on one PostgreSQL. Needs root, for control groups.
 
-A CPU quota (of a control group) limits each server to a fixed share of a processor. PostgreSQL and the load generators
-have no such limit.
+Each server may use only a fixed share of a processor. PostgreSQL and the load generators have no such limit.
 
-Prints for each number of servers: the rate of events, its ratio to linear growth, and the processor time per event."""
+Prints for each number of servers: the rate of events, the ratio of this rate to linear growth, and the processor time
+per event."""
 
 import argparse
 import contextlib
@@ -30,14 +30,13 @@ from contestants import LIMITS  # noqa: E402
 from postgres import Postgres  # noqa: E402
 
 PERIOD_US = 20_000
-# The warm-up sends the first events of each driver. They cost more than later events, because the driver's token is
-# verified and the driver's row is added.
+# A driver's first event costs more than later events, because the server verifies the token and adds the driver's row.
+# The warm-up sends the first events of all drivers.
 WARMUP_SECONDS = 3
 
 
 class Share:
-    """A control group whose processes together may use the share `share` of one processor. Works with version 1 and
-    version 2 of control groups."""
+    """A control group, version 1 or 2. Its processes together may use the share `share` of one processor."""
 
     def __init__(self, name, share):
         quota = int(PERIOD_US * share)
@@ -67,8 +66,8 @@ def processor_microseconds(pids):
 
 
 def measure(options, count, generator, tokens):
-    """Returns the events a second, and the microseconds of processor time that the servers and PostgreSQL need for each
-    event."""
+    """Returns the events a second, and the processor time per event of the servers and of PostgreSQL, in
+    microseconds."""
     with Folder() as folder, contextlib.ExitStack() as stack:
         os.chmod(folder, 0o711)
         postgres = Postgres(folder)

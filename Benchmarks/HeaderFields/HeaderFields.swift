@@ -1,8 +1,8 @@
 // Compares our `Fields` with `HTTPFields` from swift-http-types (docs/decisions/own-header-fields.md). Run with `make
 // bench-fields`.
 //
-// The benchmark fills each of the two types with the names and values of one request that posts an event. Then it looks
-// up the fields that the server reads for every event.
+// The benchmark fills both types with the header fields of one request that posts an event. It then looks up the fields
+// that the server reads for every event.
 
 import HTTP1
 import HTTPTypes

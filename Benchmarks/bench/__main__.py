@@ -37,8 +37,6 @@ def arguments():
 
 
 class Progress:
-    """Prints a line after each measurement, with the progress of the whole run and the result."""
-
     def __init__(self, total):
         self.total, self.done, self.begun = total, 0, time.monotonic()
 
@@ -79,7 +77,7 @@ def measure(options, names):
         entry = {
             "machine": place, "when": datetime.date.today().isoformat(), "version": version(),
             "seconds": options.seconds, "connections": options.connections, "busy": machine.busy(), "series": {}}
-        # Measure in the order A B C A B C, so that a temporary disturbance of the machine affects A, B and C alike.
+        # Measure in the order A B C A B C, so that a disturbance of the machine affects A, B and C alike.
         for round_number in range(options.rounds):
             for step in steps:
                 if step.rounds and round_number >= step.rounds:
@@ -96,8 +94,7 @@ def measure(options, names):
 
 
 def uses(step, key):
-    """Returns whether a measurement needs this contestant. Dwell is always needed, because `dwell migrate` creates the
-    tables for the measurements of SQLite alone."""
+    """Every measurement uses Dwell, because `dwell migrate` creates the tables for SQLite alone."""
     return key == "dwell" or step.series == key
 
 

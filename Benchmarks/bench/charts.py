@@ -1,5 +1,4 @@
-"""Draws bar charts and line charts as SVG that is readable on light and dark pages. This module does not know what the
-numbers mean."""
+"""Draws bar charts and line charts as SVG. The charts are readable on light and dark pages."""
 
 import html
 
@@ -32,7 +31,7 @@ def document(height, title, parts):
 
 
 def step(top, count=5):
-    """Returns the distance between grid lines as a round number: 1, 2 or 5 times a power of ten."""
+    """Returns the distance between grid lines: 1, 2 or 5 times a power of ten."""
     rough = max(top, 1e-9) / count
     power = 10.0
     while power > rough:
@@ -53,8 +52,8 @@ def number(value):
 
 
 def bars(title, rows, unit):
-    """Draws a bar for each row. A row is (label, median, minimum, maximum, class). A line on the bar goes from the
-    minimum to the maximum."""
+    """Draws a bar for each row. A row is (label, median, minimum, maximum, class). The bar shows the median, and a line
+    on it shows the range."""
     left, right, top, pitch = 190, WIDTH - 90, 44, 30
     most = max(row[3] for row in rows) or 1
     scale = (right - left) / most
@@ -82,8 +81,7 @@ def bars(title, rows, unit):
 
 
 def line(title, points, unit_x, unit_y, limit=None):
-    """Draws a line through the points, which are (x, y) in the order of x. `limit` is a value of y that the line should
-    not exceed."""
+    """Draws a line through `points`: pairs (x, y), sorted by x. A dashed line marks the y value `limit`."""
     left, right, top, bottom = 70, WIDTH - 30, 50, 280
     most_x = max(x for x, _ in points)
     most_y = max([y for _, y in points] + ([limit] if limit else [])) * 1.05

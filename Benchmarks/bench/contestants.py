@@ -1,5 +1,5 @@
 """The services that `make bench` measures. This module builds each service, starts it with a new database, stops it and
-counts its stored rows. It does not know the loads."""
+counts its stored rows."""
 
 import os
 import pathlib
@@ -16,9 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILT = ROOT / ".build" / "bench"
 SECRET = "the-benchmarks-sign-with-this-secret"
 
-# The limits are so high that no event is refused, but the rate limiters still count every event. With a window of 6 s
-# instead of 60 s, a limiter remembers about 60 events per driver at the measured rates. In production, it remembers at
-# most 60.
+# No event reaches these limits, but the rate limiters still count every event. At the measured rates, a driver has
+# about 60 events in a window of 6 s. In production, a driver has at most 60 in a window.
 LIMITS = {
     "RATE_LIMIT_SESSION_EVENTS": "100000", "RATE_LIMIT_PRESESSION_EVENTS": "100000", "RATE_LIMIT_WINDOW_SECONDS": "6",
     "RATE_LIMIT_READS": "100000",
@@ -37,8 +36,7 @@ def run(command, **options):
 
 
 def compile_c(source, *libraries):
-    """Returns the program compiled from `source`. Compiles it first if the program is missing or older than the
-    source."""
+    """Compiles the program if it is missing or older than `source`. Returns its path."""
     program = BUILT / pathlib.Path(source).stem
     source = ROOT / "Benchmarks" / source
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
@@ -48,8 +46,7 @@ def compile_c(source, *libraries):
 
 
 class Contestant:
-    """A service to measure. `start` runs it on an empty folder and returns a `Running`. Use the result in a `with`
-    statement, which ends the service even after an error."""
+    """A service to measure. Call `start` in a `with` statement, which ends the service even after an error."""
 
     key = ""
     title = ""
@@ -59,7 +56,7 @@ class Contestant:
     # More settings of this PostgreSQL.
     postgres_settings = {}
     fixed_answers = False
-    # The SQL condition that selects the rows of `event` that clients posted.
+    # An SQL condition: which rows of `event` were posted by clients.
     posted = ""
 
     def build(self):
@@ -93,7 +90,7 @@ class Contestant:
 
 
 class Running:
-    """A running contestant that is ready for requests, and its Redis and its PostgreSQL, if it uses them."""
+    """A contestant that is ready for requests, with its Redis and its PostgreSQL, if it uses them."""
 
     def __init__(self, contestant, folder, token, extra):
         self.contestant, self.folder, self.token = contestant, folder, token
@@ -148,8 +145,7 @@ class Running:
             time.sleep(0.002)
 
     def processes(self):
-        """Returns the process ids of the service and of all its descendants, for measuring processor time and
-        memory."""
+        """Returns the process ids of the service and of all its descendants."""
         found, new = [], [self.process.pid]
         while new:
             pid = new.pop()
@@ -217,8 +213,7 @@ class Running:
 class Dwell(Contestant):
     key = "dwell"
     title = "Dwell"
-    # Count only posted events. In a long run, the server itself also stores an event when a session expires that no
-    # client ended.
+    # Do not count the events that the server itself stores when a session expires.
     posted = "WHERE kind NOT IN (SELECT id FROM event_kind WHERE origin = 1)"
     binary = pathlib.Path(os.environ.get("DWELL", ROOT / ".build" / "release" / "dwell"))
 
@@ -249,7 +244,7 @@ class DwellOnPostgres(Dwell):
 
 
 class RecordedDwell(DwellOnPostgres):
-    """Dwell on a PostgreSQL that logs every statement. It is not compared with others."""
+    """Dwell on a PostgreSQL that logs every statement. Used only to make a recording."""
 
     key = "dwell-recorded"
     title = "Dwell on PostgreSQL, recorded"

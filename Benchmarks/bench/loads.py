@@ -1,5 +1,5 @@
-"""The loads: which contestants each load measures, and what is checked afterwards. A measurement starts a service with
-new data, puts a load on it, stops it and counts its rows. This module does not know the tables and charts."""
+"""The loads, and the contestants that each load measures. A measurement starts a service with new data, puts a load on
+it, stops it and counts its rows."""
 
 import base64
 import dataclasses
@@ -17,8 +17,8 @@ import recording
 from contestants import ALL, BUILT, ROOT, SECRET, Failed, compile_c, run
 
 DRIVERS = 2000
-# The warm-up must send one request of every driver, because the first request verifies the token and creates the
-# driver's row. With one connection, this takes longer than a second, which is the length of the other warm-ups.
+# The warm-up of a load with one connection. It must send a request of every driver, because a driver's first request
+# verifies the token and creates the driver's row. The default of 1 s is too short for this.
 ALONE_WARMUP_SECONDS = 3
 
 
@@ -34,8 +34,8 @@ class Options:
 
 @dataclasses.dataclass
 class Step:
-    """One measurement of a load: `measure()` returns a dictionary of figures. It is called once in each round. The
-    result of the run is the median of the figures of all rounds."""
+    """One measurement of a load. Each round calls `measure()`, which returns a dictionary of figures. The result is the
+    median of the rounds."""
 
     load: str
     series: str
@@ -54,8 +54,7 @@ class Bench:
         options.data.mkdir(parents=True, exist_ok=True)
         self.tokens.write_text("".join(token(f"driver-{number:05}") + "\n" for number in range(DRIVERS)))
         self.token = self.tokens.read_text().split("\n", 1)[0]
-        # The rate of each contestant under the load of single events. A contestant has no entry until its rate has been
-        # measured.
+        # The measured rate of single events, by contestant.
         self.maximum = {}
 
     # --- a load on a service ----------------------------------------------------------------------------------------
@@ -85,8 +84,7 @@ class Bench:
         return figures
 
     def on(self, key, load, connections=None, **extra):
-        """Returns a function that measures the contestant `key` under the load `load`, starting with an empty
-        database."""
+        """Returns a function that measures the contestant `key` under the load `load`, on an empty database."""
         def measure():
             contestant = ALL[key]
             folder = self.fresh_folder(key)
@@ -132,8 +130,8 @@ class Bench:
         run([ALL["dwell"].binary, "migrate"], env={"DATABASE_PATH": str(path), "PATH": "/usr/bin:/bin"})
 
     def filled(self, rows):
-        """Returns the path of a database with at least `rows` events. The database is created once for the current
-        migrations and kept in the build directory."""
+        """Returns the path of a database with at least `rows` events. The build directory keeps the database for later
+        runs with the same migrations."""
         schema = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((ROOT / "migrations").glob("0*.sql"))))
         path = BUILT / "filled" / f"{rows}-{schema.hexdigest()[:12]}.sqlite3"
         if not path.exists():
@@ -149,7 +147,7 @@ class Bench:
         folder = self.fresh_folder(name)
         path = folder / "events.sqlite3"
         shutil.copyfile(self.filled(rows), path)
-        # Flush the copy to the disk now. Otherwise the operating system would do it later, during the measured load.
+        # Flush the copy now, so that the operating system does not flush it during the measured load.
         with open(path, "rb+") as copy:
             os.fsync(copy.fileno())
         return folder
@@ -158,7 +156,7 @@ class Bench:
 
     def postgres_alone(self):
         """Returns a function that records Dwell's statements under the load of single events. The function then empties
-        the tables, and measures how fast the same statements are sent again without Dwell."""
+        the tables, and measures how fast PostgreSQL executes the recorded statements again."""
         def measure():
             contestant = ALL["dwell-recorded"]
             folder = self.fresh_folder("dwell-recorded")
@@ -205,23 +203,22 @@ class Bench:
         return measure
 
     def memory(self, events):
-        """Returns a function that posts `events` events to one server without restarting it. After each tenth of the
-        events, the function reads the server's resident memory."""
+        """Returns a function that posts `events` events to one server process. After each tenth of the events, the
+        function reads the resident memory of the process."""
         def measure():
             contestant = ALL["dwell"]
             folder = self.fresh_folder("memory")
             stored, points = 0, []
             with contestant.start(folder, self.token) as running:
                 for tenth in range(10):
-                    # This load ends after a number of requests, not after a time.
+                    # The load ends after `share` requests, long before the 3600 seconds.
                     share = events // 10
                     figures = self.put_load(running, "events", requests=share, warmup=0, seconds=3600)
                     stored += figures["stored"]
                     points.append([stored, running.resident_bytes() / 1e6])
                 running.stop()
                 expect_rows(running, stored)
-            # Compute the growth from the first point, which was measured after a tenth of the events. The caches are
-            # full by then, so any further growth would be without bound.
+            # The caches are full after the first tenth of the events. Growth after this tenth would have no bound.
             return {"points": points, "growth_mb": points[-1][1] - points[0][1], "resident_mb": max(p[1] for p in points)}
         return measure
 
@@ -236,8 +233,7 @@ def expect(title, found, expected):
 
 
 def drop_from_cache(path):
-    """Removes the file from the page cache, as far as an unprivileged process can, so that the server reads it from the
-    disk."""
+    """Makes the server read the file from the disk. An unprivileged process can only ask for this."""
     descriptor = os.open(path, os.O_RDONLY)
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(descriptor)
@@ -257,14 +253,14 @@ SERVICES = ["dwell", "dwell-redis", "hummingbird", "fastapi"]
 BATCHES = [1, 16, 64, 256]
 CONNECTIONS = [1, 64, 256, 2000]
 
-# The names in the order in which the loads are run and reported. The last three need gigabytes of disk or an hour.
+# The loads run in this order. `table`, `start` and `memory` need gigabytes of disk or an hour.
 NAMES = [
     "config", "events", "batch", "mix", "connections", "fresh", "half", "latency", "postgres", "table", "start", "memory"]
 HEADLINE = NAMES[:9]
 
 
 def steps(bench, name):
-    """Returns the measurements of one round of a load. The caller repeats the whole round: A B C A B C."""
+    """Returns the measurements of one round of the load `name`."""
     options = bench.options
     if name in ("config", "events"):
         return [Step(name, key, bench.on(key, name)) for key in [*SERVICES, "epoll"]]

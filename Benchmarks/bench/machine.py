@@ -37,13 +37,13 @@ def filesystem(folder):
 
 
 def flush_microseconds(folder, count=300):
-    """Returns the median time of writing one page to a file and flushing it. No commit can be faster."""
+    """Returns the median microseconds of writing one page to a file and flushing it. No commit can be faster."""
     return round(statistics.median(itertools.islice(flushes(folder, 4096, count), count)), 1)
 
 
 def paced_flushes(folder, seconds, size=24 * 1024, pause=0.001):
-    """Writes and flushes to a file without any server. Each write has as many bytes as a group of events, and is
-    followed by a pause. Returns percentiles of the times, which show how much of a slow response the disk causes."""
+    """Writes to a file and flushes, again and again. A write has as many bytes as a commit of several events. The
+    percentiles of the times show how much of a slow response the disk causes."""
     took = []
     end = time.monotonic() + seconds
     for microseconds in flushes(folder, size, 1024):
@@ -56,14 +56,14 @@ def paced_flushes(folder, seconds, size=24 * 1024, pause=0.001):
 
 
 def flushes(folder, size, places):
-    """Writes `size` bytes to a file and flushes them, again and again. Yields the microseconds that each write with its
-    flush takes. The writes use `places` positions in the file in turn."""
+    """Writes `size` bytes to a file and flushes them, again and again. Yields the microseconds of each write with its
+    flush. The file has room for `places` writes, and is then overwritten from the beginning."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "flush"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        # Give the file its full size first, so that the measured writes do not extend it. SQLite's WAL is written in
-        # the same way: after a checkpoint, SQLite overwrites it from the beginning instead of extending it.
+        # Give the file its full size first, so that no measured write extends it. SQLite does not extend the WAL
+        # after a checkpoint either, because it overwrites the WAL from the beginning.
         os.write(descriptor, bytes(size * places))
         os.fsync(descriptor)
         for place in itertools.cycle(range(places)):
@@ -77,7 +77,7 @@ def flushes(folder, size, places):
 
 
 def busy():
-    """Returns how many processors other processes kept busy during half a second, on average."""
+    """Returns the average number of busy processors during half a second. Call it before a measurement begins."""
     def counted():
         fields = [int(field) for field in read("/proc/stat").splitlines()[0].split()[1:]]
         return sum(fields) - fields[3] - fields[4], sum(fields)

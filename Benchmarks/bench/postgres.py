@@ -1,5 +1,5 @@
-"""A PostgreSQL server for one measurement, with an empty database. It listens on 127.0.0.1 and is durable: fsync and
-synchronous_commit keep their defaults."""
+"""A PostgreSQL server for one measurement, with an empty database. It is durable, because fsync and synchronous_commit
+keep their defaults."""
 
 import os
 import pathlib
@@ -60,7 +60,7 @@ class Postgres:
         ).stdout.strip()
 
     def processes(self):
-        """Returns the process ids of the server, of its background processes and of the sessions."""
+        """Returns the process ids of the server and of its children, which serve connections or work in background."""
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return [self.process.pid, *map(int, children)]
 

@@ -1,5 +1,5 @@
-"""Makes a recording: a file with the statements that a service sent to PostgreSQL. The statements come from
-PostgreSQL's log in CSV form. Benchmarks/postgres/replay.c sends them again, and describes the format of the file."""
+"""Reads from PostgreSQL's CSV log the statements that a service sent, and writes them to a file, the recording.
+Benchmarks/postgres/replay.c sends them again, and describes the format of the recording."""
 
 import csv
 import re
@@ -13,11 +13,10 @@ SETTINGS = {
 # The columns of the CSV form that are used here.
 PROCESS, MESSAGE, DETAIL = 3, 13, 14
 EXECUTE = re.compile(r"execute [^:]+: (.*)", re.DOTALL)
-# Matches one parameter of a log line: `$` and its number, then NULL or a text in quotes. A quote within the text is
-# doubled.
+# Matches one parameter in a log line, for example `$1 = NULL` or `$2 = 'text'`. Within the text, a quote is doubled.
 PARAMETER = re.compile(r"\$\d+ = (?:(NULL)|'((?:[^']|'')*)')(?:, )?", re.DOTALL)
-# MOVE is the beginning of the statement that raises the `version` of drivers when a transaction stores their events.
-# The statement's parameter at index MOVED has the ids of these drivers.
+# A transaction that stores events also raises the `version` of the drivers. MOVE is the beginning of this statement,
+# and its parameter at index MOVED has the ids of the drivers.
 #
 # The statements are recorded in groups. A group is one transaction, or a few reads outside of a transaction. If two
 # groups raise the version of the same driver, the replay must send them in the recorded order.
@@ -35,8 +34,8 @@ class Recording:
         self.sessions = {}
         # The groups that are not complete yet, by process.
         self.open = {}
-        # For each driver, the last group that raised its version. A group is identified by its PostgreSQL process, and
-        # by its number in that process, counted from 1.
+        # The latest group that raised a driver's version, by driver. A group is a PostgreSQL process, and the number of
+        # the group in this process, counted from 1.
         self.moved = {}
         self.events = 0
 
@@ -76,7 +75,7 @@ class Recording:
     def write(self, path):
         for process in list(self.open):
             self.end_group(process)
-        # Keep only the connections that stored events. The other connections served heartbeats, deadlines and reads.
+        # Keep only the connections that stored events. The others served heartbeats, deadlines and reads.
         writers = {process for process, _ in self.moved.values()}
         writing = {process: groups for process, groups in self.sessions.items() if process in writers}
         places = {process: index for index, process in enumerate(writing)}

@@ -7,7 +7,7 @@ from results import bars
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 PICTURES = ROOT / "docs" / "benchmarks"
 
-# The name of a load -> its title, the figure that is compared, and the unit of that figure.
+# By the name of a load: the title, the figure that is compared, and the unit of this figure.
 TITLES = {
     "config": ("Config reads", "rate", "answers a second"),
     "events": ("Single events", "rate", "durable events a second"),
@@ -70,8 +70,7 @@ def figure(value):
 
 
 def rows_of(results, load):
-    """Yields a tuple for each series of a load: its name, its title, and the median, minimum and maximum of the
-    compared figure."""
+    """Yields for each series of a load: name, title, and the median, minimum and maximum of the compared figure."""
     counted = TITLES[load][1]
     for series in results.loads[load]["series"]:
         values = results.values(load, series, counted)
@@ -90,7 +89,6 @@ def bar_text(bar):
 
 
 def aligned(rows):
-    """Returns the rows as a text table with aligned columns, for the terminal."""
     rows = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     return "\n".join(

@@ -1,5 +1,5 @@
-"""The measured figures, their medians and ratios, and the bars, which are the targets for these values. The figures are
-kept in the build directory, so a run of only some loads keeps the results of the others."""
+"""The measured figures, their medians and ratios, and the bars, which are targets. The figures stay in the build
+directory, so a run of some loads keeps the figures of all other loads."""
 
 import dataclasses
 import json
@@ -35,8 +35,7 @@ class Results:
         return above / below if above is not None and below else None
 
     def ratios_of_rounds(self, above, below):
-        """Returns the ratio of the two figures in each round. The spread of these ratios shows how reliable the ratio
-        of the medians is."""
+        """Returns the ratio of each round. If these ratios differ much, the ratio of the medians is unreliable."""
         pairs = zip(self.values(*above), self.values(*below))
         return [first / second for first, second in pairs if second]
 
@@ -59,7 +58,7 @@ class Bar:
 
 
 def bars(results):
-    """Returns all bars, in the order of the loads. Each ratio is computed from medians of one run on one machine."""
+    """Returns all bars. Each ratio is computed from medians of one run on one machine."""
     def ratio(load, what, above, below, bar, at_least=True, figure="rate"):
         figures = (figure, figure) if isinstance(figure, str) else figure
         sides = (load, above, figures[0]), (load, below, figures[1])
@@ -67,8 +66,8 @@ def bars(results):
 
     half = ratio("half", "p99 at half the maximum rate, compared with the p50 at that rate", "dwell", "dwell", 5, at_least=False,
                  figure=("p99_us", "p50_us"))
-    # The latencies are measured at half the maximum rate. If the machine has become slower since the maximum rate was
-    # measured, all requests queue. The ratio of p99 to p50 then says nothing about the service, so discard it.
+    # If the machine has become slower since the maximum rate was measured, half of this rate may be too much. All
+    # requests then queue, and the ratio of p99 to p50 says nothing about the service. Discard the ratio.
     kept_up = results.ratio(("half", "dwell", "rate"), ("half", "dwell", "due_rate"))
     if kept_up is None or kept_up < 0.98:
         half.found, half.rounds = None, []
@@ -91,8 +90,7 @@ def bars(results):
               "dwell-postgres-redis", "fastapi-postgres", 8),
         ratio("postgres", "single events on PostgreSQL, compared with PostgreSQL alone", "dwell-postgres", "postgres-alone", 0.5),
         Bar("memory", "resident memory", results.median("memory", "dwell", "resident_mb"), 150, False, "MB"),
-        # The memory must not grow. The limit leaves room for malloc's arenas, whose size varies by a few MB between two
-        # readings.
+        # The memory must not grow. The limit is not 0, because the size of malloc's arenas varies by a few MB.
         Bar("memory", "growth of the resident memory after the first tenth of the events", growth, 8, False, "MB"),
         ratio("table", "events into a large table, compared with an empty table", "filled", "empty", 0.8),
         Bar("start", "cold start on a database of 1 GB, until the first answer", results.median("start", "dwell", "start_ms"), 200, False,

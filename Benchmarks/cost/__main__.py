@@ -1,9 +1,9 @@
 """Measures the most expensive allowed request of each route: the processor time of the server and the bytes that it
 writes. Prints the tables of docs/cost.md.
 
-The rate limits count a request as one or more charges of one kind. For each kind, one measured request is the median
-request, which is one charge. Exits with 1 if any request needs more than ten times the median request's processor time
-per charge.
+The rate limits count a request as one or more charges of one kind. Each kind has a typical request, the median request,
+which is one charge. Exits with 1 if a charge of any request costs more than ten times the median request's processor
+time.
 
     python3 Benchmarks/cost [--dwell BINARY] [--write docs/cost.md]
 """
@@ -25,8 +25,7 @@ from code_receiver import CodeReceiver  # noqa: E402
 from processes import Folder, Server, arguments  # noqa: E402
 
 TIMES_MAX = 10
-# The rate limits are raised, so that the server admits all requests of a measurement. The numbers of charges in the
-# table are nevertheless those under the default limits.
+# These limits admit all requests of a measurement. The charges in the table are those under the default limits.
 WINDOW = 100_000
 LIMITS = {
     f"RATE_LIMIT_{name}": str(WINDOW)
@@ -46,14 +45,14 @@ EVENTS_PER_READ = 100
 FACTS_PER_READ = 25
 FACTS_PER_PURCHASE = 100
 REPEATS_PER_CHARGE = 10
-# The default limit of the window `refusals`. One body cannot be charged more often, because the window is then full.
+# The default limit of the window `refusals`. One body gets at most this many charges, because they fill the window.
 REFUSALS_MAX = 600
 
 
 class Meter:
-    """Reads from /proc the server's processor time in nanoseconds and the number of bytes that it has written to the
-    disk. Writes to tmpfs are not counted (proc(5)). No thread of the server may end between two readings, because the
-    second would lack its time."""
+    """Reads the server's processor time in nanoseconds and its written bytes from /proc. Writes to tmpfs are not
+    counted (proc(5)). No thread of the server may end between two readings, because the second would lack its
+    time."""
 
     def __init__(self, server):
         self.folder = pathlib.Path("/proc") / str(server.process.pid)
@@ -77,7 +76,7 @@ def event(number, **members):
 
 
 def restored(number, **members):
-    """Returns an event of a session. An event with a higher `number` has a later time."""
+    """Returns an event 800 ms after the event with the previous `number`."""
     milliseconds = number * 800
     seconds = milliseconds // 1000
     return event(
@@ -105,8 +104,7 @@ KEPT = body({"events": [event(number, event_id=f"kept-{number}") for number in r
 
 
 class Row:
-    """A request to measure. For one request, the driver gets `pays` charges of the kind `unit`. The median request of
-    each kind gets one charge."""
+    """A request to measure. It costs the driver `pays` charges of the kind `unit`."""
 
     def __init__(self, route, what, unit, pays, times, make):
         self.route, self.what, self.unit, self.pays, self.times, self.make = route, what, unit, pays, times, make
@@ -121,14 +119,13 @@ def post_json(path, content):
 
 
 class Outside:
-    """Makes requests that succeed only with another service: Apple's sign-in, the App Store, or the receiver of
-    codes."""
+    """Makes requests that need another service: Apple's sign-in, the App Store, or the receiver of codes."""
 
     def __init__(self, server, apple, receiver, store):
         self.server, self.apple, self.receiver, self.store = server, apple, receiver, store
 
     def pair(self, number):
-        """Signs in with Apple as the driver with this number. Returns the access token and the refresh token."""
+        """Signs in with Apple. Returns the access token and the refresh token."""
         return json.loads(self.ask(*self.apple_sign_in(f"cost.{number}")).body)
 
     def apple_sign_in(self, subject):
@@ -163,8 +160,8 @@ class Outside:
 
     @staticmethod
     def forged(made):
-        """Returns the request with the last bytes of its outermost signature replaced. Its certificates are valid, but
-        this signature is not."""
+        """Replaces the last bytes of the request's outermost signature. The certificates remain valid, but the
+        signature is invalid."""
         method, path, content, headers = made
         members = json.loads(content)
         name = "signedPayload" if "signedPayload" in members else "signed_transaction"
@@ -268,9 +265,9 @@ def rows(outside):
             lambda n: outside.forged(outside.notice())),
         Row("GET /auth/me", "", "auth", 1, 100, request("GET", "/auth/me")),
         Row("GET /auth/sessions", "", "auth", 1, 100, request("GET", "/auth/sessions")),
-        # Before this measurement, the driver posts events until the limit admits only one more. Each event of the batch
-        # is nevertheless admitted, because the store rejects it and its charge is refunded. This row is last, because
-        # the driver's events enlarge the database.
+        # `prepare` posts events until the limit admits only one more. Each event of this batch takes this place, and
+        # frees it again, because the store rejects the event. Measure this row last, because `prepare` enlarges the
+        # database.
         Row(batch, "500 events of another's session, one place left", "refusal", 500, 5,
             many(lambda n: body({"events": [restored(n * 500 + i, session_id="owned") for i in range(500)]}))),
     ]
@@ -293,8 +290,8 @@ def opened_stream(port, access_token):
 
 
 def measure(server, meter, driver, row):
-    """Returns the nanoseconds, written bytes and charges of one request, and the statuses of all requests. For an
-    export, the number of charges is computed from the length of the response."""
+    """Returns the nanoseconds, written bytes and charges of one request, and the statuses of all requests. The charges
+    of an export depend on the length of the response."""
     statuses, pays = set(), row.pays
     if callable(row.make):
         requests = [row.make(number) for number in range(row.times)]
@@ -313,8 +310,8 @@ def measure(server, meter, driver, row):
                 status, count = exported(server.port, token(driver))
                 pays = 1 + count // EXPORT_BYTES_PER_READ
                 statuses.add(status)
-            # A driver may have one export and four streams at the same time. After the client has closed a stream, wait
-            # until the server notices this, because the stream counts as open until then.
+            # A driver may have one export and four streams at the same time. Wait until the server notices that the
+            # client has closed the stream, because the stream counts as open until then.
             time.sleep(0 if row.make == "export" else 0.05)
         after = meter.read()
     return (after[0] - before[0]) / row.times, (after[1] - before[1]) / row.times, statuses, pays
@@ -333,7 +330,7 @@ def main():
 
 
 def table(options):
-    """Measures the requests one after the other. Returns whether a request is too expensive."""
+    """Prints the table of all requests. Returns whether a request is too expensive."""
     with Folder() as folder, AppleServer() as apple, CodeReceiver() as receiver:
         store = AppStore()
         environment = LIMITS | apple.environment() | receiver.environment() | store.environment(folder)
@@ -356,7 +353,7 @@ def measure_rows(server, outside):
             driver = "cost-exporter"
         prepare(server, driver, row, outside)
         nanoseconds, written, statuses, pays = measure(server, meter, driver, row)
-        # An export is also charged once as `account`. This charge pays for the time of its median request.
+        # An export is also charged once as `account`. This charge covers the time of the median `account` request.
         each = (nanoseconds - (medians["account"] if row.make == "export" else 0)) / pays
         times = each / medians.setdefault(row.unit, each)
         exceeds = times > TIMES_MAX
@@ -376,15 +373,15 @@ def post_events(server, driver, events):
 
 
 def prepare_sessions(server, driver, name):
-    """Stores a hundred sessions. The first session has 500 events, the others one each."""
+    """Stores a hundred sessions: one with 500 events, and 99 with one event each."""
     post_events(server, driver, [event(number, event="session_restored", session_id=f"{name}0") for number in range(500)])
     post_events(server, driver, [
         event(600 + number, event="session_restored", session_id=f"{name}{number}") for number in range(1, 100)])
 
 
 def attacks():
-    """Returns the kinds of requests that one driver sends at the same time, each kind on its own connection. A kind is
-    a pair of a name and a function that returns a request."""
+    """Returns the kinds of requests of the driver who slows down the others. A kind is a pair of a name and a function
+    that returns a request. The driver sends each kind on its own connection."""
     one = event(20_000, event_id="again")
 
     def post(path, content, headers=None):
@@ -412,7 +409,7 @@ def prepare_attacker(server, name):
 
 
 def prepare(server, driver, row, outside):
-    """Stores the data that the requests of a row need: a long journey, sessions, purchases."""
+    """Stores the data that the row's requests need."""
     if f"of {PURCHASES}" in row.what:
         with Client(server.port, token(driver), timeout=20) as client:
             for _ in range(PURCHASES):
@@ -437,7 +434,7 @@ def prepare(server, driver, row, outside):
 
 
 def write(path, name, lines):
-    """Replaces the table between the marks of that name in the file."""
+    """Replaces the text between the marks `<!-- name -->` and `<!-- end of name -->` in the file."""
     text = path.read_text()
     start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     head, rest = text[:text.index(start) + len(start)], text[text.index(end):]

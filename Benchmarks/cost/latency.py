@@ -1,9 +1,9 @@
 """Measures how much one driver who stays within the rate limits slows down the other drivers.
 
-This driver sends requests as fast as possible until the limit of every window (one minute) is used up. The median and
-99th percentile latencies of the other drivers' events are measured alternately without and with this driver.
+This driver sends requests as fast as possible until the rate limit of each kind is used up. The latencies of the other
+drivers' events are measured alternately without and with this driver.
 
-The client of this driver needs processor time on the same machine, which increases the measured latencies."""
+The client of this driver runs on the same machine. It needs processor time, so the measured latencies are too high."""
 
 import json
 import multiprocessing
@@ -16,8 +16,7 @@ from processes import UNLIMITED, Folder, Server
 
 ROUNDS = 2
 SECONDS = 20
-# The load of the other drivers: the number of connections, and the pause in seconds after each response on a
-# connection. The drivers take turns: each request is an event of the next driver.
+# The load of the other drivers, who take turns: the number of connections, and the pause in seconds after a response.
 CONNECTIONS = 4
 PAUSE = 0.01
 DRIVERS = 600
@@ -25,8 +24,6 @@ JOURNEY = 20_000
 
 
 class Others:
-    """The other drivers, who stay within their limits. Each has its own session."""
-
     def __init__(self, port):
         self.port, self.count, self.lock = port, 0, threading.Lock()
         self.tokens = [token(f"other-{number}") for number in range(DRIVERS)]
@@ -62,7 +59,7 @@ class Others:
 
 
 def spend(port, name, make, ends, sent):
-    """Sends the requests that `make` returns, one after the other, until `ends` is set or a request gets 429."""
+    """Sends requests that `make` returns, until `ends` is set or a request gets 429. Counts them in `sent`."""
     with Client(port, token(name), timeout=120) as client:
         while not ends.is_set():
             method, path, content, headers = make(name, sent.value)
@@ -84,7 +81,7 @@ def measure(options, attacks, prepare):
     """Returns the lines of the table. `attacks` has pairs of a name and a function that makes requests. Another process
     sends the requests of all attacks at the same time.
 
-    `prepare(server, name)` stores the journey and the sessions of this driver. The rate limits of `server` are off."""
+    `prepare(server, name)` stores the data of the driver `name`, on a server without rate limits."""
     processes = multiprocessing.get_context("fork")
     names = [f"attacker-{number}" for number in range(ROUNDS)]
     alone, beside, counts = [], [], []

@@ -1,11 +1,11 @@
 // The load generator of `make bench`. It checks every response, counts acknowledged events, and prints one line of
-// JSON. It relies only on the contract, so it can measure any service that follows the contract.
+// JSON. It can measure any service that follows the contract.
 //
 // It sends events, batches, requests for the settings, a mix of these, or App Store notifications. It uses keep-alive
 // connections or one connection per request, and sends as fast as possible or at a fixed rate.
 //
-// At a fixed rate, the latency of a request is measured from the moment at which the request was due. The waiting time
-// during a stall therefore counts as latency (no coordinated omission).
+// At a fixed rate, the latency of a request counts from the time at which the request is due. If the service stalls,
+// the wait of later requests therefore counts too (no coordinated omission).
 //
 // cc -O2 -pthread -o load load.c
 
@@ -47,7 +47,7 @@ static struct {
 
 static char *heads[DRIVERS_MAX]; // "Authorization: Bearer ..." of each driver
 static int drivers;
-// Signed App Store notifications, created before the run. Each is posted once.
+// The signed App Store notifications from the file `--bodies`.
 static char **bodies;
 static uint64_t bodies_count;
 
@@ -69,8 +69,7 @@ static uint64_t now_ns(void) {
 
 // --- latencies ----------------------------------------------------------------------------------------------------
 
-// The nanoseconds from one power of two to the next are divided into 64 buckets. A reported latency therefore differs
-// from the measured latency by at most 1.6 %.
+// The range from one power of two to the next has 64 buckets, so a reported latency is wrong by at most 1.6 %.
 enum { BUCKETS = 64 * 40 };
 
 static unsigned bucket(uint64_t nanoseconds) {
@@ -153,8 +152,8 @@ static void write_time(char *text, int64_t offset_ms) {
     else sprintf(text + 19, ".%03dZ", (int)(ms % 1000));
 }
 
-// Writes the driver's event with this number. The event's id has the form of a UUID. The id is unique, because it
-// contains the salt, the driver and the number.
+// Writes the event `number` of the driver. The event's id is a UUID of the salt, the driver and the number, so it is
+// unique.
 static int write_event(char *text, int driver, uint64_t number, int64_t offset_ms, char *id) {
     char time[32], session[64] = "";
     unsigned step = (unsigned)(number % JOURNEY);
@@ -180,8 +179,7 @@ static size_t write_head(char *text, const char *method_and_path, int driver, in
     return (size_t)(end - text);
 }
 
-// Selects the next event of this thread. The thread's drivers take turns, and each driver sends the next event of its
-// journey.
+// Selects the thread's next event. The drivers of the thread take turns, and each continues its journey.
 static void next_place(struct share *share, int *driver, uint64_t *number) {
     int mine = drivers / options.threads;
     uint64_t sequence = share->sequence++;
@@ -226,8 +224,8 @@ static void prepare(struct share *share, struct connection *connection) {
     } else if (kind == EVENT) {
         length = write_event(body, driver, number, 0, connection->id);
     } else {
-        // A batch stands for the queue of a phone, so none of its events may be older than the driver's previous batch.
-        // That batch was sent about a second ago. The 100 events are therefore 10 ms apart.
+        // The 100 events are 10 ms apart, so they are all newer than the driver's previous batch, which was sent about
+        // a second ago. The batches of a phone's queue have the same order.
         path = "POST /native/events/batch";
         length = sprintf(body, "{\"events\":[");
         for (int place = 0; place < BATCH; place++) {
@@ -252,8 +250,7 @@ static int occurrences(const char *text, size_t length, const char *word) {
     return count;
 }
 
-// Returns NULL if the response is what the contract requires for this request, otherwise the name of the wrong part of
-// the response. JSON members may be in any order.
+// Returns the part of the response that violates the contract, or NULL. JSON members may be in any order.
 static const char *wrong(struct connection *connection, const char *head, const char *body, size_t length) {
     if (strncmp(head, "HTTP/1.1 200 ", 13) != 0) return "status";
     if (options.fixed_answers) return NULL;
@@ -341,8 +338,7 @@ static void broke(struct share *share, struct connection *connection, const char
     if (connection->busy) share->in_flight--;
     connection->busy = false;
     close_connection(share, connection);
-    // A broken connection is not replaced, because a service that breaks connections has failed the benchmark in any
-    // case.
+    // Do not replace the connection, because a service that breaks connections has failed the benchmark.
 }
 
 static void open_connection(struct share *share, struct connection *connection) {
@@ -352,8 +348,8 @@ static void open_connection(struct share *share, struct connection *connection) 
     setsockopt(connection->descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)options.port)};
     if (options.fresh) {
-        // Connect from many addresses. One address has too few ports, because a closed connection keeps its port for a
-        // while.
+        // Connect from many addresses. A closed connection keeps its port for a while, so one address has too few
+        // ports.
         setsockopt(connection->descriptor, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
         struct sockaddr_in from = {.sin_family = AF_INET};
         from.sin_addr.s_addr = htonl(0x7f000002u + (uint32_t)(next_random(share) % 200));
@@ -440,8 +436,8 @@ static uint64_t due_ns(struct share *share) {
     return share->started_ns + (uint64_t)((double)share->due_count * apart);
 }
 
-// Counts the requests that were due but were not sent. Their latency is unknown. Instead, the time since each request
-// was due is recorded, because the latency would have been at least as long.
+// Counts the requests that were due but were not sent. Records the time since each was due as its latency, because the
+// real latency would be at least as long.
 static void count_the_unsent(struct share *share, uint64_t now) {
     for (uint64_t due; (due = due_ns(share)) < now; share->due_count++) {
         if (due - share->started_ns < (uint64_t)(options.warmup * 1e9)) continue;
@@ -460,8 +456,8 @@ static bool finished(struct share *share) {
     return share->stopping;
 }
 
-// Continues with a connection that has received its response. At maximum rate, sends the next request on it at once. At
-// a fixed rate, makes the connection available for the next request that is due.
+// Called after a response. At maximum rate, sends the next request on the connection at once. At a fixed rate, keeps
+// the connection for a request that becomes due.
 static void rest(struct share *share, struct connection *connection) {
     if (options.rate <= 0 && share->started_ns && !finished(share)) begin(share, connection, now_ns());
     else share->idle[share->idle_count++] = connection;
@@ -470,8 +466,7 @@ static void rest(struct share *share, struct connection *connection) {
 static void send_what_is_due(struct share *share) {
     if (finished(share)) return;
     if (options.rate <= 0) {
-        // Send the first requests. After that, `rest` sends the next request on a connection as soon as a response has
-        // arrived.
+        // Send the first request on each connection. `rest` sends all later requests.
         while (share->idle_count > 0 && !share->stopping) begin(share, share->idle[--share->idle_count], now_ns());
         return;
     }

@@ -1,5 +1,5 @@
-// Measures the limit of the machine. This program only reads HTTP requests, and sends fixed responses. It supports
-// keep-alive, pipelining and split requests, but has no error responses, token, JSON or disk.
+// A server that shows the limit of the machine. It only reads HTTP requests and sends fixed responses. It supports
+// keep-alive, pipelining and split requests. It checks no token, parses no JSON and writes nothing to the disk.
 //
 // cc -O2 -pthread -o epoll epoll.c; epoll PORT [THREADS]
 
@@ -40,7 +40,7 @@ struct connection {
     char input[INPUT_MAX];
 };
 
-// Answers every complete request in the input and keeps the rest. Returns false if send failed.
+// Answers every complete request in the input and keeps the rest. Returns false if the client must be disconnected.
 static bool answer(struct connection *connection) {
     static __thread char output[OUTPUT_MAX];
     size_t used = 0, output_length = 0;
@@ -68,7 +68,7 @@ static bool answer(struct connection *connection) {
     }
     memmove(connection->input, connection->input + used, connection->input_length - used);
     connection->input_length -= used;
-    // Unsent bytes are not kept, so a client that does not read its responses is disconnected.
+    // Bytes that could not be sent are lost, so disconnect a client that does not read its responses.
     return output_length == 0 || send(connection->descriptor, output, output_length, MSG_NOSIGNAL) == (ssize_t)output_length;
 }
 

@@ -1,17 +1,16 @@
-// Sends recorded transactions to PostgreSQL again, through libpq in pipeline mode. Statements, values, groups and the
-// number of connections are those of the recording. The elapsed time shows how long PostgreSQL and libpq alone take for
-// the load, without HTTP, JSON and journeys.
+// Sends recorded transactions to PostgreSQL again, through libpq in pipeline mode. The elapsed time is that of
+// PostgreSQL and libpq alone, without HTTP, JSON and journeys.
 //
-// The recording (recording.py) is binary, in the machine's byte order. All numbers are 32 bits wide. A NUL follows each
-// text and is not counted in its length.
+// The recording (bench/recording.py) is binary, in the machine's byte order. All numbers have 32 bits. A NUL follows
+// each text; the length of the text does not count it.
 //
-// A session is one connection. A group is a sequence of queries that are sent together. Before a group is sent, each of
-// its waits must be over: the named session must have completed the given number of groups.
+// A session is one connection. A group is a sequence of queries that are sent together. A wait names another session
+// and a number of groups. A group is sent when, for each of its waits, that session has completed that many groups.
 //
 // - statements: count, then for each: length and text of the SQL
 // - sessions: count, then for each: count of groups, then for each group: waits, queries
-// - waits: count, then for each: the session to wait for, the number of its groups that must be complete
-// - queries: count, then for each: statement, count of parameters, then for each parameter: length (-1: NULL), text
+// - waits: count, then for each: index of the session, number of its groups that must be complete
+// - queries: count, then for each: index of the statement, count of parameters, then for each: length (-1: NULL), text
 //
 // usage: replay URL RECORDING; prints the elapsed seconds as JSON.
 

@@ -1,5 +1,5 @@
-"""`make profile`: puts a load on the server, samples it with perf or counts its instructions with callgrind, and draws
-a flame graph."""
+"""`make profile`: puts a load on the server and draws a flame graph. The weights are samples of perf, or instructions
+that callgrind counts."""
 
 import pathlib
 import shutil
@@ -18,12 +18,10 @@ OUT = ROOT / ".build" / "profile"
 
 
 class UnderCallgrind(Dwell):
-    """The server under callgrind, which counts every instruction. The measured memory and processor time include those
-    of valgrind."""
+    """The server under callgrind. Its memory and processor time include those of valgrind."""
 
     def build(self):
-        # Keep the symbols and remove the debugging information, because the installed valgrind may be too old to read
-        # it.
+        # Remove the debugging information, because valgrind may be too old to read it. The symbols remain.
         super().build()
         run(["objcopy", "--strip-debug", Dwell.binary, OUT / "dwell"])
         self.binary = OUT / "dwell"
@@ -43,8 +41,8 @@ def perf_works():
 
 
 def with_perf(bench, load, seconds):
-    """Samples the server with perf. The C libraries are built without frame pointers. Stacks are therefore unwound with
-    DWARF; otherwise the callers of SQLite and malloc would be missing."""
+    """perf unwinds the stacks with DWARF, because the C libraries have no frame pointers. With frame pointers, the
+    callers of SQLite and malloc would be missing."""
     with Dwell().start(bench.fresh_folder("profile"), bench.token) as running:
         sampling = subprocess.Popen(
             ["perf", "record", "-e", "cpu-clock", "-F", "499", "--call-graph", "dwarf,16384", "-o", OUT / "perf.data",

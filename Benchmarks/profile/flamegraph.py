@@ -1,6 +1,5 @@
-"""Draws weighted call stacks as a flame graph: an SVG that contains a small script and loads nothing from elsewhere. A
-box is a function, and its width is the weight of the function and its callees. A click on a box enlarges it to the full
-width."""
+"""Draws weighted call stacks as a flame graph: an SVG with a script, which loads nothing from elsewhere. A box is a
+function, and its width is the weight of the function and its callees. A click enlarges a box to the full width."""
 
 import hashlib
 import html

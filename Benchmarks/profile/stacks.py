@@ -1,14 +1,12 @@
-"""Reads call stacks and the weight of each from the output of `perf script` or callgrind. This module knows neither the
-load nor the drawing.
+"""Reads call stacks and their weights from the output of `perf script` or callgrind.
 
-A stack is a tuple of frames, outermost first; a frame is (name, module)."""
+A stack is a tuple of frames, outermost first. A frame is (name, module)."""
 
 import collections
 import re
 import subprocess
 
-# The frames with which every stack of the server begins: the start of the thread, Dispatch, and the runtime of Swift's
-# tasks. They carry no information and are removed.
+# Every stack of the server begins with such frames of the thread, of Dispatch and of Swift's tasks. They are removed.
 PLUMBING = re.compile(
     r"^(start_thread|clone3?|__clone|__GI___clone|_dispatch_|dispatch_|thunk for |partial apply for thunk|swift_job_run|"
     r"swift::runJob|UnownedJob\.|completeTask|(partial apply for )?closure #\d+ in EventLoop\.|"
@@ -16,7 +14,7 @@ PLUMBING = re.compile(
 
 
 class Names:
-    """Readable names of symbols. One run of `swift demangle` translates all symbols."""
+    """Readable names of symbols, translated by one run of `swift demangle`."""
 
     def __init__(self, symbols):
         symbols = list(dict.fromkeys(symbols))
@@ -26,8 +24,8 @@ class Names:
 
     def frame(self, symbol, image):
         name = self.readable.get(symbol, symbol)
-        # A Swift symbol usually begins with its module: $s6Engine6IngestV... belongs to Engine. The symbols of
-        # specialized generic code of the standard library do not begin with a module. They get the module "swift".
+        # A Swift symbol usually begins with its module: $s6Engine6IngestV... belongs to Engine. Specialized generics of
+        # the standard library have no module there, and get the module "swift".
         module = re.match(r"_?\$s(\d+)(\D\w*)", symbol)
         if module:
             return (name, module[2][: int(module[1])])
@@ -53,8 +51,8 @@ def image_name(path):
 
 
 def from_perf(lines):
-    """Returns the weight of each stack in the output of `perf script -F comm,tid,ip,sym,dso`. In this output, an empty
-    line ends each sample, and the innermost frame of a sample is first."""
+    """Returns the weight of each stack in the output of `perf script -F comm,tid,ip,sym,dso`. There, an empty line ends
+    a sample, and a sample begins with the innermost frame."""
     raw = []
     stack = []
     for line in lines:
@@ -70,10 +68,9 @@ def from_perf(lines):
     names = Names(symbol for stack in raw for symbol, _ in stack)
     weights = collections.Counter()
     for stack in raw:
-        # If an address is in no file, unwinding went wrong there. Leave out the frame of this address.
+        # Leave out a frame whose address is in no file, because unwinding went wrong there.
         frames = [names.frame(symbol, image_name(image)) for symbol, image in stack if image != "[unknown]"]
-        # A frame without a name is in a library without symbols, and gets the library's name. Merge adjacent equal
-        # frames.
+        # In a library without symbols, a frame has no name. It gets the library's name. Merge adjacent equal frames.
         frames = [frame if frame[0] != "[unknown]" else (f"[{frame[1]}]", frame[1]) for frame in frames]
         frames = [frame for index, frame in enumerate(frames) if index == 0 or frame != frames[index - 1]]
         if frames:
@@ -89,9 +86,9 @@ def without_plumbing(frames):
 
 
 def from_callgrind(lines):
-    """Returns the weight of each stack, computed from callgrind.out. That file has the cost of each function itself and
-    of each call from one function to another, but no stacks. The cost of a callee is therefore divided among its
-    callers in proportion to the cost of their calls."""
+    """Returns the weight of each stack. callgrind.out has no stacks. It has only the cost of each function itself, and
+    of each call between two functions. A callee's cost is divided among its callers in proportion to the cost of their
+    calls."""
     own, calls, names, file_names = read_callgrind(lines)
     readable = Names(name.split("'")[0] for name in names.values())
     caused = collections.Counter()
@@ -107,7 +104,7 @@ def from_callgrind(lines):
         if own[name] * share >= smallest:
             weights[stack] += round(own[name] * share)
         for callee, cost in calls[name].items():
-            # Do not follow a call that is too cheap to be drawn, and limit the depth, because calls can be recursive.
+            # Skip a call that is too cheap to be drawn. Limit the depth, because calls can be recursive.
             if cost * share < smallest or len(stack) > 60:
                 continue
             if inclusive.get(callee):
@@ -176,8 +173,7 @@ def self_weights(weights):
 
 
 def inclusive_weights(weights):
-    """Returns the total weight of the stacks that contain each function. A function that recurses counts once per
-    stack."""
+    """Returns for each function the weight of all stacks that contain it. A recursive function counts once a stack."""
     totals = collections.Counter()
     for stack, weight in weights.items():
         for frame in set(stack):
@@ -186,8 +182,8 @@ def inclusive_weights(weights):
 
 
 def blamed_weights(weights, modules):
-    """Returns the weight of each function of `modules`. A stack's weight is added to its innermost frame that is in
-    `modules`. A function's weight therefore includes its callees outside of `modules`."""
+    """Returns the weight of each function of `modules`, including its callees in other modules. The weight of a stack
+    counts for the innermost frame that is in `modules`."""
     totals = collections.Counter()
     for stack, weight in weights.items():
         blamed = next((frame for frame in reversed(stack) if frame[1] in modules), None)

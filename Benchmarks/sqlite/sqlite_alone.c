@@ -1,11 +1,11 @@
-// Measures SQLite without the server, HTTP and the fold. Shows how many events one thread can store durably, with a
-// given number of events per transaction. `dwell migrate` creates the database.
+// Measures how many events one thread can store durably with SQLite alone, without the server, HTTP and the fold.
+// `dwell migrate` creates the database.
 //
 // For each event, this program writes a row of `event_row` and a row of `event_key` in the same transaction. Dwell
-// writes the row of `event_key` later, together with those of many other events.
+// writes the rows of `event_key` later, for many events at once.
 //
-//   sqlite_alone rate DATABASE BATCH SECONDS   prints rows per second and microseconds per transaction as JSON
-//   sqlite_alone fill DATABASE ROWS            quickly fills a database with that many events, for other measurements
+//   sqlite_alone rate DATABASE BATCH SECONDS   BATCH events per transaction; prints rates and times as JSON
+//   sqlite_alone fill DATABASE ROWS            fills the database with at least ROWS events, for other measurements
 //
 // cc -O2 -o sqlite_alone sqlite_alone.c -lsqlite3 -lcrypto
 
@@ -50,7 +50,7 @@ static void step(sqlite3_stmt *statement) {
     check(sqlite3_reset(statement), SQLITE_OK);
 }
 
-// The journey of the drivers in the load, and the driver's state after each event.
+// The events of a journey, and the state after each event.
 static const struct { const char *name; int session, rank, transition, state; } journey[JOURNEY] = {
     {"chargerTargeted", 0, 0, 0, 6},         {"enteredChargerIntentZone", 0, 1, 1, 1},
     {"anchorDwellComplete", 0, 2, 1, 2},     {"exclusiveActivatedByWeb", 1, 3, 1, 3},
@@ -87,9 +87,9 @@ static void write_dictionaries(int64_t now_ms) {
 
 static sqlite3_stmt *add_event, *add_key, *add_session;
 
-// The column `driver.chain` stores the time of the driver's last event and the ids of that event's climb, highest level
-// first (SQLiteStore/Events/ChainEnd.swift). The climb goes from the last event to the nearest earlier event with a
-// higher level, and so on.
+// The content of the column `driver.chain`: the time of the driver's last event, and the ids of its climb, highest
+// level first (SQLiteStore/Events/ChainEnd.swift). A climb goes from an event to the nearest earlier event of a higher
+// level, and from there on in the same way.
 typedef struct { int64_t ids[65], time_ms; int count; } chain_end;
 static chain_end chains[DRIVERS + 1];
 
@@ -140,8 +140,8 @@ static uint64_t next_random(void) {
     return random_state;
 }
 
-// Inserts the event with the number `number`, counted from 0. Consecutive numbers belong to different drivers, as in
-// the load of `make bench`. `time_ms` is the time at which the event happened.
+// Inserts the event `number`, counted from 0. Its time is `time_ms`. The drivers take turns, as in the load of
+// `make bench`.
 static void insert(uint64_t number, int64_t time_ms) {
     int64_t driver = (int64_t)(number % DRIVERS) + 1;
     uint64_t mine = number / DRIVERS;
@@ -206,11 +206,11 @@ static int compare(const void *a, const void *b) {
 }
 
 static void measure(int batch, double seconds) {
-    // As in Dwell's writer, each commit is synced (FULL). Three settings differ from Dwell's:
+    // Each commit is synced, as in Dwell. Three settings differ from Dwell's:
     //
-    // - SQLite itself checkpoints the WAL whenever it has 16 MiB, while Dwell checkpoints in the background.
+    // - SQLite checkpoints the WAL in a commit, when the WAL has 16 MiB. Dwell checkpoints in the background.
     // - Foreign keys are not checked.
-    // - The cache has 64 MiB instead of 48 MiB.
+    // - The cache has 64 MiB. Dwell's has 48 MiB.
     run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4096;"
         "PRAGMA cache_size = -65536; PRAGMA foreign_keys = OFF");
     write_dictionaries((int64_t)time(NULL) * 1000);
@@ -239,8 +239,7 @@ static void measure(int batch, double seconds) {
 static void fill(uint64_t rows) {
     run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -1000000; PRAGMA foreign_keys = OFF;"
         "PRAGMA locking_mode = EXCLUSIVE");
-    // Insert only complete journeys, so that every driver ends in the last state of a journey. All events happened at
-    // least a minute ago.
+    // Insert only complete journeys, so that all drivers end in the same state. All events are at least a minute old.
     uint64_t round = DRIVERS * JOURNEY;
     rows = (rows + round - 1) / round * round;
     int64_t end_ms = ((int64_t)time(NULL) - 60) * 1000;

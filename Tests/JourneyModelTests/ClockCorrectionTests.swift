@@ -15,7 +15,7 @@ struct ClockCorrectionTests {
         var memory = ClockMemory()
 
         /// Returns the correction of an event. The server receives the event `at` milliseconds after an arbitrary
-        /// start. Each `…Ago` parameter is a time of the phone's clock, in milliseconds before `at`.
+        /// start. Each other parameter is a time of the phone's clock, in milliseconds before `at`.
         mutating func event(
             at: Int64 = 0, occurredAgo: Int64, sentAgo: Int64? = nil, timestampAgo: Int64? = nil
         ) -> ClockCorrection {

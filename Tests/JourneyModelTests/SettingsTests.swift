@@ -1,5 +1,5 @@
-// Tests of the eight settings (contract, section 2): a handwritten copy of the contract's table, the limits of each
-// range, and invalid numbers.
+// Tests of the eight settings (contract, section 2): a handwritten copy of the contract's table, each range's limits,
+// and invalid numbers.
 
 import JourneyModel
 import Testing

@@ -1,5 +1,5 @@
-// Tests of late events: how many stored events are folded again and written, and how they are charged to the driver's
-// rate limit.
+// Tests of late events: how many stored events are folded again and written, and what the driver's rate limit is
+// charged.
 
 import Engine
 import JourneyModel

@@ -75,8 +75,8 @@ struct WorkQueueTests {
         #expect(outcomes.count == drivers.count)
     }
 
-    /// Adds the check of the driver's deadline to the queue, then calls `body` and refuses all work that it returns.
-    /// Returns the answer to the check.
+    /// Adds the check of the driver's deadline to the queue, then calls `body`. Answers all work that `body` returns
+    /// with a failure. Returns the answer to the check.
     private func check(
         _ driver: DriverID, in queue: WorkQueue, then body: () -> [Work] = { [] }
     ) async -> Result<Bool, StoreFailure> {

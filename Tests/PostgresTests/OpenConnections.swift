@@ -13,7 +13,6 @@ enum Loops {
 }
 
 extension PostgresServer {
-    /// Connects to the server, runs the body, and then closes the connection.
     func with<Answer>(
         _ url: String? = nil, _ configure: (inout PostgresConfiguration) -> Void = { _ in },
         _ body: (PostgresConnection) async throws -> Answer
@@ -56,7 +55,7 @@ struct Gate {
     private let connection: PostgresConnection
     private let key: PostgresValue
 
-    /// Runs the body with a closed gate. The gate opens when the body opens it, or at the end of the body.
+    /// Runs the body with a closed gate. If the body does not open the gate, the gate opens at the end of the body.
     static func with(_ server: PostgresServer, _ body: (Gate) async throws -> Void) async throws {
         try await server.with { (connection) async throws in
             let gate = Gate(connection: connection, key: .int8(.random(in: .min ... .max)))

@@ -43,7 +43,7 @@ import Testing
         ("mysql://u:sesame@h/d", PostgresConfigurationError.scheme),
         ("host=h password=sesame", .scheme),
         // The passwords in the next three URLs contain characters that must be percent-encoded. Without Dwell's own
-        // check, libpq would read a part of the password as the host, the port or the database.
+        // check, libpq would take a part of the password for the host, the port or the database.
         ("postgres://u:ses@ame@h/d", .credentials),
         ("postgres://u:12/sesame@h/d", .credentials),
         ("postgres://u:ses?ame@h/d", .credentials),

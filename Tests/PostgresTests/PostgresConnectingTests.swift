@@ -8,7 +8,6 @@ import Testing
 @testable import Postgres
 
 @Suite struct PostgresConnectingTests {
-    /// Returns the error of an attempt to connect; nil if it succeeds.
     private func failure(
         _ url: String, password: String? = nil, until deadline: Deadline = .inSeconds(20)
     ) async throws -> PostgresError? {
@@ -60,7 +59,7 @@ import Testing
     }
 
     @Test func `a closed port and a standby are passed over`() async throws {
-        // This test does not use the shared server, because the standby would copy the databases of all tests.
+        // A standby copies all databases of its server, so this test starts a server of its own.
         let server = try await PostgresServer()
         defer { server.stop() }
         let standby = try await PostgresServer(standbyOf: server)

@@ -26,8 +26,8 @@ import Testing
 
     // MARK: - Cut by the network
 
-    /// Cuts the connection at every fifth byte of the request. The request ends with the Sync message, which has five
-    /// bytes. If only this message is missing, the server has the whole transaction and commits it.
+    /// Each run lets five more bytes of the request pass. The request ends with a Sync message of five bytes. Without
+    /// this message, the server has the whole transaction and commits it.
     @Test func `a transaction whose request is cut is in doubt, and never reported as done`() async throws {
         let server = try await PostgresServer.shared()
         let database = try await databaseWithTable(server)
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    /// Cuts the connection at each byte of the answer. The server has committed in each case.
+    /// Each run lets one more byte of the answer pass. The server has committed in every run.
     @Test func `a transaction whose answer is cut is in doubt, unless it arrived whole`() async throws {
         let server = try await PostgresServer.shared()
         let database = try await databaseWithTable(server)

@@ -25,9 +25,9 @@ import Testing
         }
     }
 
-    /// The answers have sizes around those of TLS records and of libpq's buffers. PostgreSQL 17 and newer may send TLS
-    /// records that libpq does not read whole. The last bytes are then in OpenSSL's buffer, so a client that waits for
-    /// the socket would wait forever.
+    /// The sizes of the answers are close to those of TLS records and libpq's buffers. PostgreSQL 17 and newer may send
+    /// TLS records that libpq reads only in part. The rest is in OpenSSL's buffer, so a client that waits for the
+    /// socket would wait forever.
     @Test func `answers of all sizes arrive over TLS`() async throws {
         let server = try await PostgresServer.shared()
         try await server.with(server.urlOverTCP(parameters: "sslmode=require")) { (connection) async throws in

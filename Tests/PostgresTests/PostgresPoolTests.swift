@@ -1,4 +1,4 @@
-// Tests of lending connections, and of servers that stop and come back.
+// Tests of the pool: how it lends connections, and what it does when a server stops and comes back.
 
 import Logging
 import Sockets

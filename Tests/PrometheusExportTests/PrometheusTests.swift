@@ -191,8 +191,8 @@ struct Exposition {
         return labels
     }
 
-    /// Checks the buckets of each histogram. Their values must ascend. The last bucket must be +Inf, and its value must
-    /// equal the histogram's count.
+    /// The values of a histogram's buckets must ascend. The last bucket must be +Inf, and its value must equal the
+    /// histogram's count.
     private func checkHistograms() throws {
         for (name, type) in types where type == "histogram" {
             let buckets = samples.filter { $0.name == name + "_bucket" }

@@ -1,5 +1,4 @@
-// Tests of `AppStoreVerifier`. Valid signed data is accepted. The data is rejected if any one of its properties is
-// wrong.
+// Tests of `AppStoreVerifier`. It accepts valid signed data, and rejects data with any wrong property.
 
 import Crypto
 import Foundation
@@ -195,8 +194,8 @@ import Testing
                 try await verifier.renewal(part, beside: fact, now: start)
             }
         }
-        // The notification as a whole has a valid signature, but the transaction or renewal inside it is truncated.
-        // Only every 37th length is tested, because each notification must be signed anew.
+        // The notification's own signature is valid, but the transaction or renewal inside it is truncated. Each
+        // notification must be signed anew, so the test uses only every 37th length.
         for (name, text) in [("signedTransactionInfo", transaction), ("signedRenewalInfo", renewal)] {
             var data: [String: (any Sendable)?] = ["signedTransactionInfo": transaction, "signedRenewalInfo": renewal]
             for length in stride(from: 0, to: text.utf8.count, by: 37) {
@@ -238,8 +237,8 @@ import Testing
         #expect(await refusal(try authority.token(transactionClaims(), header: ["x5c": chain])) == .wrongAlgorithm)
         let critical: [String: any Sendable] = ["alg": "ES256", "x5c": chain, "crit": ["b64"], "b64": false]
         #expect(await refusal(try authority.token(transactionClaims(), header: critical)) == .wrongAlgorithm)
-        // The token below has the header and signature of one JWS and the payload of another, so the signature does not
-        // match.
+        // This token has the header and signature of one JWS, but the payload of another. The signature therefore does
+        // not match.
         let (one, other) = (
             try authority.token(transactionClaims()), try authority.token(transactionClaims(["price": 1]))
         )
@@ -431,8 +430,8 @@ import Testing
         #expect(await refusal(try authority.token(notificationClaims())) == .wrongClaims)
         #expect(try await authority.notificationRefusal(transactionClaims()) == .wrongClaims)
         let transaction = try await verifier.transaction(authority.token(transactionClaims()), now: start)
-        // A transaction of the same subscription has every member that a renewal needs, except `autoRenewStatus`. The
-        // last claims below have this member too.
+        // Except for `autoRenewStatus`, a transaction has every member that a renewal needs. The third claims have this
+        // member too, and must still be rejected.
         for claims in [notificationClaims(), transactionClaims(), transactionClaims(["autoRenewStatus": 1])] {
             let token = try authority.token(claims)
             await #expect(throws: PurchaseRefusal.wrongClaims) {

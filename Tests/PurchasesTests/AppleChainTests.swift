@@ -1,6 +1,5 @@
-// Tests with Apple's current certificates for App Store data, which come from the x5c header of real signed data. With
-// the pinned root, the certificates pass all checks. Data that Apple did not sign is rejected even with these
-// certificates.
+// Tests with Apple's current certificates for App Store data, from the x5c header of real signed data. They pass all
+// checks against the pinned root. Data that Apple did not sign is rejected even with these certificates.
 
 import Crypto
 import Foundation

@@ -1,5 +1,4 @@
-// Tests of `CertificateChain`. A valid chain is accepted. A chain is rejected if any one property of a certificate is
-// wrong.
+// Tests of `CertificateChain`. It accepts a valid chain, and rejects a chain if any property of a certificate is wrong.
 
 import Crypto
 import Foundation
@@ -79,7 +78,7 @@ import Testing
         #expect(await refusal(of: [leaf, intermediate, leaf], roots: roots) == .untrustedRoot)
         #expect(await refusal(of: [root, root, root], roots: roots) == .missingMarker)
         #expect(await refusal(of: [leaf, leaf, root], roots: roots) == .missingMarker)
-        // The leaf is not a certificate authority, so it is rejected when it takes the place of the root.
+        // The leaf takes the place of the root. It is rejected, because it is not a certificate authority.
         #expect(await refusal(of: [leaf, intermediate, leaf], roots: [leaf]) == .wrongCertificate)
     }
 

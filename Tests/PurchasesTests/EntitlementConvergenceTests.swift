@@ -1,8 +1,8 @@
-// Property tests of the fold of purchases. However the facts are ordered, repeated or delayed, they must give the same,
-// correct entitlements.
+// Property tests of the fold of purchases. In any order, with repeats and delays, the facts must give the same, correct
+// entitlements.
 //
-// Set DWELL_PURCHASE_YEARS=100000 for a long run. A failure prints its seed. If DWELL_PROPERTY_SEED is set to this
-// seed, the next run begins with it.
+// Set DWELL_PURCHASE_YEARS=100000 for a long run. A failure prints its seed. To begin the next run with this seed, set
+// DWELL_PROPERTY_SEED to it.
 
 import JourneyModel
 import TestSupport
@@ -41,7 +41,7 @@ import Testing
             let store = SimulatedStore(seed: seed)
             var random = SeededRandom(seed: ~seed)
             for (step, next) in zip(store.steps, store.steps.dropFirst().map(\.hour) + [Int.max]) {
-                // Checks roughly a quarter of the steps, because the time for all steps grows with the square of their
+                // Check only about a quarter of the steps. The time for all of them would grow with the square of their
                 // number.
                 guard random.chance(1, in: 4) else { continue }
                 var facts = PurchaseFacts()
@@ -89,7 +89,6 @@ import Testing
         #expect(refundedUpgrades > 10)
     }
 
-    /// Returns the facts in random order. Some facts occur twice, and up to two of them three times.
     private static func deliveries(of facts: [SignedFact], _ random: inout SeededRandom) -> [SignedFact] {
         let repeats = facts.filter { _ in random.chance(1, in: 4) }
         return (facts + repeats + repeats.prefix(2)).shuffled(using: &random)

@@ -26,18 +26,17 @@ import Testing
             var taken: [String] = []
             var pauses: [Duration] = []
             var reports: [NotificationHistory.Report] = []
-            /// For each environment, the number of requests that still fail before one succeeds.
+            /// For each environment, how many more requests fail.
             var failures: [AppStoreEnvironment: Int] = [:]
             /// The environments whose second page fails.
             var brokenSecondPages: Set<AppStoreEnvironment> = []
-            /// Requests whose `to` is later than this time fail. If this is nil, no request fails for this reason.
+            /// If set, requests whose `to` is later than this time fail.
             var reachableTo: Moment?
             /// The environments where Apple has no history of the app.
             var unavailable: Set<AppStoreEnvironment> = []
-            /// Whether each page names a next page, so that the pages never end.
+            /// Whether every page names a next page.
             var isEndless = false
-            /// The number of further notifications that the service rejects as `.busy`. It accepts the notifications
-            /// after them.
+            /// How many more notifications the service rejects as `.busy`.
             var busyAnswers = 0
             var pausesLeft = 0
 
@@ -105,8 +104,8 @@ import Testing
             return TakenNotification(notification: notification, outcome: isKnown ? .repeated : .taken(owner: nil))
         }
 
-        /// Records the pause and advances the clock. When all planned pauses are used up, throws `CancellationError`,
-        /// as if the task was cancelled.
+        /// Records the pause and advances the clock. After the last planned pause, throws `CancellationError`, as if
+        /// the task was cancelled.
         func pause(_ duration: Duration) throws {
             let isOver = state.withLock { state in
                 state.pauses.append(duration)
@@ -163,8 +162,8 @@ import Testing
             first.map(\.to) == [
                 Self.ago(2), Self.ago(1, 3600), Self.ago(0, 3600), Self.ago(0), Self.ago(-1), Self.ago(-2),
             ])
-        // Apple attempts a delivery for 157 hours. The span that begins seven days before the last pass therefore
-        // contains every notification that Apple may have attempted again since the last pass.
+        // Apple repeats a delivery for up to 157 hours. A span that begins seven days before the last pass therefore
+        // contains every notification that Apple may have repeated since that pass.
         #expect(
             first.map(\.from) == [
                 Self.ago(9), Self.ago(2, 3600), Self.ago(1, 3600), Self.ago(0, 3600), Self.ago(7), Self.ago(6),
@@ -233,8 +232,7 @@ import Testing
             state.readTo[Self.production] = Self.ago(20)
             state.brokenSecondPages = [.production]
         }
-        // The run makes two attempts. The second page fails in both, so only the notification of the first page was
-        // stored, once in each attempt.
+        // Both attempts of the run fail at the second page. Each attempt has stored the notification of the first page.
         let state = await run(apple)
         #expect(state.taken == ["one", "one"] && state.results().count == 2)
         #expect(state.readTo == [Self.production: Self.ago(20)])

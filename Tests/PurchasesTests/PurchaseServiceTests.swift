@@ -9,7 +9,7 @@ import Testing
 
 @Suite struct PurchaseServiceTests {
     /// A store in memory for one driver, who owns every purchase. If the driver `other` shows a purchase, the store
-    /// answers that another driver owns it.
+    /// answers that it has another owner.
     private final class MemoryStore: PurchaseStore {
         private struct Contents {
             var facts = PurchaseFacts()

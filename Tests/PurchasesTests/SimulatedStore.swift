@@ -2,8 +2,8 @@
 // facts that Apple would sign: purchases, renewals, billing failures and recoveries, upgrades, downgrades, refunds and
 // their reversals.
 //
-// After each step the simulation also records the expected entitlements, without using the facts. The test compares
-// these entitlements with those that are computed from the facts.
+// After each step the simulation also records the expected entitlements, without using the facts. A test compares them
+// with the entitlements that are computed from the facts.
 
 import JourneyModel
 import TestSupport
@@ -45,10 +45,10 @@ struct SimulatedStore {
         var accessEnds: Moment?
     }
 
-    /// One step. From `hour` until the next step, the entitlements by product id must be those in `truth`.
+    /// One step. From `hour` until the next step, `truth` has the expected entitlements by product id.
     struct Step {
         var hour: Int
-        /// The number of `facts` that are signed when the step is complete.
+        /// The number of `facts` after this step.
         var factCount: Int
         var truth: [String: Truth]
     }
@@ -118,8 +118,8 @@ struct SimulatedStore {
 
     private mutating func subscribe() {
         let product = [Self.monthly, Self.yearly, Self.weekly].randomPick(&random)
-        // The last subscription has expired, possibly after a grace period. The renewal information of the new purchase
-        // does not contain the end of that grace period. From then on, the facts show only when the paid period ended.
+        // If the old subscription expired after a grace period, the new renewal information lacks the end of that
+        // period. The facts then show only when the paid period ended.
         if let last = subscription, truth[last.productID]?.status == .expired {
             truth[last.productID]?.accessEnds = last.expiresDate
         }
@@ -155,8 +155,8 @@ struct SimulatedStore {
     /// Renews the subscription 1 to 12 hours before the period ends. If the period is nearly over, renews it at the end
     /// of the period.
     ///
-    /// If the product stays the same, an early renewal moves the end of access at once. If the product changes, the new
-    /// product begins when the old period ends.
+    /// An early renewal of the same product moves the end of access at once. If the product changes, the new product
+    /// begins when the old period ends.
     private mutating func renewEarly(_ current: TransactionFact, end: Int) {
         guard end - now > 14 else {
             now = max(now + 1, end)
@@ -168,7 +168,7 @@ struct SimulatedStore {
         let before = truth
         renew(current, at: end)
         if next != current.productID {
-            // The new period has not started: the previous one continues until its end.
+            // The new period has not started, so the old one continues until its end.
             truth = before
             step()
             now = end
@@ -200,7 +200,7 @@ struct SimulatedStore {
                 return step()
             }
             now = grace
-            // In half of the cases Apple signs nothing, and the grace period expires by time alone.
+            // In half of the cases, Apple signs nothing during the grace period, and only time ends it.
             if random.chance(1, in: 2) { sign(autoRenews: true, isRetrying: true, grace: grace, intent: 2) }
             close(current, .billingRetry, at: hour(grace))
             step()
@@ -224,7 +224,7 @@ struct SimulatedStore {
         buy(Self.yearly, original: old.originalTransactionID)
         close(old, .expired, at: hour(now))
         // Apple does not always send the replaced transaction again with the mark that it was upgraded. The
-        // entitlements must be correct even if the new transaction is the only sign of the upgrade.
+        // entitlements must be correct even if only the new transaction shows the upgrade.
         if random.chance(1, in: 2) {
             old.isUpgraded = true
             emit(&old)
@@ -248,8 +248,8 @@ struct SimulatedStore {
         step()
     }
 
-    /// Refunds the current period at a random time. After an upgrade (`isSoon`), the refund comes an hour later, when
-    /// the last period of the replaced subscription has usually not expired yet.
+    /// Refunds the current period at a random time, or after an upgrade (`isSoon`) an hour later. The period that the
+    /// upgrade replaced has usually not expired by that time.
     private mutating func refundAndMaybeReverse(isSoon: Bool = false) {
         guard var current = subscription else { return }
         if isSoon { wait(1) } else { waitWithinPeriod() }
@@ -271,8 +271,8 @@ struct SimulatedStore {
         }
     }
 
-    /// Returns whether the facts still contain a valid transaction of another subscription product, which `current`
-    /// replaced. A valid transaction is not expired, revoked or marked as upgraded.
+    /// Returns whether the facts contain a transaction of another subscription product that is not expired, revoked or
+    /// marked as upgraded. `current` has replaced that transaction.
     private func hasReplacedUnexpired(_ current: TransactionFact) -> Bool {
         PurchaseFacts(facts).transactions.values.contains {
             $0.kind == .autoRenewable && $0.productID != current.productID && $0.revocation == nil && !$0.isUpgraded
@@ -375,11 +375,11 @@ struct SimulatedStore {
             revocation: nil, offer: nil, appAccountToken: nil, signedDate: hour(now), payload: [])
     }
 
-    /// Two bytes that are different for each fact. They serve as the fact's payload.
+    /// Two bytes that differ for each fact. They serve as the fact's payload.
     private var number: [UInt8] { [UInt8(facts.count / 256 % 256), UInt8(facts.count % 256)] }
 
-    /// Signs a fact at the current hour. The signing times of facts of the same hour differ by milliseconds, in the
-    /// order of the facts.
+    /// Signs a fact at the current hour. To keep the order of facts of the same hour, the signing time also has a
+    /// millisecond for each earlier fact.
     private mutating func emit(_ fact: inout TransactionFact) {
         fact.signedDate = hour(now).advanced(byMilliseconds: Int64(facts.count % 1000))
         fact.payload = number

@@ -106,8 +106,8 @@ struct TestAuthority: Sendable {
 
     // MARK: Signed data
 
-    /// Returns a JWS of `claims` with Apple's header. The header contains `chain`, or the chain of this authority if
-    /// `chain` is nil. The JWS is signed with `key`, or with the leaf's key if `key` is nil.
+    /// Returns a JWS of `claims` with Apple's header. If `chain` or `key` is nil, uses this authority's chain or the
+    /// leaf's key.
     func token(
         _ claims: [String: any Sendable], algorithm: String = "ES256", chain: [[UInt8]]? = nil,
         key: P256.Signing.PrivateKey? = nil
@@ -135,8 +135,7 @@ struct TestAuthority: Sendable {
             chain: CertificateChain(roots: [root]))
     }
 
-    /// Signs a notification with these claims and verifies it. Uses this authority's default verifier if no verifier is
-    /// given. Returns the reason of the rejection, or nil if the notification is accepted.
+    /// Signs and verifies a notification. Returns the reason of the rejection, or nil if the notification is accepted.
     func notificationRefusal(
         _ claims: [String: any Sendable], _ verifier: AppStoreVerifier? = nil
     ) async throws -> PurchaseRefusal? {
@@ -148,8 +147,7 @@ struct TestAuthority: Sendable {
     }
 }
 
-/// Returns the claims of a production transaction as Apple signs it. `changes` replaces members, or removes them if the
-/// value is nil.
+/// Returns the claims of a production transaction. `changes` replaces members; nil removes a member.
 func transactionClaims(_ changes: [String: (any Sendable)?] = [:]) -> [String: any Sendable] {
     changed(
         [

@@ -40,11 +40,11 @@ import Testing
         store.set { $0.outbox.append(push) }
     }
 
-    /// Runs rounds until every outcome is written and nothing more is due now. After each round, the function advances
-    /// the clock by the time after which the sender writes outcomes.
+    /// Runs rounds until every outcome is written and nothing more is due. After each round, advances the clock so far
+    /// that the sender writes the outcomes.
     ///
-    /// Before it advances the clock, the function waits until no notification is being sent. Otherwise, on a busy
-    /// machine, the clock could pass the end of an entry's lease, and the entry would be sent twice.
+    /// The clock must not advance while a notification is being sent. If the clock passed the end of the entry's lease
+    /// during a slow send, the entry would be sent twice.
     private func settle() async throws {
         for _ in 0..<2000 {
             await sender.round()
@@ -99,7 +99,7 @@ import Testing
         for id in 1...(PushSender.inFlightMax + 1) { add(Int64(id), device: Int64(id)) }
         await sender.round()
         while delivery.state.inFlight < PushSender.inFlightMax { await Task.yield() }
-        // This round reads the last entry, which waits because `inFlightMax` notifications are being sent.
+        // This round reads the last entry. The entry must wait, because `inFlightMax` notifications are being sent.
         await sender.round()
         clock.advance(bySeconds: PushSender.waitSecondsMax + 1)
         delivery.release()

@@ -101,7 +101,7 @@ final class ScriptedPushStore: PushStore {
     }
 }
 
-/// A push service. It records the notifications in the order in which they arrive.
+/// Records the notifications in the order of their arrival.
 final class ScriptedDelivery: PushDelivery {
     struct State: Sendable {
         var sent: [PushNotification] = []

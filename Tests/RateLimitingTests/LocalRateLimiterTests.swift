@@ -290,7 +290,7 @@ struct LocalRateLimiterTests {
     }
 }
 
-/// Tests of `reconcile`, which mirrors the decisions of Redis in the process and corrects them.
+/// Tests of `reconcile`, which repeats the decisions of Redis in this process and corrects them.
 struct CountingAlongTests {
     private let clock = HandClock()
 
@@ -325,8 +325,8 @@ struct CountingAlongTests {
         #expect(admission.decide(claim("b")).verdict == .admitted)
     }
 
-    /// A Redis that was restarted empty admits a driver who is over the limit in this process. `reconcile` rejects the
-    /// claim.
+    /// Redis was restarted empty, so it admits a driver who is over the limit by this process's charges. `reconcile`
+    /// rejects the claim.
     @Test func forgottenChargesAreRemembered() {
         let admission = admission(RateLimits(sessionEvents: 2))
         _ = admission.decide(claim("a"))
@@ -348,8 +348,8 @@ struct CountingAlongTests {
         #expect(second.decision.quota.resetMilliseconds == 55_000)
     }
 
-    /// Shortly before a charge expires, the clocks of Redis and of this process may disagree whether it has expired.
-    /// The decision of Redis then counts.
+    /// Shortly before a charge expires, Redis and this process may disagree whether it has expired. The decision of
+    /// Redis counts.
     @Test func chargesAboutToLeaveDoNotOverrule() {
         let admission = admission(RateLimits(sessionEvents: 1))
         _ = admission.decide(claim("a"))
@@ -414,8 +414,8 @@ private struct Reference {
 
     mutating func recordStored(_ claim: AdmissionClaim) { stored.insert("\(claim.driver) \(claim.idempotencyKey)") }
 
-    /// Removes the latest charge of the claim. Earlier charges of the same claim have left the window: otherwise the
-    /// claim would not have been charged again.
+    /// Removes the latest charge of the claim. No earlier charge of the claim is in the window, because a claim in the
+    /// window is not charged again.
     mutating func refund(_ claim: AdmissionClaim) {
         if let place = charges.lastIndex(where: { $0.claim == claim }) { charges.remove(at: place) }
     }

@@ -47,8 +47,7 @@ struct SlidingWindowLogTests {
         #expect(log.contains("b") && !log.contains("a"))
     }
 
-    /// Inserts thousands of charges, of which at most ten are inside the window at a time: expired charges must not
-    /// affect the result.
+    /// Of thousands of charges, at most ten are in the window at any time. Expired charges must not affect the result.
     @Test func longHistoryDoesNotDisturbTheCount() {
         var log = SlidingWindowLog()
         for time in Int64(0)..<5000 {
@@ -59,8 +58,8 @@ struct SlidingWindowLogTests {
         }
     }
 
-    /// Compares the log with a list that is searched linearly. The number of charges varies around the number at which
-    /// the log starts to use a hash table.
+    /// Compares the log with a plain list. The number of charges varies around the number from which the log uses a
+    /// hash table.
     @Test(arguments: [UInt64](0..<20)) func `a log of any length says what a plain list says`(_ seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var log = SlidingWindowLog()

@@ -19,10 +19,10 @@ struct AccountFileTests {
     @Test func `lines about nobody have a bound beside their age`() async throws {
         let fixture = try await AccountFixture()
         try await fixture.accounts.recordRefusal(.signInApple, reason: "first", from: .at(start))
-        // When the number of a new audit entry is a multiple of `forgettingInterval`, old entries are deleted. The test
+        // Old entries are deleted when the number of a new audit entry is a multiple of `forgettingInterval`. The test
         // raises the counter of row numbers, so that the next number is such a multiple.
         //
-        // The first entry is then deleted, because its number is at least `passingMax` below the new entry's number.
+        // This deletes the first entry, because its number is at least `passingMax` below the new entry's number.
         let interval = AuditRows.forgettingInterval
         let next = (AuditRows.passingMax / interval + 1) * interval
         try await fixture.store.change { db in

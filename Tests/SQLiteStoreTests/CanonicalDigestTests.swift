@@ -1,6 +1,5 @@
-// Tests that the digest of an event never changes. The digest is stored as long as the event's idempotency key, because
-// the server recognizes repeats by the digest. A release that computed another digest would answer 422 to the repeat of
-// a stored event.
+// Tests that an event's digest never changes. The server stores the digest with the idempotency key and recognizes
+// repeats by it. A release with another digest would answer 422 to the repeat of a stored event.
 
 import Engine
 import JourneyModel

@@ -1,6 +1,6 @@
 // Tests of account changes, which share transactions with events. If a change fails halfway, the other changes and
-// events are not affected. If a change ends the shared transaction, this whole transaction fails, but later ones do
-// not.
+// events are not affected. If a change ends the shared transaction, this whole transaction fails, but later
+// transactions succeed.
 
 import Engine
 import GRDB
@@ -49,8 +49,8 @@ struct ChangeIsolationTests {
         }
     }
 
-    /// The test executes ROLLBACK in a change, which ends the transaction that the change shares with others. No change
-    /// of the server does this.
+    /// A change executes ROLLBACK, which ends the transaction that it shares with others. No change of the server does
+    /// this.
     @Test(.timeLimit(.minutes(1)))
     func `after a change that ends the group's transaction, the answers are true and later events are stored`()
         async throws

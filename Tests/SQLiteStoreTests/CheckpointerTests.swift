@@ -19,7 +19,7 @@ struct CheckpointerTests {
             pool: try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0), checkpoints: pace)
     }
 
-    /// Stores one event for each number. Each commit writes about eight pages.
+    /// Each commit writes about eight pages.
     private func post(_ numbers: Range<Int>, to store: SQLiteEventStore) async throws {
         for number in numbers {
             let driver = DriverID("d\(number % 7)")
@@ -82,8 +82,8 @@ struct CheckpointerTests {
         try await expectWhole("db", events: 1000)
     }
 
-    /// This pace copies one page per step and then pauses for 500 times the step's duration. Copying about 20 pages
-    /// therefore takes seconds unless it is stopped.
+    /// This pace copies one page per step. Each pause is 500 times as long as the step, so copying about 20 pages takes
+    /// seconds.
     private static let slow = Checkpointer.Pace(pagesMin: 40, step: 1, pause: 500)
 
     @Test(.timeLimit(.minutes(1)))

@@ -239,7 +239,7 @@ struct DatabaseRebuildTests {
         let path = path
         try open(
             options { step in
-                // From the step `replaced` on, `path` is the new file and not the old one.
+                // From the step `replaced` on, `path` is the new file.
                 guard step != .replaced else { return }
                 let error = #expect(throws: DatabaseError.self) {
                     let queue = try DatabaseQueue(path: path)
@@ -268,8 +268,7 @@ struct DatabaseRebuildTests {
         #expect(error?.description.contains("event 4: is stored as rejected") == true, "\(error?.description ?? "")")
         #expect(!exists(kept))
         #expect(try DatabaseOpening.status(path: path)[25].appliedAtMilliseconds == nil)
-        // The rebuild has refused to put its new file in the database's place. The next start does not continue with
-        // that file, but begins a new one.
+        // The rebuild has refused to put its new file in the database's place. The next start must begin a new file.
         var reports: [RebuildReport] = []
         #expect(throws: MaintenanceRefusal.self) { try open { reports.append($0) } }
         #expect(reports.first == .begins(rowCount: 134, copiedCount: 0))

@@ -194,8 +194,8 @@ struct DeadlineTests {
         try await begin(store)
         clock.advance(bySeconds: 1200)
         try await keeping(store).storeDueExpiries()
-        // The late event says that the driver departed ten seconds before the stored departure. The fold therefore
-        // rejects the stored departure now.
+        // This late departure is ten seconds earlier than the stored departure. The fold therefore rejects the stored
+        // departure now.
         let departed = EventSubmission.sample(
             .departedCharger, key: "earlier", session: "session-of-driver", at: .sample.advanced(bySeconds: 110))
         _ = try await store.appended(.sample(departed, of: driver, receivedAt: clock.now))

@@ -1,5 +1,5 @@
-// Tests that a transaction writes a driver's row only once. Other reads in the transaction, and rollbacks, must give
-// the same results as if each event wrote the row.
+// Tests that a transaction writes a driver's row only once. Reads in the transaction, and rollbacks, must give the same
+// results as if each event wrote the row.
 
 import Dispatch
 import Engine
@@ -37,8 +37,8 @@ struct DriverRowWritingTests {
         await store.close()
     }
 
-    /// The queue of the writer contains events of one driver, then an account change and an expiry, then another event
-    /// of the driver.
+    /// The writer's queue contains, in this order: events of one driver, an account change, an expiry, and another
+    /// event of the driver.
     @Test func `others in the same transaction see the row as it stands`() async throws {
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
         _ = await store.append(requests(0..<1))
@@ -102,8 +102,8 @@ struct DriverRowWritingTests {
         await store.close()
     }
 
-    /// A prepared statement has a buffer of 1,536 bytes for the texts of an event. Next to a short `metadata`, the
-    /// other texts fit into the buffer. Next to a long one, they do not.
+    /// A prepared statement has a buffer of 1,536 bytes for an event's texts. A long `metadata` leaves too little room
+    /// for the other texts.
     @Test(arguments: [0, 1, 1000, 1400, 1536, 1537, 8000]) func `texts of any length are stored to the byte`(
         _ length: Int
     ) async throws {

@@ -51,8 +51,7 @@ struct DurabilityTests {
         try pool.close()
     }
 
-    /// The files are copied without closing the store and without a checkpoint. The copy therefore equals what kill -9
-    /// would leave.
+    /// The files are copied from an open store, without a checkpoint. Such a copy equals what kill -9 would leave.
     @Test(.timeLimit(.minutes(1)))
     func `every acknowledged event is in a copy of the files that is made while others are stored`() async throws {
         let folder = try ScratchFolder()
@@ -124,8 +123,8 @@ struct DurabilityTests {
         async let outcomes = store.append(requests)
         while store.writesWaiting < 200 { await Task.yield() }
         async let isClosed: Void = store.close()
-        // The queue is full, so the store refuses each request at once. After the store has begun to close, the refusal
-        // names this as the reason.
+        // The full queue makes the store refuse each request at once. When the store begins to close, the reason of the
+        // refusal changes.
         let end = ContinuousClock.now + .seconds(10)
         while await refusal(store) != .unavailable("the store is closed"), .now < end { await Task.yield() }
         #expect(await refusal(store) == .unavailable("the store is closed"))

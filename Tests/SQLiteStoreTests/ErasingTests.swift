@@ -93,9 +93,8 @@ struct ErasingTests {
         }
     }
 
-    /// Registers a session and stores events with texts in three kinds of members: places, sources and diagnostic
-    /// names. These texts are in tables that all drivers share. The events also have digits, as of a phone number, in
-    /// occurred_at, sequence and schema_version.
+    /// Registers a session and stores events with these texts as places, sources and diagnostic names. All drivers
+    /// share the tables of such texts. occurred_at, sequence and schema_version get digits, as of a phone number.
     private func store(_ texts: Texts, of driver: DriverID, in fixture: AccountFixture) async throws {
         _ = try await fixture.store.register(
             SessionRegistration(
@@ -113,8 +112,8 @@ struct ErasingTests {
         for event in events { _ = try await fixture.store.appended(.sample(event, of: driver, receivedAt: start)) }
     }
 
-    /// The first driver uses some texts alone, and shares others with the second driver. The deletion of the first
-    /// driver keeps the shared texts. The later deletion of the second driver removes them.
+    /// The drivers share some texts, and the first driver has others alone. The deletion of the first driver keeps the
+    /// shared texts. The later deletion of the second driver removes them.
     @Test func `no free text of a deleted driver is left that nobody else uses`() async throws {
         let fixture = try await AccountFixture()
         let (own, common) = (Texts("own"), Texts("common"))
@@ -187,9 +186,8 @@ struct ErasingTests {
         await fixture.close()
     }
 
-    /// The test sends a code and makes a wrong guess while the phone number has no account yet. Both actions are in the
-    /// audit with the client's address. The deletion of the later account must also remove the address from these
-    /// entries.
+    /// The phone number has no account yet when the test requests a code and guesses wrong. Both audit entries contain
+    /// the client's address. The deletion of the later account must remove this address.
     @Test func `the lines of the audit about a number lose their address with the account`() async throws {
         let fixture = try await AccountFixture()
         let phone = "+4915155555555"
@@ -229,7 +227,7 @@ struct ErasingTests {
         #expect(before.count > 100)
         #expect(after.map(\.verdict) == before.map(\.verdict))
         #expect(after.map(\.state) == before.map(\.state))
-        // A diagnostic name is text from the client. No other driver sent this one, so the deletion overwrites it.
+        // A diagnostic name is text from the client. Only this driver sent this name, so the deletion overwrites it.
         let names = before.map { entry in
             if case .diagnostic = entry.name { EventName.diagnostic("erased_diagnostic") } else { entry.name }
         }
@@ -238,8 +236,8 @@ struct ErasingTests {
         await fixture.close()
     }
 
-    /// The clock of the token's issuer may be a minute ahead. A token that was issued before the deletion may therefore
-    /// have an issue time up to one minute after the deletion.
+    /// The clock of a token's issuer may be a minute ahead. A token from before the deletion may therefore show an
+    /// issue time of up to a minute after the deletion.
     @Test func `an external driver's tokens of up to a minute after are refused, later ones begin anew`() async throws {
         let fixture = try await AccountFixture()
         let caller = Caller(driver: DriverID("external"))

@@ -37,7 +37,7 @@ struct ErasureProgressTests {
         }
     }
 
-    /// Reads one snapshot. Returns the number of rewritten events and whether a deletion is in progress.
+    /// Returns the number of rewritten events and whether a deletion is in progress. Both come from one snapshot.
     private func reached(_ fixture: AccountFixture) async throws -> (rows: Int, isUnderWay: Bool) {
         try await fixture.store.read { db in
             (
@@ -59,8 +59,8 @@ struct ErasureProgressTests {
         var (number, otherCount) = (0, 0)
         while true {
             let (rows, isUnderWay) = try await reached(fixture)
-            // A piece has ten rows, and `rows` counts the rewritten events. The first piece contains the audit entry
-            // about the deletion and nine events, so `rows` is one less than a multiple of ten.
+            // A piece has ten rows, and `rows` counts the rewritten events. One row of the first piece is the
+            // deletion's audit entry, so `rows` is one less than a multiple of ten.
             if isUnderWay { #expect((rows + 1) % Self.rowsPerPiece == 0 || rows == 400) }
             seen.insert(rows)
             if rows > 0, !isUnderWay { break }
@@ -80,8 +80,8 @@ struct ErasureProgressTests {
         await fixture.close()
     }
 
-    /// Stores 35 rows of each of these kinds: audit entries, sessions, events, chargers and event names. A driver can
-    /// have many rows of each kind.
+    /// Stores 35 rows of each kind of which a driver can have many: audit entries, sessions, events, chargers and event
+    /// names.
     private func storeMany(of driver: DriverID, in fixture: AccountFixture) async throws {
         for number in 0..<35 {
             var event = EventSubmission.sample(
@@ -131,25 +131,24 @@ struct ErasureProgressTests {
             }
             guard let piece else { break }
             pieces.append(piece.rowCount)
-            // Each row of the piece causes at most three changes. One more change updates the row in which the
-            // deletion's progress is stored.
+            // Each row of a piece causes at most three changes. One more change updates the row with the deletion's
+            // progress.
             //
             // An event causes three changes: its old key is removed, the row is rewritten, and the new key is added. A
             // text that only this driver used causes two: the text is overwritten, and the driver's use of it is
             // deleted.
             #expect(piece.rowCount <= Self.rowsPerPiece && rows <= 3 * Self.rowsPerPiece + 1)
         }
-        // The driver has 35 rows of each of five kinds. The deletion itself adds one entry to the audit, which is
-        // rewritten too. The first transaction has already handled ten of these 176 rows.
+        // The driver has 35 rows of each of five kinds. The deletion adds one audit entry, which it also rewrites. The
+        // first transaction has already handled ten of these 176 rows.
         #expect(pieces.reduce(0, +) == 5 * 35 + 1 - Self.rowsPerPiece)
         #expect(pieces.last == 0, "the last transaction only ends the deletion and truncates the WAL")
         #expect(try ErasureScan(path: fixture.folder.file("db")).leftovers(ofReceipt: "rcp_1") == [])
         await fixture.close()
     }
 
-    /// Returns the number of pages of each transaction in the WAL. Ignores old frames, which SQLite wrote before it
-    /// last restarted the WAL. Their salts differ from those in the header
-    /// (https://www.sqlite.org/fileformat2.html#walformat).
+    /// Returns the number of pages of each transaction in the WAL. Ignores frames from before the last restart of the
+    /// WAL. Their salts differ from those in the header (https://www.sqlite.org/fileformat2.html#walformat).
     private func pagesOfTransactions(inWAL path: String) throws -> [Int] {
         let wal = try [UInt8](Data(contentsOf: URL(fileURLWithPath: path)))
         guard wal.count >= 32 else { return [] }
@@ -158,8 +157,7 @@ struct ErasureProgressTests {
         for frame in stride(from: 32, through: wal.count - frameBytes, by: frameBytes) {
             guard wal[frame + 8..<frame + 16] == wal[16..<24] else { break }
             pages += 1
-            // In a commit frame, these four bytes are the size of the database after the commit. In all other frames
-            // they are 0.
+            // These four bytes are 0, except in a commit frame.
             if wal[frame + 4..<frame + 8].contains(where: { $0 != 0 }) {
                 (transactions, pages) = (transactions + [pages], 0)
             }
@@ -205,15 +203,15 @@ struct ErasureProgressTests {
         let left = try scan.find(traces)
         #expect(left == [], "in the tables, file and WAL: \(left)")
         #expect(try await fixture.store.eventCount() == 3000)
-        // The writer still has pages in memory. When it writes them for other drivers' events, no deleted text may come
-        // back to the file.
+        // The writer still has pages in memory. When other drivers' events make it write these pages, no deleted text
+        // may come back to the file.
         try await post(300, by: DriverID("other"), in: fixture)
         #expect(try #require(fixture.store.logBytes()) > 0)
         #expect(try scan.find(traces.prefix(1).map { $0 + "-" }) == [], "after others' events")
         await fixture.close()
     }
 
-    /// Stores many events of each of two drivers. Runs the first transaction of each driver's deletion.
+    /// Stores many events of two drivers, and begins the deletion of both.
     private func beginTwo(in fixture: AccountFixture) async throws {
         for (number, driver) in [driver, DriverID("second")].enumerated() {
             try await post(600, by: driver, in: fixture)
@@ -262,8 +260,8 @@ struct ErasureProgressTests {
         await fixture.close()
     }
 
-    /// Stops a deletion between two pieces, and copies the database in this state to each of `copies`. Returns the
-    /// folder, the driver's tokens, and the texts that must not be found after the deletion.
+    /// Stops a deletion between two pieces, and makes `copies` of the database. Returns the folder, the driver's
+    /// tokens, and the texts that must not be found after the deletion.
     private func cut(copies: [String]) async throws -> (folder: ScratchFolder, pair: TokenPair, traces: [String]) {
         let fixture = try await AccountFixture(pace: endless)
         let pair = try await fixture.signInWithApple("001.cut", code: "code", profile: FirstProfile(name: "Cut Person"))
@@ -272,8 +270,7 @@ struct ErasureProgressTests {
             try await own.erase(caller, from: .at(start.advanced(bySeconds: 10_000)))
         }
         while try await reached(fixture).rows <= Self.rowsPerPiece { await Task.yield() }
-        // The driver's tokens are already rejected, although the deletion still has rows to rewrite and its request has
-        // no response yet.
+        // The driver's tokens are already rejected, although the deletion still has rows to rewrite.
         #expect(await fixture.refusal(of: pair.accessToken) == .revoked)
         for copy in copies { try fixture.folder.copyDatabase("db", to: copy) }
         await fixture.close()

@@ -1,4 +1,4 @@
-// Tests the table of idempotency keys with hashes of a few bits, so that most keys collide with others.
+// Tests the table of idempotency keys. Its hashes have only a few bits here, so most keys collide.
 
 import Foundation
 import GRDB

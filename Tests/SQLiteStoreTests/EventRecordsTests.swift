@@ -1,5 +1,5 @@
-// Tests that `dwell explain` reads a database file, beside a running server and also after the server has stopped. The
-// command never writes, and it reports a missing database.
+// Tests that `dwell explain` reads a database file, while a server runs and after it has stopped. The command never
+// writes, and it reports a missing database.
 
 import Engine
 import Foundation
@@ -61,8 +61,8 @@ import Testing
         #expect(try records.events(of: Self.driver, last: 7)?.isCut == true)
     }
 
-    /// The file contains pages of an unfinished transaction. Only a rollback, which writes to the file, could remove
-    /// them.
+    /// The file contains pages of an unfinished transaction. Only a rollback could remove them, and a rollback writes
+    /// to the file.
     @Test("a file with an unfinished transaction is not read")
     func unfinishedTransaction() async throws {
         let folder = try ScratchFolder()

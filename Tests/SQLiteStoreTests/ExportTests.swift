@@ -43,8 +43,8 @@ struct ExportTests {
         _ = try await driver(fixture, "other", events: 3)
         var piece = try await fixture.own.export(of: caller, from: .at(start))
         var pieces = [piece.json]
-        // Another driver can export at the same time. This driver gets a second export only after the first one is read
-        // completely.
+        // This driver's second export begins only after the first one is read completely. Another driver can export at
+        // the same time.
         await #expect(throws: AccountFailure.exportUnderWay(retryAfterSeconds: 10)) {
             try await fixture.own.export(of: caller, from: .at(start))
         }

@@ -1,8 +1,8 @@
 // Tests in which the n-th write or the n-th sync fails, for every n. The tests then check the files that a crash would
 // leave. A checkpoint runs after every few pages, so that faults also occur during checkpoints.
 //
-// An acknowledged event must be stored. An event must not be stored if the store answered that it is not. When the disk
-// works again, the store must work again too (contract, sections 3 and 5).
+// An acknowledged event must be stored. If the store answered that an event is not stored, no file may contain it. When
+// the disk works again, the store must work again too (contract, sections 3 and 5).
 
 import Engine
 import Foundation
@@ -16,23 +16,23 @@ import Testing
 struct FaultTests {
     private let driver = DriverID("driver")
 
-    /// A fault affects either the n-th disk operation alone, or the n-th operation and every later one.
+    /// With a `failureCount` of 1, one disk operation fails. With `.max`, all later operations fail too.
     @Test(arguments: FaultScript.Fault.allCases, [1, .max])
     func `every failing operation keeps the promise of its answer`(
         _ fault: FaultScript.Fault, failureCount: Int
     ) async throws {
         var answers: Set<String> = []
-        // In each round, the first fault comes one operation later. If no fault occurs, the previous rounds have
-        // covered every operation, so the loop ends. One round has fewer than 1000 disk operations.
+        // In each round, the first fault comes one operation later. A round without a fault shows that every operation
+        // is covered. One round has fewer than 1000 disk operations.
         for operationsBefore in 0..<1000 {
             let round = try Round(fault, after: operationsBefore, failureCount: failureCount)
             let hasFailed = try await round.play(of: driver)
             answers.formUnion(round.answers)
             if !hasFailed {
                 #expect(operationsBefore > 3, "hardly anything was made to fail")
-                // If the sync of a commit fails, its frames may still be in the WAL, and a recovery could find them.
-                // The next successful commit overwrites the frames, so the events are then certainly not stored. If
-                // every sync fails, the outcome stays unknown.
+                // If the sync of a commit fails, a recovery may still find the commit's frames in the WAL. The next
+                // successful commit overwrites them, so the events are certainly not stored. If every sync fails, the
+                // outcome stays unknown.
                 let isInDoubt = fault == .syncError && failureCount > 1
                 #expect(answers == ["acknowledged", isInDoubt ? "unknown" : "unavailable"])
                 return
@@ -151,8 +151,7 @@ private final class Round {
         folder = try ScratchFolder()
         try FaultyFileSystem.watch(folder.path, script)
         let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
-        // Empty the WAL, so that the first commit must make the file longer. Faults then also affect the writes that
-        // make it longer.
+        // Empty the WAL, so that the first commit must make the file longer. Faults also affect these writes.
         try pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") }
         store = try SQLiteEventStore(
             pool: pool, checkpoints: Checkpointer.Pace(pagesMin: 12, step: 3, pause: 0),
@@ -162,7 +161,7 @@ private final class Round {
         self.failureCount = failureCount
     }
 
-    /// Appends the events of a journey in three groups. Returns false if the fault did not happen.
+    /// Returns false if no fault occurred.
     func play(of driver: DriverID) async throws -> Bool {
         let events = SampleJourney.whole(prefix: "k", session: "session")
         let requests = events.map { AppendRequest.sample($0, of: driver) }

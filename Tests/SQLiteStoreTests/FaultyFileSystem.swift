@@ -1,5 +1,5 @@
-// SQLite's VFS (https://www.sqlite.org/vfs.html) with scripted faults: the n-th write or sync of a file in a chosen
-// directory fails. Files elsewhere, and other tests, are not affected.
+// A VFS for SQLite (https://www.sqlite.org/vfs.html) in which the n-th write or sync of a file in a chosen directory
+// fails. Files elsewhere, and other tests, are not affected.
 
 import Foundation
 import GRDBSQLite
@@ -82,16 +82,15 @@ enum FaultyFileSystem {
     /// Addresses are stored as numbers, because pointers are not Sendable. Except for the addresses of files, all
     /// addresses stay valid until the process ends.
     ///
-    /// A new file may get the address of a file that was closed. SQLite then calls `openFile` first, which replaces the
-    /// entries for this address.
+    /// A new file may get the address of a closed file. SQLite first calls `openFile` for the new file, which replaces
+    /// the entries for this address.
     fileprivate struct State: Sendable {
         var original: UInt = 0
         var scripts: [String: FaultScript] = [:]
         var files: [UInt: FaultScript] = [:]
-        /// For each table of SQLite's original methods, its copy with the faulty methods. Keys and values are
-        /// addresses.
+        /// Key: the address of a table of SQLite's own methods. Value: the address of its copy with the faulty methods.
         var faultyMethods: [UInt: UInt] = [:]
-        /// For each file, its table of original methods. Keys and values are addresses. The file itself may no longer
+        /// Key: the address of a file. Value: the address of its table of original methods. The file may no longer
         /// refer to this table, because another layer of SQLite's VFS may have replaced its methods.
         var originalMethods: [UInt: UInt] = [:]
     }
@@ -135,8 +134,8 @@ private func faulty(_ methods: Methods) -> Methods? {
     return Methods(bitPattern: address)
 }
 
-/// Returns the fault of this operation, or nil if the operation is to succeed. Also returns SQLite's own methods for
-/// the file.
+/// Returns SQLite's own methods for the file, and the fault of this operation. The fault is nil if the operation is to
+/// succeed.
 private func next(_ file: File, isSync: Bool) -> (fault: FaultScript.Fault?, methods: Methods?) {
     let address = UInt(bitPattern: file)
     let (script, original) = FaultyFileSystem.state.withLock { ($0.files[address], $0.originalMethods[address]) }

@@ -21,8 +21,7 @@ import Testing
     @Test func eventsComeInTheOrderOfTheirCommits() async throws {
         let store = try open()
         for number in 1...5 {
-            // Each event happened before the previous one, so the order of commits is the reverse of the journey's
-            // order.
+            // The events are committed in the reverse of their order in the journey.
             let submission = EventSubmission.sample(
                 .chargerTargeted, key: "k\(number)", at: .sample.advanced(bySeconds: -number), metadata: "{\"a\":1}")
             _ = try await store.appended(.sample(submission, of: driver))

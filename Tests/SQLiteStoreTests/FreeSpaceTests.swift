@@ -66,8 +66,7 @@ struct FreeSpaceTests {
         }
     }
 
-    /// Returns the statements of one transaction. Each name is used only once. A removed name must therefore be nowhere
-    /// in the file.
+    /// Returns the statements of one transaction. No name is used twice, so a removed name must be nowhere in the file.
     ///
     /// Each blob repeats one byte sequence. Most of these sequences look like the beginning of a b-tree page. Some
     /// blobs are longer than a page.

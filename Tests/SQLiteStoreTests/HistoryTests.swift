@@ -101,7 +101,7 @@ import Testing
         let rowsMax = StoredHistory.levels.reduce(0) { rows, level in
             rows + Int(level.keptSeconds / level.stepSeconds + 2) * series.count
         }
-        // For forty days, adds counts for one minute in every six hours.
+        // For forty days, adds the counts of one minute every six hours.
         for _ in 0..<(40 * 4) {
             let minute = clock.now.floored(toSeconds: 60)
             let counts = Dictionary(uniqueKeysWithValues: series.map { ($0, 1) })

@@ -23,8 +23,7 @@ struct JourneyFixtureTests {
     }
 
     /// Delivers the events of a fixture in the given order, and compares the results with the fixture. If `keepingTime`
-    /// is true, due expiries are stored after each event, as if much time passed between the deliveries. Otherwise they
-    /// are stored once, after the last event.
+    /// is true, due expiries are stored after each event. If it is false, they are stored once, after the last event.
     private func play(_ fixture: JourneyFixture, _ order: [Int], keepingTime: Bool) async throws {
         let folder = try ScratchFolder(inMemory: true)
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)

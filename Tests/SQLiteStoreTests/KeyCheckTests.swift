@@ -1,5 +1,5 @@
-// Tests that `dwell check` finds two events of a driver with the same idempotency key. Each of the two keys may be
-// listed in `event_key` or not.
+// Tests that `dwell check` finds two events of a driver with the same idempotency key. The key of each event may or may
+// not be listed in `event_key`.
 
 import GRDB
 import TestSupport
@@ -62,8 +62,8 @@ struct KeyCheckTests {
         #expect(try keys.problems() == [])
     }
 
-    /// An unfinished move has already passed an event's place in `event_key`, but the event's row is missing. The rest
-    /// of the move would not add this row.
+    /// A move of keys has passed an event's place in `event_key` without adding the event's row. The rest of the move
+    /// would not add it.
     @Test func `an event that a move has left out`() async throws {
         try await fill(140, countMax: 100)
         let moved = try keys.listed().rows[0]

@@ -1,5 +1,5 @@
-// Tests of the moves of keys to `event_key` across restarts. After a restart, a move continues where it stopped. A
-// start therefore reads a bounded number of events, even if every process runs only for a short time.
+// Tests of moves of idempotency keys to `event_key` across restarts. A move continues where it stopped. A start
+// therefore reads a bounded number of events, even if every process runs only for a short time.
 
 import Engine
 import GRDB
@@ -49,8 +49,8 @@ struct KeyMoveTests {
         try await keys.append(1...140, to: first)
         #expect(try keys.listed().rows.count == 64 && keys.listed().through == 0)
         if !isKilled { await first.close() }
-        // Change the place of one row of `event_key`, so that the store no longer finds this row for its event. If the
-        // restarted store wrote the event's key again, it would add a second row, and the count below would be 65.
+        // Change the place of one row of `event_key`, so that the store no longer finds it. If the restarted store
+        // wrote the event's key again, the count below would be 65.
         try keys.doctor("UPDATE event_key SET place = place / 2 WHERE place = (SELECT min(place) FROM event_key)")
         let again = try open()
         try await keys.append(141...149, to: again)
@@ -76,8 +76,8 @@ struct KeyMoveTests {
         #expect(try keys.problems() == [])
     }
 
-    /// If an event is deleted before its key is moved, the event's number is stored in `event_key_early`. A move
-    /// removes such numbers when it ends, so this table does not grow with every deletion.
+    /// If an event is deleted before its key is moved, its number is stored in `event_key_early`. When a move ends, it
+    /// removes these numbers, so the table does not grow with every deletion.
     @Test(arguments: [1, 40])
     func `the numbers of deleted events are forgotten, too`(eventsPerLife: Int) async throws {
         for first in stride(from: 1, to: 170, by: eventsPerLife) {
@@ -91,7 +91,8 @@ struct KeyMoveTests {
         #expect(try keys.problems() == [])
     }
 
-    /// The file comes from a store that may keep 10,000 keys in memory. The store that opens it now may keep far fewer.
+    /// The store that writes the file may keep 10,000 keys in memory. The store that opens the file next may keep far
+    /// fewer.
     @Test func `more events than memory should have are moved, too`() async throws {
         let large = try keys.open(countMax: 10_000)
         try await keys.append(1...700, to: large)

@@ -36,8 +36,8 @@ struct LateRefoldTests {
             pace: pace ?? RefoldPace(rowsPerLateEvent: rowsPerPiece, rowsPerPiece: rowsPerPiece))
     }
 
-    /// Stores events that name no charger. If a late event comes before them and targets a charger, the journey after
-    /// each of them changes.
+    /// Stores events that name no charger. A late event that targets a charger before them therefore changes the
+    /// journey after each of them.
     private func journey(of count: Int, by driver: DriverID? = nil, in store: SQLiteEventStore) async throws {
         for start in stride(from: 0, to: count, by: 500) {
             let requests = (start..<min(start + 500, count)).map { number in
@@ -62,8 +62,8 @@ struct LateRefoldTests {
         return event
     }
 
-    /// Reads one snapshot. Returns the number of the driver's events whose journey has the late event's charger, and
-    /// whether a refold is in progress.
+    /// Returns how many of the driver's events have the late event's charger in their journey. Also returns whether a
+    /// refold is in progress. Both come from one snapshot.
     private func reached(_ store: SQLiteEventStore) async throws -> (rows: Int, isUnderWay: Bool) {
         let driver = driver
         return try await store.read { db in
@@ -79,8 +79,8 @@ struct LateRefoldTests {
         }
     }
 
-    /// Stores a late event that comes before 300 others in the order. If `service` is nil, the driver is the sender.
-    /// Stops the refold after twenty rows, as a crash would, and copies the database in this state.
+    /// Stores a late event before 300 others, sent by `service` or, if that is nil, by the driver. Stops the refold
+    /// after twenty rows, as a crash would, and makes `copies` of the database.
     private func cutRefold(copies: String..., from service: DriverID? = nil) async throws {
         let pace = RefoldPace(rowsPerLateEvent: 10, rowsPerPiece: 10, pauseFactor: 1_000_000, quiet: .seconds(3600))
         let store = try store("cut", pace: pace)
@@ -92,8 +92,8 @@ struct LateRefoldTests {
         #expect(await answer.value == .failed(.unknown("the store is closed")))
     }
 
-    /// Completes interrupted refolds, as the server does after its start. Returns the number of calls of `refold`
-    /// before the last one.
+    /// Completes interrupted refolds, as the server does after its start. Returns the number of calls of `refold`,
+    /// without the last one.
     private func completeRefolds(_ store: SQLiteEventStore) async throws -> Int {
         var request = RefoldRequest(resumesOnly: true)
         var parts = 0
@@ -128,7 +128,7 @@ struct LateRefoldTests {
             if !isUnderWay { break }
             otherCount += 1
             // The other driver's events all have different times. To place an event, the store searches all events of
-            // the same millisecond, so many of them would make the test slow.
+            // its millisecond, so equal times would make the test slow.
             let other = request(
                 .sample(.chargerTargeted, key: "o\(otherCount)", at: .sample.advanced(bySeconds: otherCount)),
                 of: DriverID("other-driver"))
@@ -215,8 +215,8 @@ struct LateRefoldTests {
         #expect(try await store.delete(aged[...]) == 0)
         _ = try await completeRefolds(store)
         #expect(try await store.delete(aged[...]) == 100)
-        // 201 events remain. The late event is older than the deleted events, so it is below the driver's floor. The
-        // check ignores the late event and counts the other 200.
+        // 201 events remain. The late event is below the driver's floor, because it is older than the deleted events.
+        // The check ignores it and counts the other 200.
         #expect(try check("db") == DatabaseCheck.Report(drivers: 1, events: 200))
         await store.close()
     }
@@ -283,8 +283,8 @@ struct LateRefoldTests {
         try await journey(of: 400, in: store)
         let others = (0..<8).map { DriverID("other-\($0)") }
         for other in others { try await journey(of: 15, by: other, in: store) }
-        // The refold of the late event has forty pieces, one per transaction. Each transaction also stores one late
-        // event of each other driver. Each of these late events refolds 15 rows.
+        // The late event's refold has forty pieces, and each piece is one transaction. Each transaction also stores one
+        // late event of each other driver, and each of these refolds 15 rows.
         let storedMax = 400
         let lateEvent = late("late")
         let answered = Answered()
@@ -322,8 +322,8 @@ struct LateRefoldTests {
         let store = try store(rowsPerPiece: 500, charging: charges)
         try await journey(of: 200, in: store)
         #expect(await store.append(request(.sample(.sessionRestored, key: "idle"))).isStored)
-        // `mid` comes after the first hundred events and sets the charger anew. After `mid`, the charger no longer
-        // depends on `late`, so the refold of `late` can stop there.
+        // `mid` comes after the first hundred events and sets the charger anew. The journey after `mid` does not depend
+        // on `late`, so the refold of `late` can stop there.
         let mid = request(.sample(.chargerTargeted, key: "mid", charger: "c0", at: .sample.advanced(bySeconds: 110)))
         #expect(await store.append(mid).isStored)
         #expect(await store.append(late("late")).isStored)
@@ -335,8 +335,8 @@ struct LateRefoldTests {
         await store.close()
     }
 
-    /// The driver's own event arrives during the refold and waits for it. Because of this event, the writer may
-    /// complete the refold. The rows must still be charged to the service, because its late event caused the refold.
+    /// An event from the driver arrives during the refold and waits for it. For this event, the writer may complete the
+    /// refold. The rows must still be charged to the service, whose late event caused the refold.
     @Test func `the refold after a service's event is charged to the service, however many pieces it takes`()
         async throws
     {
@@ -367,8 +367,8 @@ struct LateRefoldTests {
         await store.close()
     }
 
-    /// To read one event, SQLite sorts all events of its millisecond. A piece of a refold therefore contains either all
-    /// events of a millisecond or none.
+    /// To read one event, SQLite sorts all events of its millisecond. A piece of a refold therefore has all events of a
+    /// millisecond, or none.
     @Test func `the events of one millisecond are refolded together`() async throws {
         let store = try store()
         let requests = (0..<300).map { number in
@@ -401,11 +401,11 @@ struct LateRefoldTests {
         #expect(outcomes.filter(\.isStored).count == RefoldCharges.sharingTimeMax + 1)
         #expect(outcomes[RefoldCharges.sharingTimeMax] == .rateLimited)
         #expect(outcomes.last?.isStored == true)
-        // To place an event, SQLite sorts it together with the earlier events of its millisecond. For every 100 of
-        // these earlier events, the driver is charged once.
+        // To place an event, SQLite sorts it with the earlier events of its millisecond. The driver is charged once for
+        // every 100 of these.
         //
-        // The first 100 events cost nothing. Each of the next 100 costs one charge, and so on, up to nine charges each.
-        // Together this is 4,500 charges.
+        // The first 100 events cost nothing, each of the next 100 costs one charge, and so on. Each of the last 100
+        // costs nine charges, which makes 4,500 in total.
         let remaining = admission.quota(of: driver, in: .preSessionEvents).remaining
         #expect(remaining == 100_000 - 4_500)
         await store.close()

@@ -1,4 +1,4 @@
-// Counts the allocations of this process. This file defines malloc and the other functions that allocate; each calls
+// Counts the allocations of this process. This file replaces malloc and the other functions that allocate; each calls
 // the function of glibc. glibc permits this (its manual, "Replacing malloc"), although ISO C does not.
 //
 // Without glibc, nothing is counted.

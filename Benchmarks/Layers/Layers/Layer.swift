@@ -1,4 +1,4 @@
-// The layers that a posted event passes through. Each layer is measured alone, with input like that of a phone.
+// The layers that a posted event passes through. Each layer is measured alone, on input such as a phone sends.
 
 import Engine
 import Foundation
@@ -12,9 +12,9 @@ import Secrets
 
 struct Layer: Sendable {
     var name: String
-    /// The number of operations in one round: large enough to measure the time, and small enough for `make test`.
+    /// The operations of one round: enough to measure the time, and few enough for `make test`.
     var operations: Int
-    /// Runs the operations of one round. The input is created earlier, so that creating the input is not measured.
+    /// Runs one round. Create its input earlier, so that creating the input is not measured.
     var run: @Sendable (_ round: Int, _ operations: Int) async throws -> Void
     /// Deletes what the rounds left behind.
     var cleanUp: @Sendable () -> Void = {}
@@ -23,8 +23,7 @@ struct Layer: Sendable {
         [parse, route, try await token(), decode, fold, encode, admission(), try append()]
     }
 
-    /// Reads a request up to its end, and encodes the response. All requests use the same connection, as those of a
-    /// phone do.
+    /// Reads a request up to its end, and encodes the response. Like a phone, sends all requests on one connection.
     static let parse = Layer(name: "parse", operations: 5000) { _, operations in
         let bytes = Sample.request
         let body = Sample.answer.encoded()
@@ -57,8 +56,7 @@ struct Layer: Sendable {
         }
     }
 
-    /// Verifies a token that the verifier already knows. Only the first request with a new token, about one an hour,
-    /// brings an unknown token.
+    /// Verifies a token that the verifier already knows. In production, a driver's token is new about once an hour.
     static func token() async throws -> Layer {
         let scope = TokenScope(issuer: "dwell", audience: "dwell")
         let key = try SigningKey(secret: Secret(String(repeating: "k", count: 40)))
@@ -79,7 +77,6 @@ struct Layer: Sendable {
         }
     }
 
-    /// Applies one event to a journey. The events form two whole journeys, which are repeated.
     static let fold = Layer(name: "fold", operations: 20_000) { _, operations in
         let events = Sample.journeys
         var journey = Journey()
@@ -95,7 +92,6 @@ struct Layer: Sendable {
         guard length > 0 else { throw Unexpected(what: "nothing is encoded") }
     }
 
-    /// Asks the rate limiter of the process to admit an event, then records that the event is stored.
     static func admission() -> Layer {
         let admission = LocalRateLimiter(limits: RateLimits(sessionEvents: 100_000, preSessionEvents: 100_000))
         let rounds = 8
@@ -114,7 +110,7 @@ struct Layer: Sendable {
         }
     }
 
-    /// Stores one event in a real file with synchronous=FULL. 64 events share one commit.
+    /// Stores events in a file with synchronous=FULL. 64 events share one commit.
     static func append() throws -> Layer {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("layers-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

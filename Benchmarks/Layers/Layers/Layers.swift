@@ -1,5 +1,5 @@
-// Measures the time and the allocations of one operation of each layer. The number of allocations is the same on every
-// machine, so `make test` can compare it with the limits in allocations.txt. `make bench-layers` also counts system
+// Measures the time and the allocations of one operation of each layer. `make test` compares the allocations with the
+// limits in allocations.txt, because their number is the same on every machine. `make bench-layers` also counts system
 // calls.
 //
 //   Layers [--only parse,fold] [--rounds 5]          prints a line for each layer
@@ -29,8 +29,8 @@ struct Layers {
             var line = name + String(format: "%10.0f ns %8.2f allocations", cost.nanoseconds, cost.allocations)
             if let limits {
                 let limit = limits[layer.name]
-                // The loop around the operations also allocates a few times, which adds less than 0.02 allocations to
-                // each operation. The limit may therefore be exceeded by 0.02.
+                // The limit may be exceeded by 0.02, because the loop around the operations also allocates. Its share
+                // is less than 0.02 allocations per operation.
                 let holds = limit.map { cost.allocations <= $0 + 0.02 } ?? false
                 failed = failed || !holds
                 line += "  " + (limit.map { "at most \($0)" } ?? "no limit in the file") + (holds ? "" : "  TOO MANY")
@@ -45,8 +45,8 @@ struct Layers {
         var allocations = Double.infinity
     }
 
-    /// Returns the lowest time and the lowest number of allocations of all rounds after a warm-up. The lowest time is
-    /// used because longer times are caused by other work on the machine.
+    /// Returns the minimum over all rounds except the first, which is a warm-up. Other work on the machine makes some
+    /// rounds slower, so the minimum is the most reliable time.
     static func measured(_ layer: Layer, rounds: Int) async throws -> Cost {
         defer { layer.cleanUp() }
         var best = Cost()
@@ -85,8 +85,7 @@ struct Options {
         }
     }
 
-    /// Reads the limits. Each line contains a layer and the maximum number of allocations of one operation; # begins a
-    /// comment.
+    /// A line has the name of a layer, and its maximum allocations per operation. # begins a comment.
     func limits() throws -> [String: Double]? {
         guard let checked else { return nil }
         var limits: [String: Double] = [:]

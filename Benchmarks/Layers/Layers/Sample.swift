@@ -34,16 +34,15 @@ enum Sample {
     static let answer = EventResponse(
         status: .ok, eventID: "7f3c9a52-1d2e-4b6f-8f52-6d6ab91f0c11", state: .atMerchant, verdict: .applied)
 
-    /// The events of a journey from IDLE to SESSION_ENDED. This sequence can be repeated, because the first events of
-    /// the next journey imply the reset to IDLE.
+    /// A journey from IDLE to SESSION_ENDED. A driver can repeat it, because its first events imply the reset to IDLE.
     static let names: [(name: EventName, hasSession: Bool)] = [
         (.chargerTargeted, false), (.enteredChargerIntentZone, false), (.anchorDwellComplete, false),
         (.exclusiveActivatedByWeb, true), (.departedCharger, true), (.enteredMerchantZone, true),
         (.visitVerifiedByWeb, true),
     ]
 
-    /// Two journeys with different sessions, which can be repeated in turn. One journey alone could not be repeated,
-    /// because a session that has just ended does not begin again.
+    /// Two journeys, to be repeated in turn. Each has its own session, because a session that has just ended does not
+    /// begin again.
     static let journeys: [OrderedEvent] = ["s-5b1f7c0e", "s-90c2e4d7"].flatMap { session in
         names.enumerated().map { index, event in
             OrderedEvent(
@@ -54,8 +53,7 @@ enum Sample {
         }
     }
 
-    /// Returns events of 200 drivers, who take turns. The events of each driver are in order, within a round and from
-    /// round to round.
+    /// Returns events of 200 drivers, who take turns. A driver's events are in order, also from one round to the next.
     static func appends(round: Int, count: Int) throws -> [AppendRequest] {
         let settings = VersionedSettings(settings: Settings(), version: Settings().version)
         return try (0..<count).map { number in

@@ -1,7 +1,6 @@
 """The transitions of a journey, as both stores apply them."""
 
-# (state, event, has a session) -> the next state. Events are applied in the order of arrival. Late events are not
-# sorted by their time.
+# (state, event, has a session) -> the next state. Unlike Dwell, this service does not sort late events by their time.
 MOVES = {
     ("IDLE", "enteredChargerIntentZone", False): "NEAR_CHARGER",
     ("SESSION_ENDED", "enteredChargerIntentZone", False): "NEAR_CHARGER",
@@ -19,7 +18,7 @@ MOVING = {event for _, event, _ in MOVES}
 
 
 def applied(state, event):
-    """Returns the next state, and the transition that the answer names. The next state is None if the event does not
-    change the state."""
+    """Returns the next state and the `transition` of the response. If the state does not change, the next state is
+    None."""
     after = MOVES.get((state, event.event, event.session_id is not None))
     return after, "applied" if after else "rejected" if event.event in MOVING else "none"

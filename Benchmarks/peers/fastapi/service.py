@@ -1,7 +1,7 @@
 """The two routes of the benchmark, written in the usual way with FastAPI, redis-py, and SQLite or PostgreSQL. uvicorn
 runs two processes of this service.
 
-Where there is a choice, the faster way is used:
+The service is optimized:
 
 - The libraries are uvloop, httptools, hiredis, asyncpg and orjson.
 - Verified tokens are cached.
@@ -27,8 +27,8 @@ LIMIT = int(os.environ.get("RATE_LIMIT_SESSION_EVENTS", 60))
 WINDOW_MS = int(os.environ.get("RATE_LIMIT_WINDOW_SECONDS", 60)) * 1000
 SECRET = os.environ["JWT_SECRET"]
 
-# Checks in one step whether the event is a repeat and whether the driver has reached the rate limit (a sliding window
-# log). Returns 0 if the event is admitted, 1 if it is already stored, 2 if the driver has reached the limit.
+# Returns 0 if the event is admitted, 1 if it is already stored, 2 if the driver has reached the rate limit. The limit
+# is a sliding window log.
 ADMISSION = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

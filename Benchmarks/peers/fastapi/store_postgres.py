@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS event (
     UNIQUE (driver_id, event_id)
 );
 """
-# The two workers start at the same time. With this lock, only one at a time creates the tables.
+# The two workers start at the same time. This lock prevents that both create the tables.
 SCHEMA_LOCK = 7_000_001
 CONNECTIONS = 16
 
@@ -41,7 +41,7 @@ class Store:
         return store
 
     async def append(self, event, driver):
-        """Stores the event in one transaction. Returns None if a different event with the same id is already stored."""
+        """Returns None if another event is already stored under the event's id."""
         async with self.pool.acquire() as connection, connection.transaction():
             # The lock makes the driver's events take turns.
             state = await connection.fetchval("SELECT state FROM driver WHERE driver_id = $1 FOR UPDATE", driver)

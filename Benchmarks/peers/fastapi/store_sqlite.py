@@ -1,5 +1,5 @@
-"""Events in SQLite. SQLite is called on the event loop, because a commit takes less time than switching to another
-thread and back."""
+"""Events in SQLite. SQLite is called on the event loop, because a commit is faster than a switch to another thread and
+back."""
 
 import fcntl
 import sqlite3
@@ -33,8 +33,8 @@ CREATE TABLE IF NOT EXISTS event (
 class Store:
     def __init__(self, path):
         self.database = sqlite3.connect(path, timeout=10, isolation_level=None)
-        # The two worker processes take turns by locking a file. SQLite's own waiting is slower, because it sleeps
-        # between attempts. When both processes switch a new file to WAL mode, SQLite fails instead of waiting.
+        # The two worker processes lock a file to take turns. SQLite's own lock is slower, because SQLite sleeps between
+        # attempts. Without the file lock, SQLite fails if both processes switch a new database to WAL mode.
         self.turn = open(f"{path}.turn", "w")
         fcntl.flock(self.turn, fcntl.LOCK_EX)
         self.database.executescript(SCHEMA)
@@ -43,7 +43,7 @@ class Store:
         self.database.execute("PRAGMA cache_size = -32768")
 
     async def append(self, event, driver):
-        """Stores the event in one transaction. Returns None if a different event with the same id is already stored."""
+        """Returns None if another event is already stored under the event's id."""
         fcntl.flock(self.turn, fcntl.LOCK_EX)
         try:
             return self.append_alone(event, driver)

@@ -132,7 +132,7 @@ import Testing
             clock.advance(bySeconds: 10)
             _ = await delivery.send(notification("{}"))
             #expect(server.requests.count == 2)
-            // After the clock is set back, the next message must request a token at once, and must not wait for the old
+            // After the clock is set back, the next message must request a token at once, without waiting for the old
             // time.
             clock.advance(bySeconds: -86_400)
             _ = await delivery.send(notification("{}"))

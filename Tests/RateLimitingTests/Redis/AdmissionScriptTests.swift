@@ -23,8 +23,8 @@ extension WithRedis {
             }
         }
 
-        /// The time of Redis is replaced by a manual clock that moves in steps of 100 ms. In thousands of calls,
-        /// charges therefore expire in the same millisecond in which others are added.
+        /// A manual clock, which moves in steps of 100 ms, replaces the time of Redis. In thousands of calls, charges
+        /// therefore expire in the same millisecond in which others are added.
         @Test func randomTraceOnASetClockAgreesWithTheProcess() async throws {
             let source = AdmissionScript.source.split(separator: "redis.call('TIME')").joined(
                 separator: "{tonumber(ARGV[5]), tonumber(ARGV[6])}")
@@ -71,7 +71,7 @@ extension WithRedis {
             AdmissionClaim(
                 driver: DriverID(Bool.random(using: &random) ? "ann" : "b}ob"),
                 limitClass: Int.random(in: 0..<3, using: &random) == 0 ? .preSessionEvents : .sessionEvents,
-                // The small range of keys makes some keys repeat while their charge is in the window.
+                // The keys come from a small range, so some keys repeat while their charge is in the window.
                 idempotencyKey: "key \(Int.random(in: 0...(Bool.random(using: &random) ? 4 : 200), using: &random))")
         }
 
@@ -117,17 +117,16 @@ extension WithRedis {
             try await RedisServer.with(loops: 1) { server in
                 let client = try await ScriptClient(server, AdmissionScript.source)
                 let claim = AdmissionClaim(driver: DriverID("ann"), limitClass: .sessionEvents, idempotencyKey: "k")
-                // 30 charges are added at once, with a limit of 4 a second. Each of the 26 charges over the limit is
-                // dated a quarter of a second after the charge before it. The last charge therefore expires more than
-                // six seconds from now.
+                // The limit is 4 a second, so 26 of the 30 charges exceed it. Each of these is dated a quarter of a
+                // second after the charge before it. The last charge therefore expires more than six seconds from now.
                 let quota = try #require(try await client.charge(claim, times: 30, limits))
                 #expect(quota.remaining == 0)
                 #expect((6500...7500).contains(quota.resetMilliseconds))
                 let refused = try #require(await client.ask(claim, limits, extra: []))
                 #expect(refused.decision.verdict == .refused)
                 #expect((6500...7500).contains(refused.decision.quota.resetMilliseconds))
-                // An event may also be charged without a decision, after it was stored. This charge must not make Redis
-                // forget the window earlier. Otherwise the driver would be admitted again too soon.
+                // An event may also be charged after it was stored, without a decision. If this charge made Redis
+                // forget the window earlier, the driver would be admitted too soon.
                 try await client.forceCharge(claim, limits)
                 let key = RedisKeys.window(of: claim)
                 guard case .integer(let left) = try await server.command("PTTL", key) else {
@@ -140,8 +139,8 @@ extension WithRedis {
             }
         }
 
-        /// The operator raises a limit, but the window holds even more charges than the new limit permits. The charges
-        /// that exceeded the old limit are dated ahead, at the intervals of the old limit.
+        /// The operator raises a limit, but the window holds more charges than even the new limit permits. The charges
+        /// above the old limit are dated ahead, at the intervals of the old limit.
         @Test func chargesUnderALowerLimitAreCountedUnderAHigherOne() async throws {
             try await RedisServer.with(loops: 1) { server in
                 let client = try await ScriptClient(server, AdmissionScript.source)
@@ -157,8 +156,8 @@ extension WithRedis {
             }
         }
 
-        /// Redis fails over to a machine whose clock is behind by more than a window. The stored charges are then in
-        /// the future.
+        /// Redis fails over to a machine whose clock is more than a window behind, so the stored charges are in the
+        /// future.
         @Test func chargesFromTheFarFutureAreForgotten() async throws {
             try await RedisServer.with(loops: 1) { server in
                 let claim = AdmissionClaim(driver: DriverID("ann"), limitClass: .sessionEvents, idempotencyKey: "k")
@@ -175,7 +174,6 @@ extension WithRedis {
     }
 }
 
-/// A client that calls the script over one plain connection, one call at a time.
 private final class ScriptClient {
     private let stream: RedisStream
     private let source: String

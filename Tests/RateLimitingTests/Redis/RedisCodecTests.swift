@@ -54,8 +54,7 @@ struct RedisCodecTests {
         #expect(throws: RedisProtocolError.self) { for _ in 0..<10 { _ = try feed(reader, piece[...]) } }
     }
 
-    /// Replaces, removes or duplicates bytes of the stream and splits it at random. Each result is read or rejected,
-    /// and all memory is freed. Only the address sanitizer can detect memory that is not freed.
+    /// Each damaged stream must be read or rejected, without a leak. Only the address sanitizer can detect a leak.
     @Test func mutatedStreamIsReadOrRefused() throws {
         var random = SeededRandom(seed: 7)
         for _ in 0..<20_000 {
@@ -78,8 +77,8 @@ struct RedisCodecTests {
         }
     }
 
-    /// The stream ends inside a reply. The incomplete reply is freed with the reader. Only the address sanitizer can
-    /// detect a leak here.
+    /// The stream ends inside a reply, which must be freed with the reader. Only the address sanitizer can detect a
+    /// leak.
     @Test func unfinishedReplyIsFreed() throws {
         _ = try feed(RedisReplyReader(), Array("*3\r\n:1\r\n*2\r\n$1\r\na\r\n".utf8)[...])
     }
@@ -98,7 +97,7 @@ struct RedisCodecTests {
         #expect(answer?.decidedAt == 1_800_000_000_000)
     }
 
-    /// Another process may have other limits. Its charges may expire later than the limits of this process permit.
+    /// Another process may have other limits, under which charges expire later than under this process's limits.
     @Test func resetOfChargesUnderOtherLimitsIsRead() {
         let reply: [RedisReply] = [.integer(2), .integer(0), .integer(11_000_000)] + Self.good.dropFirst(3)
         let answer = AdmissionScript.answer(.array(reply), to: 7, .sessionEvents, RateLimits())

@@ -11,11 +11,10 @@ import Testing
 
 extension WithRedis {
     struct RedisFaultTests {
-        /// A test fails if a request takes longer than the timeout plus this time. A slow machine needs the additional
-        /// time. A request that waits forever exceeds any limit, so the test still detects it.
+        /// How long a request may exceed the timeout, because a machine may be slow. A request that waits forever still
+        /// fails the test.
         private static let slackMilliseconds = 2000
 
-        /// Runs the body with a rate limiter whose replies come through a proxy.
         private func withProxy(
             _ limits: RateLimits = RateLimits(), timeoutMilliseconds: Int = 50,
             _ body: (FaultyProxy, RedisRateLimiter) async throws -> Void
@@ -31,7 +30,6 @@ extension WithRedis {
             }
         }
 
-        /// Checks three decisions: before the fault, during the fault, and after it.
         private func expectRightAnswer(during fault: FaultyProxy.Fault) async throws {
             try await withProxy(RateLimits(sessionEvents: 3)) { proxy, admission in
                 #expect(await admission.admit(claim("a")).quota.remaining == 2)
@@ -72,8 +70,8 @@ extension WithRedis {
             "*5\r\n:1\r\n:2\r\n:60000\r\n:1\r\n:0\r\n",
         ]) func otherReplies(text: String) async throws { try await expectRightAnswer(during: .answer(text)) }
 
-        /// The replies for some drivers are delayed beyond the deadline. Meanwhile another driver's calls use new
-        /// connections. No call may get a reply that belongs to another.
+        /// The replies for some drivers come after the timeout. Meanwhile, another driver's calls use new connections.
+        /// No call may get the reply of another call.
         @Test(.timeLimit(.minutes(2))) func lateRepliesReachNobody() async throws {
             let limit = 100_000
             try await withProxy(RateLimits(sessionEvents: limit, windowSeconds: 600)) { proxy, admission in
@@ -86,9 +84,8 @@ extension WithRedis {
                     }
                     for task in late { #expect(await task.value.quota.remaining == limit - 1 - round) }
                     proxy.fault = .none
-                    // The connections may still be down, so the first ten calls may be decided in the process. Further
-                    // calls follow until Redis has made ten decisions, because on a busy machine even prompt replies
-                    // may be late.
+                    // While the connections are down, the process decides. On a busy machine, even prompt replies may
+                    // be late. The calls therefore continue until Redis has made ten decisions.
                     //
                     // If Redis never decides, the test's time limit ends this loop.
                     let before = admission.status.decisionsByRedis
@@ -112,8 +109,8 @@ extension WithRedis {
             await eventually { admission.status.connections == 2 && admission.status.breaker == .closed }
         }
 
-        /// Random faults occur while many drivers send events. Whether Redis or the process makes a decision, its
-        /// verdict and its remaining count must be those of a limiter without any fault.
+        /// Random faults occur while many drivers send events. Each verdict and each remaining count must be that of a
+        /// limiter without faults, whether Redis or the process decides.
         @Test func figuresStayRightThroughRandomFaults() async throws {
             let seed = UInt64.random(in: .min ... .max)
             let faults: [FaultyProxy.Fault] = [

@@ -1,5 +1,5 @@
-// Tests in which Redis itself hangs, is killed and restarted empty, is read-only, full, flushed, or never started. No
-// event is lost, no response is wrong, no request waits longer than the timeout, and recovery is automatic.
+// Tests in which Redis hangs, restarts empty, is read-only, full or flushed, or never starts. No event is lost, no
+// response is wrong, and no request waits longer than the timeout. Recovery is automatic.
 
 import JourneyModel
 import Logging
@@ -31,8 +31,8 @@ extension WithRedis {
                         #expect(decision.verdict == .admitted)
                         #expect(decision.quota.remaining == 4)
                     }
-                    // The timeout passes once on each of the two connections. After that, the process decides at once.
-                    // If each of the 200 calls waited 50 ms, they would take ten seconds.
+                    // Each of the two connections waits for the timeout once. After that, the process decides at once.
+                    // If each of the 200 calls waited 50 ms, the calls would take ten seconds.
                     #expect(ContinuousClock.now - begin < .milliseconds(5000))
                     #expect(await admission.admit(claim("b")).quota.remaining == 3)
                     #expect(await eventually { admission.status.breaker != .closed })
@@ -53,8 +53,8 @@ extension WithRedis {
                     try await withAdmission(server, proxy.endpoint, Self.limits, timeoutMilliseconds: 20_000) {
                         admission in
                         proxy.fault = .stall
-                        // The test cancels these calls below. A cancelled call is not a failure of Redis. If it counted
-                        // as one, these calls would open the circuit breaker.
+                        // A cancelled call is not a failure of Redis. If it counted as one, these calls, which the test
+                        // cancels below, would open the circuit breaker.
                         let waiting = (0..<8).map { number in
                             Task { await admission.admit(claim("k\(number)", of: "gone \(number)")) }
                         }

@@ -60,15 +60,15 @@ extension WithRedis {
             }
         }
 
-        /// The charge of a new event in Redis already contains the event's idempotency key. Storing the key a second
-        /// time would double the number of commands and take memory in Redis.
+        /// In Redis, the charge of a new event contains the event's idempotency key. Storing the key a second time
+        /// would double the number of commands and take memory.
         @Test func keyOfANewEventCostsRedisNothingBesideItsCharge() async throws {
             try await RedisServer.with { server in
                 try await withAdmission(server) { admission in
                     #expect(await admission.admit(claim("a")).verdict == .admitted)
                     admission.recordStored(claim("a"), isRepeat: false)
                     #expect(await admission.admit(claim("a")).verdict == .known)
-                    // Delete the window in Redis, and with it the charge. This process still knows the key.
+                    // The window is deleted in Redis, and with it the charge. This process still knows the key.
                     try await server.command("DEL", RedisKeys.window(of: claim("a")))
                     #expect(await admission.admit(claim("a")).verdict == .known)
                     #expect(admission.status.decisionsCorrected == 1)
@@ -141,8 +141,8 @@ extension WithRedis {
             return count
         }
 
-        /// Redis stores the charges for a service's events under the service's id, where a deletion of the driver does
-        /// not find them. The members must therefore not contain the driver's id.
+        /// Redis stores the charges for a service's events in a window under the service's id. The deletion of a driver
+        /// does not find them there, so this window must not contain the driver's id.
         @Test func driversOfAServiceAreNotNamedInRedis() async throws {
             func claim(_ key: String) -> AdmissionClaim {
                 AdmissionClaim(service: DriverID("svc"), driver: DriverID("drv_marta"), idempotencyKey: key)
@@ -177,8 +177,8 @@ extension WithRedis {
             }
         }
 
-        /// A server checks the window of refusals without a call to Redis. From the reply to its own next charge, the
-        /// server learns what other servers have charged.
+        /// A server checks the window of refusals without a call to Redis. The reply to the server's own next charge
+        /// shows what other servers have charged.
         @Test func refusalsAtOneServerAreKnownAtTheOtherAfterItsFirst() async throws {
             let ann = DriverID("ann")
             func refuse(_ admission: RedisRateLimiter, times: Int) {
@@ -292,8 +292,7 @@ extension WithRedis {
                     #expect(decisions.map(\.verdict).filter { $0 == .admitted }.count == 60)
                     #expect(decisions.prefix(60).allSatisfy { $0.verdict == .admitted })
                 }
-                // The call is cancelled before Redis's first reply arrives. All of its commands must have reached Redis
-                // nevertheless.
+                // The call is cancelled before the first reply of Redis. Even so, all of its commands must reach Redis.
                 let limits = RateLimits(sessionEvents: 500)
                 try await FaultyProxy.with(server) { proxy in
                     try await withAdmission(server, proxy.endpoint, limits, timeoutMilliseconds: 20_000) { admission in

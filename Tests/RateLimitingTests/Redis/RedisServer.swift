@@ -1,5 +1,5 @@
-// Starts a real redis-server for one test, on a Unix socket in a directory of its own. This file also has a Redis
-// client. The client shares only the codec with the code under test.
+// Starts a real redis-server for one test, on a Unix socket in its own directory. The Redis client in this file shares
+// only the codec with the code under test.
 
 import Foundation
 import Sockets
@@ -25,7 +25,6 @@ final class RedisServer: Sendable {
 
     struct DidNotStart: Error {}
 
-    /// Starts a server, runs the body, and then stops the server and removes its directory.
     static func with<Answer>(
         _ arguments: [String] = [], loops count: Int = 2, _ body: (RedisServer) async throws -> Answer
     ) async throws -> Answer {
@@ -61,7 +60,7 @@ final class RedisServer: Sendable {
         guard await eventually({ await self.answersPing() }) else { throw DidNotStart() }
     }
 
-    /// Returns whether the server responds. A reply that a password is required also counts.
+    /// A reply that a password is required also counts.
     private func answersPing() async -> Bool {
         switch try? await command("PING") {
         case .status("PONG"): true
@@ -78,7 +77,7 @@ final class RedisServer: Sendable {
         }
     }
 
-    /// Sends a signal to the server. SIGSTOP makes it hang, SIGCONT lets it continue.
+    /// SIGSTOP makes the server hang, SIGCONT lets it continue.
     func signal(_ number: Int32) {
         process.withLock { process in
             if let process, process.isRunning { kill(process.processIdentifier, number) }

@@ -176,8 +176,8 @@ struct RedisSlotsTests {
         #expect((1000..<20_000).contains(acceptedCount))
     }
 
-    /// While the node's last slot moves away, every probe of the node gets a redirect, which counts as a failure. The
-    /// breaker must then open again. If it stayed half-open, no link would probe the node again.
+    /// The node's last slot moves away, so every probe gets a redirect, which counts as a failure. The breaker must
+    /// open again. If it stayed half-open, no link would probe the node again.
     @Test(arguments: ["MOVED", "ASK", "TRYAGAIN"]) func redirectedProbeHasFailed(word: String) {
         let time = Mutex<Int64>(0)
         let refreshCount = Mutex(0)

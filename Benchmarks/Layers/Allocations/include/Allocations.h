@@ -1,5 +1,5 @@
-// allocations_so_far returns the number of allocations of this process so far, in all of its threads. For benchmarks
-// only, because a program that links this library counts every malloc, also those of the Swift runtime and of SQLite.
+// allocations_so_far counts the allocations of all threads of this process. Link this library only into benchmarks,
+// because it replaces malloc for the whole program, also for the Swift runtime and SQLite.
 
 #pragma once
 #include <stdint.h>

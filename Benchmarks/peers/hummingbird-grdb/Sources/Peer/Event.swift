@@ -1,5 +1,5 @@
-// The event, its response, and its effect on a journey. Events take effect in the order of arrival. Unlike Dwell, this
-// service does not sort late events into their place.
+// The event, its response, and its effect on a journey. Unlike Dwell, this service does not sort late events by their
+// time.
 
 import Foundation
 import Hummingbird
@@ -63,7 +63,7 @@ struct Answer: ResponseEncodable, Sendable {
 }
 
 enum Journey {
-    /// Returns the next state; nil when the event does not change the state.
+    /// Returns nil if the event does not change the state.
     static func next(_ state: String, _ event: String, hasSession: Bool) -> String? {
         switch (state, event) {
         case ("IDLE", "enteredChargerIntentZone"), ("SESSION_ENDED", "enteredChargerIntentZone"): "NEAR_CHARGER"

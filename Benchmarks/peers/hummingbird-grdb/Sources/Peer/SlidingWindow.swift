@@ -12,8 +12,7 @@ final class SlidingWindow: Sendable {
         fileprivate let windows = Mutex<[String: Window]>([:])
     }
 
-    /// The times of admitted events. `first` is the index of the oldest time in the window. The times before this index
-    /// have left the window.
+    /// The times of admitted events, oldest first. The times before index `first` have left the window.
     fileprivate struct Window {
         var charges: [UInt64] = []
         var first = 0

@@ -38,7 +38,7 @@ struct Store: Sendable {
 
     struct NotDurable: Error {}
 
-    /// Stores the event. Returns nil if a different event with the same id is already stored.
+    /// Returns nil if another event is already stored under the event's id.
     func append(_ event: Event, of driver: String) async throws -> Answer? {
         let now = Int64(Date().timeIntervalSince1970 * 1000)
         return try await database.write { db in
